@@ -1,4 +1,5 @@
-"""Shared fixtures. Thread counts are set before torch is imported: two spinning processes on two cores are 20 times slower."""
+"""Shared fixtures. Threads are limited before torch is imported: processes that spin on the same cores take 20 times
+as long."""
 
 import os
 

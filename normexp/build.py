@@ -1,0 +1,85 @@
+"""From a composed configuration to the parts of a run. With `cli.py` the only module that knows Hydra."""
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pytorch_lightning import LightningDataModule
+
+from normexp.config import resolve_target, validate
+from normexp.identity import config_hash
+from normexp.lit_model import LitModel
+from normexp.parts import Parts
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration as plain values, validated."""
+    try:
+        config = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).split("\n")[0]) from None
+    validate(config)
+    return config
+
+
+def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
+    """Build data, model and trainer of one run; raises ValueError with one line before anything is written."""
+    config = resolved(cfg)
+    check_kinds(config, choices)
+    data = instantiate(cfg.data)
+    data.load()
+    model = build_model(cfg, data, config["seed"])
+    rehearse(model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1)
+    module = LitModel(
+        model,
+        instantiate(cfg.optimizer),
+        instantiate(cfg.schedule),
+        channels_last=config["channels_last"] and getattr(model, "convolves", False),
+    )
+    digest = config_hash(config, data.fingerprint)
+    monitors = [instantiate(node) for node in cfg.monitor.values()]
+    return Parts(config, dict(choices), digest, data, module, instantiate(cfg.trainer), monitors)
+
+
+def build_model(cfg: DictConfig, data: LightningDataModule, seed: int) -> torch.nn.Module:
+    """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
+    torch.manual_seed(seed)
+    model = instantiate(cfg.model)(
+        input_shape=data.input_shape, num_classes=data.num_classes, norm=instantiate(cfg.norm)
+    )
+    torch.manual_seed(seed)  # dropout draws the same stream whatever initialization drew
+    return model
+
+
+def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
+    """Refuse a model on data that it cannot read, naming the data that fits."""
+    allowed = tuple(config["allow_targets"])
+    model = resolve_target("model", config["model"]["_target_"], allowed)
+    data = resolve_target("data", config["data"]["_target_"], allowed)
+    if model.accepts == data.kind:
+        return
+    fitting = []
+    for path in sorted((CONFIGS / "data").glob("*.yaml")):
+        target = OmegaConf.load(path).get("_target_")
+        if target and resolve_target("data", target, allowed).kind == model.accepts:
+            fitting.append(path.stem)
+    raise ValueError(
+        f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
+        f"use data={' or data='.join(fitting)}"
+    )
+
+
+def rehearse(model: torch.nn.Module, data: LightningDataModule, batch_size: int) -> None:
+    """One training-mode forward pass of a batch's shape on the meta device: no arithmetic, but every layer checks
+    its input, so that a norm which cannot work at this batch size says so before training."""
+    inputs = torch.empty((batch_size, *data.input_shape), device="meta", dtype=data.input_dtype)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        copy.deepcopy(model).to("meta").train()(inputs)

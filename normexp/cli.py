@@ -1,0 +1,155 @@
+"""The command line around Hydra: help that explains, hints where people go wrong, errors of one line.
+
+Imports nothing heavy: `--help` and most mistakes are answered before torch is loaded.
+"""
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+HYDRA_FLAGS = (
+    "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
+    "--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--info",
+)  # fmt: skip
+BAD_INPUT, FAILED = 2, 1
+
+
+class BadInput(Exception):
+    """Something the user can mend: printed as one line, exit status 2."""
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call a function decorated with `hydra.main`; print every error as one line unless HYDRA_FULL_ERROR=1."""
+    arguments = sys.argv[1:]
+    if "--help" in arguments or "-h" in arguments:
+        print(help_text())
+        return
+    mistake = find_mistake(arguments)
+    if mistake:
+        fail(mistake, BAD_INPUT)
+    # With this variable Hydra raises instead of printing several lines; the second one tells worker processes,
+    # which inherit both, that the user did not ask for it.
+    full = os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
+    if not full:
+        os.environ["NORMEXP_ONE_LINE"] = "1"
+        os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        main()
+    except Exception as error:
+        if full:
+            raise
+        bad_input = isinstance(error, (BadInput, ValueError)) or type(error).__module__.startswith(
+            ("hydra", "omegaconf")
+        )
+        fail(one_line(error), BAD_INPUT if bad_input else FAILED)
+
+
+def fail(message: str, status: int) -> None:
+    print(f"Error: {message}", file=sys.stderr)
+    sys.exit(status)
+
+
+def choices(group: str) -> dict[str, str]:
+    """The choices of a config group with the first comment of each file."""
+    found = {}
+    for path in sorted((CONFIGS / group).glob("*.yaml")):
+        lines = [
+            line for line in path.read_text().splitlines() if line.startswith("#") and "@package" not in line
+        ]
+        found[path.stem] = lines[0].lstrip("# ").strip() if lines else ""
+    return found
+
+
+def groups() -> list[str]:
+    first = ["model", "norm", "data", "optimizer", "schedule", "trainer", "monitor", "experiment"]
+    return [name for name in first if (CONFIGS / name).is_dir()]
+
+
+def find_mistake(arguments: list[str]) -> str | None:
+    """Common slips, recognized before Hydra parses anything."""
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name.startswith("--") and name not in HYDRA_FLAGS:
+            key = name.lstrip("-").replace("-", "_")
+            following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
+            return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
+        if (
+            not argument.startswith("-")
+            and not equals
+            and name in groups()
+            and not arguments[index - 1].startswith("--")
+        ):
+            return f"{name}: a value is missing; write {name}=VALUE, VALUE one of {', '.join(choices(name))}"
+        if equals and name in groups() and "(" not in value and "[" not in value:
+            known = choices(name)
+            values = value.split(",")
+            if len(values) > 1 and not {"-m", "--multirun"} & set(arguments) and name != "experiment":
+                return f"{argument}: several values make a sweep; add -m: python {sys.argv[0]} -m {' '.join(arguments)}"
+            if "--config-dir" in arguments or any("searchpath" in a for a in arguments):
+                continue  # the user brings choices of their own
+            for choice in values:
+                if known and choice not in known and choice != "null":
+                    return f"{name}={choice}: no such choice; {_suggest(choice, list(known))}"
+    return None
+
+
+def _suggest(word: str, known: list[str]) -> str:
+    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in known}
+    near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
+    hint = f"did you mean {folded[near[0]]}? " if near else ""
+    return f"{hint}choose from: {', '.join(known)}"
+
+
+def one_line(error: Exception) -> str:
+    """What went wrong in one line: Hydra's and OmegaConf's messages shortened, others as they are."""
+    text = str(error).strip()
+    if match := re.search(r"Could not override '([^']+)'", text):
+        return f"{match[1]}: no such key; `python train.py --cfg job` prints all keys"
+    if match := re.search(
+        r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
+        text,
+    ):
+        return f"{match[1]}={match[2]}: no such choice; {_suggest(match[2], match[3].split())}"
+    if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
+        return f"{match[1]}: several values make a sweep; add -m in front: python {sys.argv[0]} -m {match[1]}"
+    if "missing EQUAL" in text:
+        return f"{text.splitlines()[0]}: arguments have the form key=value, for example norm=layernorm"
+    # An error inside a `_target_` comes wrapped by Hydra: the cause is what the user needs.
+    cause = error.__cause__
+    while cause is not None and type(error).__module__.startswith("hydra"):
+        error, cause = cause, cause.__cause__
+        text = str(error).strip() or text
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    if isinstance(error, (ValueError, BadInput)) or type(error).__module__.startswith(("hydra", "omegaconf")):
+        return line
+    return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
+
+
+def help_text() -> str:
+    parts = [
+        "normexp: train a network with a norm of your choice and look at what happens.",
+        "",
+        "  python train.py norm=layernorm                      train, show the result, leave a run folder",
+        "  python train.py norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1",
+        "  python train.py norm=none monitor=full              measure everything while it trains",
+        "  python train.py model=gpt data=python_docs optimizer=adamw max_steps=300",
+        "  python train.py -m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2   a sweep: the product of all",
+        "  python train.py --cfg job                           print the whole configuration and stop",
+        "  tensorboard --logdir outputs                        look at all runs",
+        "",
+        "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8):",
+    ]
+    for group in groups():
+        parts.append(f"\n{group}")
+        known = choices(group)
+        width = max((len(name) for name in known), default=0)
+        parts += [f"  {name:<{width}}  {text}" for name, text in known.items()]
+    parts.append("\nKeys (key=value):")
+    for line in (CONFIGS / "train.yaml").read_text().splitlines():
+        if match := re.match(r"(\w+): (.*?)\s*(?:#\s*(.*))?$", line):
+            parts.append(f"  {match[1]}={match[2]:<8}  {match[3] or ''}".rstrip())
+    return "\n".join(parts)

@@ -1,0 +1,75 @@
+"""Which run a configuration is: its hash, its folder, and whether that folder may be used."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+# What says where, how and under whose eyes a run happens, but not which run it is.
+NOT_IDENTITY = (
+    "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "channels_last",
+    "accuracies", "log_every_n_steps", "monitor", "experiment",
+)  # fmt: skip
+NOT_IDENTITY_OF_TRAINER = ("accelerator", "devices", "strategy", "deterministic", "enable_progress_bar")
+NOT_IDENTITY_OF_DATA = ("root", "path", "eval_batch_size")
+
+
+def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
+    """The part of a resolved configuration that makes two runs the same run.
+
+    Paths, hardware and monitors are left out; a user's own data counts by `fingerprint`, the hash of its content.
+    A value that equals the default of a later version's new key must be left out there, so that old runs stay valid.
+    """
+    kept = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
+    if kept.get("max_steps") is not None:
+        kept.pop("max_epochs", None)  # steps decide, epochs are not looked at
+    for group, names in (("trainer", NOT_IDENTITY_OF_TRAINER), ("data", NOT_IDENTITY_OF_DATA)):
+        if isinstance(kept.get(group), dict):
+            kept[group] = {key: value for key, value in kept[group].items() if key not in names}
+    kept["fingerprint"] = fingerprint
+    return kept
+
+
+def config_hash(config: dict[str, Any], fingerprint: str = "") -> str:
+    """Hexadecimal SHA-256 of the identity, equal for 1 and 1.0 and for any order of keys."""
+    text = json.dumps(_plain(identity(config, fingerprint)), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str) -> Path:
+    """`<outputs>/<name>/<model>/<norm>-bs<N>-s<seed>-<hash8>`"""
+    leaf = f"{choices['norm']}-bs{config['batch_size']}-s{config['seed']}-{digest[:8]}"
+    return Path(config["outputs"]) / config["name"] / choices["model"] / leaf
+
+
+def saved_identity(folder: Path) -> str | None:
+    """The hash that a run folder was made for, or None if it is not a run folder."""
+    path = folder / ".hydra" / "identity"
+    return path.read_text().strip() if path.exists() else None
+
+
+def check_folder(folder: Path, digest: str) -> None:
+    """Refuse a folder that holds another run or other files."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"run_dir={folder}: is a file; name a folder")
+    found = saved_identity(folder)
+    if found is None and any(entry.name != ".lock" for entry in folder.iterdir()):
+        raise ValueError(
+            f"run_dir={folder}: holds files that are no run of normexp; choose an empty or a new folder"
+        )
+    if found is not None and found != digest:
+        raise ValueError(
+            f"run_dir={folder}: holds another run (hash {found[:8]}, this one is {digest[:8]}); choose another folder"
+        )

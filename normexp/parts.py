@@ -1,0 +1,20 @@
+"""The parts of one run, built and checked, with nothing on disk yet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pytorch_lightning import Callback, LightningDataModule, Trainer
+
+from normexp.lit_model import LitModel
+
+
+@dataclass
+class Parts:
+    config: dict[str, Any]  # resolved, plain types
+    choices: dict[str, str]  # group -> chosen name
+    digest: str  # hash of the run's identity
+    data: LightningDataModule
+    module: LitModel
+    make_trainer: Callable[..., Trainer]
+    monitors: list[Callback]

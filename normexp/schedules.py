@@ -1,0 +1,59 @@
+"""Learning rate schedules: the factor on the learning rate as a function of the optimizer step.
+
+A schedule is called as `schedule(step, total_steps) -> factor`; `LitModel` hands it to torch's `LambdaLR`, unless
+`schedule.varies` is False.
+"""
+
+import math
+from dataclasses import dataclass
+
+
+def _check_warmup(warmup_steps: int) -> None:
+    if warmup_steps < 0:
+        raise ValueError(f"schedule.warmup_steps={warmup_steps}: must not be negative; 0 means no warm-up")
+
+
+def _warmup(step: int, warmup_steps: int) -> float:
+    """Linear from 1/warmup_steps at step 0 to 1: the first step already moves."""
+    return min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
+
+
+@dataclass(frozen=True)
+class Constant:
+    """factor(step) = min(1, (step + 1) / warmup_steps)."""
+
+    warmup_steps: int = 0
+
+    def __post_init__(self) -> None:
+        _check_warmup(self.warmup_steps)
+
+    @property
+    def varies(self) -> bool:
+        return self.warmup_steps > 0
+
+    def __call__(self, step: int, total_steps: int) -> float:
+        return _warmup(step, self.warmup_steps)
+
+
+@dataclass(frozen=True)
+class WarmupCosine:
+    """Linear warm-up, then f + (1 - f) (1 + cos(pi p)) / 2 with p from 0 to 1 over the steps that remain
+    and f = `final_fraction` (Loshchilov & Hutter 2017, without restarts)."""
+
+    warmup_steps: int = 100
+    final_fraction: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_warmup(self.warmup_steps)
+        if not 0 <= self.final_fraction <= 1:
+            raise ValueError(f"schedule.final_fraction={self.final_fraction}: must lie between 0 and 1")
+
+    @property
+    def varies(self) -> bool:
+        return True
+
+    def __call__(self, step: int, total_steps: int) -> float:
+        if step < self.warmup_steps:
+            return _warmup(step, self.warmup_steps)
+        progress = min(1.0, (step - self.warmup_steps) / max(1, total_steps - self.warmup_steps))
+        return self.final_fraction + (1 - self.final_fraction) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -1,0 +1,1 @@
+"""One run: fit a LightningModule, record what happened, survive interruption."""

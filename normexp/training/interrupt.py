@@ -1,0 +1,69 @@
+"""Ctrl-C and SIGTERM: finish the step, save `last.ckpt`, stop. The same command goes on from there."""
+
+import signal
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+
+
+class Interrupted(Exception):
+    """Training was asked to stop by a signal; a checkpoint was kept."""
+
+    def __init__(self, signum: int, step: int):
+        self.signum = signum
+        super().__init__(f"interrupted by {signal.Signals(signum).name} at step {step}")
+
+
+class SaveOnSignal(pl.Callback):
+    """Saves between two steps, where weights, optimizer and progress agree; a second Ctrl-C stops at once.
+
+    Used as a context around `trainer.fit`, so that the process's own handlers come back afterwards.
+    """
+
+    def __init__(self, checkpoint: Path):
+        self.checkpoint = checkpoint
+        self.received: int | None = None
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self) -> "SaveOnSignal":
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            self._previous[signum] = signal.signal(signum, self._remember)
+        return self
+
+    def __exit__(self, *_) -> None:
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
+
+    def _remember(self, signum: int, frame) -> None:
+        if self.received is not None and signum == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.received = signum
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        if self.received is not None:
+            trainer.save_checkpoint(self.checkpoint)
+            raise Interrupted(self.received, trainer.global_step)
+
+
+class KeepRandomState(pl.Callback):
+    """torch's generators go into the checkpoint, so that dropout resumes in the same stream."""
+
+    def __init__(self) -> None:
+        self._restored: dict[str, torch.Tensor] | None = None
+
+    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
+        states = {"cpu": torch.get_rng_state()}
+        if module.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(module.device)
+        checkpoint["random_state"] = states
+
+    def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
+        self._restored = checkpoint["random_state"]
+
+    def on_train_start(self, trainer, module) -> None:
+        if self._restored is None:
+            return
+        torch.set_rng_state(self._restored["cpu"].cpu())
+        if "cuda" in self._restored and module.device.type == "cuda":
+            torch.cuda.set_rng_state(self._restored["cuda"].cpu(), module.device)

@@ -1,0 +1,97 @@
+"""The progress bar: epoch, steps, loss and accuracy, drawn a few times a second however fast the steps are."""
+
+import time
+
+from pytorch_lightning.callbacks import ProgressBar
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from normexp.training.recorder import Recorder
+
+REFRESH_SECONDS = 0.1
+
+
+class TimedProgressBar(ProgressBar):
+    """One bar over all steps of the run. Lightning's bars redraw by step count, which costs more than a small
+    model's step; this one looks at the clock. Where the output is no terminal, a line an epoch is printed.
+    """
+
+    def __init__(self, recorder: Recorder, console: Console):
+        super().__init__()
+        self.recorder = recorder
+        self.console = console
+        self._progress: Progress | None = None
+        self._next_draw = 0.0
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def _numbers(self) -> str:
+        latest = self.recorder.latest
+        parts = []
+        if "loss" in latest:
+            parts.append(f"train loss {latest['loss']:.4f} accuracy {latest['accuracy']:6.2%}")
+        if "val_loss" in latest:
+            parts.append(f"val loss {latest['val_loss']:.4f} accuracy {latest['val_accuracy']:6.2%}")
+        return "  ".join(parts)
+
+    def _epoch(self) -> str:
+        last = self.trainer.max_epochs
+        return f"epoch {self.trainer.current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
+
+    def on_train_start(self, trainer, module) -> None:
+        if not self.console.is_terminal:
+            return
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.fields[epoch]}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[numbers]}"),
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._progress.add_task(
+            "", total=trainer.estimated_stepping_batches, completed=trainer.global_step, epoch="", numbers=""
+        )
+        self._progress.start()
+
+    def _draw(self) -> None:
+        self._progress.update(
+            self._task, completed=self.trainer.global_step, epoch=self._epoch(), numbers=self._numbers()
+        )
+        self._progress.refresh()
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        if self._progress is not None and time.monotonic() >= self._next_draw:
+            self._draw()
+            self._next_draw = time.monotonic() + REFRESH_SECONDS
+
+    def on_validation_end(self, trainer, module) -> None:
+        if self._progress is None:
+            self.console.print(
+                f"{self._epoch()}  step {trainer.global_step}  {self._numbers()}", highlight=False
+            )
+
+    def _stop(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def on_train_end(self, trainer, module) -> None:
+        self._stop()
+
+    def on_exception(self, trainer, module, exception) -> None:
+        self._stop()

@@ -1,0 +1,127 @@
+"""What every run records: training and validation curves, the clock, and the step at which it diverged."""
+
+import math
+import time
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from normexp.training.metrics_csv import MetricsCSV
+
+
+class Recorder(pl.Callback):
+    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation, and stops a run whose loss is no
+    longer finite.
+
+    Losses stay on the device until they are logged: one synchronization per interval. Each logged training value
+    is the mean over the interval. `seconds` counts training alone: validation and checkpoints are excluded,
+    monitors are included.
+
+    Attributes:
+        history: one row a validation: step, epoch, seconds, val_loss, val_accuracy.
+        divergence_step: the first step (from 1) whose training loss was not finite, or None.
+    """
+
+    def __init__(self, every_n_steps: int):
+        self.every_n_steps = every_n_steps
+        self.history: list[dict[str, float]] = []
+        self.divergence_step: int | None = None
+        self.latest: dict[str, float] = {}  # what the progress bar shows
+        self._losses: list[Tensor] = []  # since the last log, on the device
+        self._accuracies: list[Tensor] = []
+        self.seconds = 0.0
+        self._started: float | None = None
+
+    def elapsed(self) -> float:
+        """Seconds of training until now."""
+        return self.seconds + (time.perf_counter() - self._started if self._started is not None else 0.0)
+
+    def _pause(self) -> None:
+        self.seconds, self._started = self.elapsed(), None
+
+    def _resume(self) -> None:
+        self._started = time.perf_counter()
+
+    def _set_clock(self, trainer: pl.Trainer) -> dict[str, float]:
+        clock = {
+            "epoch": trainer.global_step * trainer.accumulate_grad_batches / trainer.num_training_batches
+        }
+        clock["seconds"] = self.elapsed()
+        for logger in trainer.loggers:
+            if isinstance(logger, MetricsCSV):
+                logger.clock = clock
+        return clock
+
+    def _log(self, trainer: pl.Trainer, metrics: dict[str, float]) -> None:
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics, trainer.global_step)
+
+    def _flush(self, trainer: pl.Trainer) -> None:
+        if not self._losses:
+            return
+        recent = torch.stack([torch.stack(self._losses), torch.stack(self._accuracies)])  # (2, steps)
+        self._losses, self._accuracies = [], []
+        losses, accuracies = trainer.strategy.reduce(recent).tolist()  # the one copy to the host
+        self.latest = {"loss": sum(losses) / len(losses), "accuracy": sum(accuracies) / len(accuracies)}
+        self._set_clock(trainer)
+        metrics = {"train/loss": self.latest["loss"], "train/accuracy": self.latest["accuracy"]}
+        metrics["lr"] = trainer.optimizers[0].param_groups[0]["lr"]
+        self._log(trainer, metrics)
+        bad = [index for index, loss in enumerate(losses) if not math.isfinite(loss)]
+        if bad and self.divergence_step is None:
+            batches_back = len(losses) - 1 - bad[0]
+            self.divergence_step = trainer.global_step - batches_back // trainer.accumulate_grad_batches
+            trainer.should_stop = True
+
+    def on_train_start(self, trainer, module) -> None:
+        self._losses = [loss.to(module.device) for loss in self._losses]  # pending ones of a resumed run
+        self._accuracies = [accuracy.to(module.device) for accuracy in self._accuracies]
+        self._resume()
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        self._losses.append(outputs["batch_loss"])
+        self._accuracies.append(outputs["batch_accuracy"])
+        if trainer.global_step % self.every_n_steps == 0:
+            self._flush(trainer)
+
+    def on_validation_start(self, trainer, module) -> None:
+        self._flush(trainer)
+        self._pause()
+
+    def on_validation_end(self, trainer, module) -> None:
+        result = module.validation_result
+        clock = self._set_clock(trainer)
+        self._log(trainer, {"val/loss": result["loss"], "val/accuracy": result["accuracy"]})
+        row = {
+            "step": trainer.global_step,
+            **clock,
+            "val_loss": result["loss"],
+            "val_accuracy": result["accuracy"],
+        }
+        if not self.history or self.history[-1]["step"] < row["step"]:
+            self.history.append(row)
+        self.latest |= {"val_loss": result["loss"], "val_accuracy": result["accuracy"]}
+        self._resume()
+
+    def on_train_end(self, trainer, module) -> None:
+        self._flush(trainer)
+        self._pause()
+
+    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
+        for logger in trainer.loggers:
+            logger.save()  # rows on disk are never behind the checkpoint
+
+    def state_dict(self) -> dict:
+        pending = [[value.item() for value in values] for values in (self._losses, self._accuracies)]
+        return {
+            "history": self.history,
+            "seconds": self.elapsed(),
+            "divergence_step": self.divergence_step,
+            "pending": pending,
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        self.history, self.seconds = list(state["history"]), state["seconds"]
+        self.divergence_step = state["divergence_step"]
+        self._losses, self._accuracies = ([torch.tensor(v) for v in values] for values in state["pending"])

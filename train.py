@@ -1,0 +1,26 @@
+"""Train one network with a norm of your choice: `python train.py norm=layernorm`; `--help` explains the rest."""
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from normexp import cli
+
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+def main(cfg: DictConfig) -> None:
+    # torch and Lightning take seconds to import: only now, when Hydra has found nothing wrong.
+    from normexp.build import build
+    from normexp.training.launch import launch
+
+    hydra_config = HydraConfig.get()
+    files = {
+        "config.yaml": OmegaConf.to_yaml(cfg),
+        "hydra.yaml": OmegaConf.to_yaml(OmegaConf.create({"hydra": hydra_config})),
+        "overrides.yaml": OmegaConf.to_yaml(hydra_config.overrides.task),
+    }
+    launch(build(cfg, OmegaConf.to_container(hydra_config.runtime.choices)), files)
+
+
+if __name__ == "__main__":
+    cli.run(main)
