@@ -1,0 +1,95 @@
+"""What every normalization layer has: its size, its channel axis, its learned gain and shift."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+Affine = Literal["trained", "frozen", "none", "gain", "bias"]
+EpsPosition = Literal["inside", "outside"]
+
+
+class Norm(nn.Module):
+    """Base of the norms: `norm(num_features, channel_dim)` builds a layer, `layer(x)` keeps shape and dtype.
+
+    Attributes:
+        num_features: C, the size of the channel axis. Gain and shift hold one value per channel in every norm.
+        channel_dim: 1 for (N, C) and (N, C, H, W), -1 for tokens (N, T, C).
+        eps: what keeps the division finite; `eps_position` says whether it stands inside the root.
+        correction: 0 divides the sum of squares by n, 1 by n - 1 (the word of `torch.var`).
+        affine: gain `weight` (starts at 1) and shift `bias` (starts at 0), both `trained`, both `frozen` at that
+            start, `none` of them, or one trained alone: `gain`, `bias`.
+        layer: depth of the layer's place in the network, counted from 1.
+        batch_statistics: while training, one sample's output depends on the other samples.
+        mixes_tokens: statistics run over the token axis, so a causal model would see the future.
+        native: True runs the native kernels, False the formula of `functional`. The values are the same; the
+            formula also has forward-mode derivatives. It may be set at any time.
+    """
+
+    batch_statistics = False
+    mixes_tokens = False
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 0.0,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "none",
+    ) -> None:
+        super().__init__()
+        if num_features < 1:
+            raise ValueError(
+                f"num_features={num_features}: a layer has at least one feature; pass a positive number"
+            )
+        if channel_dim not in (1, -1):
+            raise ValueError(
+                f"channel_dim={channel_dim}: unknown layout; use 1 for (N, C, ...) or -1 for (N, T, C)"
+            )
+        if layer < 1:
+            raise ValueError(f"layer={layer}: depth is counted from 1; pass a positive number")
+        if eps < 0:
+            raise ValueError(f"eps={eps}: must not be negative; use 1e-5")
+        if correction not in (0, 1):
+            raise ValueError(
+                f"correction={correction}: no such variance; use 0 (divide by n) or 1 (by n - 1)"
+            )
+        if eps_position not in get_args(EpsPosition):
+            raise ValueError(
+                f"eps_position={eps_position}: unknown; use one of {', '.join(get_args(EpsPosition))}"
+            )
+        if affine not in get_args(Affine):
+            raise ValueError(f"affine={affine}: unknown; use one of {', '.join(get_args(Affine))}")
+        self.num_features, self.channel_dim, self.layer = num_features, channel_dim, layer
+        self.eps, self.correction, self.eps_position, self.affine = eps, correction, eps_position, affine
+        self.native = True
+        trained = affine != "frozen"
+        has_weight, has_bias = affine not in ("none", "bias"), affine not in ("none", "gain")
+        self.weight = nn.Parameter(torch.ones(num_features), requires_grad=trained) if has_weight else None
+        self.bias = nn.Parameter(torch.zeros(num_features), requires_grad=trained) if has_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_size(x)
+        if self.channel_dim == 1:
+            return self.normalize(x).to(x.dtype)
+        return self.normalize(x.flatten(0, -2)).view(x.shape).to(x.dtype)  # (N, T, C) -> (N T, C) and back
+
+    def normalize(self, x: Tensor) -> Tensor:
+        """The layer for channels at axis 1."""
+        raise NotImplementedError
+
+    def check_size(self, x: Tensor) -> None:
+        if x.dim() < 2 or x.shape[self.channel_dim] != self.num_features:
+            raise ValueError(
+                f"x.shape={tuple(x.shape)}: expected {self.num_features} features at axis {self.channel_dim}; "
+                "build the norm with that num_features or set its channel_dim"
+            )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, channel_dim={self.channel_dim}, eps={self.eps}, correction={self.correction}, "
+            f"eps_position={self.eps_position}, affine={self.affine}"
+        )

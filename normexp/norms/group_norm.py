@@ -1,0 +1,46 @@
+"""GroupNorm: the statistics of a group of one sample's channels."""
+
+from torch import Tensor
+
+from normexp.norms import sample_kernels
+from normexp.norms.base import Affine, EpsPosition, Norm
+
+
+class GroupNorm(Norm):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, over a group of C / num_groups channels and all that follows.
+
+    Shape: (N, C) and (N, T, C) over the features of a group; (N, C, H, W) over (C / num_groups, H, W).
+    Source: Wu, He 2018, Group Normalization.
+
+    Raises:
+        ValueError: `num_groups` does not divide `num_features`, or `correction=1` with one value in a group.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        num_groups: int = 32,
+        eps: float = 1e-5,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        if num_groups < 1 or num_features % num_groups:
+            raise ValueError(
+                f"num_groups={num_groups}: does not divide num_features={num_features}; use a divisor"
+            )
+        self.num_groups = num_groups
+
+    def normalize(self, x: Tensor) -> Tensor:
+        return sample_kernels.group_norm(
+            x, self.num_groups, self.weight, self.bias, eps=self.eps, correction=self.correction,
+            eps_position=self.eps_position, native=self.native,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, num_groups={self.num_groups}"

@@ -1,0 +1,15 @@
+"""No normalization, as a module: the same sites exist in every arm of a comparison."""
+
+from torch import Tensor
+
+from normexp.norms.base import Norm
+
+
+class Identity(Norm):
+    """y = x, of any shape."""
+
+    def __init__(self, num_features: int, channel_dim: int = 1, *, layer: int = 1) -> None:
+        super().__init__(num_features, channel_dim, layer=layer)
+
+    def normalize(self, x: Tensor) -> Tensor:
+        return x

@@ -1,0 +1,51 @@
+"""InstanceNorm: the statistics of one channel of one sample."""
+
+import math
+
+from torch import Tensor
+
+from normexp.norms import sample_kernels
+from normexp.norms.base import Affine, EpsPosition, Norm
+
+
+class InstanceNorm(Norm):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but batch and channel.
+
+    Shape: (N, C, H, W) over (H, W); (N, T, C) over T, so that tokens see each other; refused for (N, C).
+    Source: Ulyanov, Vedaldi, Lempitsky 2016, Instance Normalization. torch's layer has no affine by default.
+
+    Raises:
+        ValueError: no axis, or a single value, is left to normalize over.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        self.mixes_tokens = channel_dim == -1
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_size(x)
+        if math.prod(x.shape[1:]) == self.num_features:
+            raise ValueError(
+                f"x.shape={tuple(x.shape)}: one value per channel and sample leaves InstanceNorm nothing to "
+                "normalize over; use norm=layernorm or norm=groupnorm"
+            )
+        if self.channel_dim == 1:
+            return self.normalize(x).to(x.dtype)
+        return self.normalize(x.movedim(-1, 1)).movedim(1, -1).to(x.dtype)  # (N, T, C) -> (N, C, T) and back
+
+    def normalize(self, x: Tensor) -> Tensor:
+        return sample_kernels.group_norm(
+            x, self.num_features, self.weight, self.bias, eps=self.eps, correction=self.correction,
+            eps_position=self.eps_position, native=self.native,
+        )  # fmt: skip
