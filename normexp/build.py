@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import LightningDataModule
 
@@ -17,6 +19,16 @@ from normexp.lit_model import LitModel
 from normexp.parts import Parts
 
 CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
+    """The configuration and the chosen names that `python train.py <overrides>` would see."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = hydra_compose("train", overrides=overrides, return_hydra_config=True)
+    choices = dict(cfg.hydra.runtime.choices)
+    with open_dict(cfg):
+        del cfg["hydra"]
+    return cfg, choices
 
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:

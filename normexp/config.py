@@ -114,9 +114,10 @@ def fits_type(value: Any, kind: Any) -> bool:
     if origin is Literal:
         # True == 1 in Python, but not in a configuration
         return any(value == option and type(value) is type(option) for option in get_args(kind))
-    if isinstance(origin, type) and issubclass(origin, Sequence) and not isinstance(value, str):
+    if isinstance(origin, type) and issubclass(origin, Sequence):
         options = [option for option in get_args(kind) if option is not Ellipsis]
-        return isinstance(value, Sequence) and all(any(fits_type(v, o) for o in options) for v in value)
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        return is_list and all(any(fits_type(v, o) for o in options) for v in value)
     if kind is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is int:

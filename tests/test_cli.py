@@ -1,0 +1,73 @@
+"""Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
+
+import pytest
+
+from normexp import cli
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--norm", "layernorm"], "write norm=layernorm"),
+        (["--norm=layernorm"], "write norm=layernorm"),
+        (["--batch-size", "8"], "write batch_size=8"),
+        (["norm"], "norm: a value is missing"),
+        (["norm=LayerNorm"], "norm=LayerNorm: no such choice; did you mean layernorm?"),
+        (["norm=batch_norm"], "did you mean batchnorm?"),
+        (["optimizer=sdg"], "did you mean sgd? choose from: adam, adamw, sgd"),
+        (["norm=batchnorm,layernorm"], "several values make a sweep; add -m"),
+    ],
+)
+def test_slip_gets_a_hint(arguments, message):
+    assert message in cli.find_mistake(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["norm=layernorm", "model.depth=3"],
+        ["-m", "norm=batchnorm,layernorm"],
+        ["norm=glob(*)", "-m"],
+        ["monitor=[none]"],
+        ["--cfg", "job"],
+        ["--config-dir", "mine", "norm=mine"],
+        ["experiment=null"],
+    ],
+)
+def test_correct_arguments_get_no_hint(arguments):
+    assert cli.find_mistake(arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "Could not override 'norm.epss'.\nTo append to your config use +norm.epss=1",
+            "norm.epss: no such key",
+        ),
+        (
+            "Ambiguous value for argument 'seed=1,2'\n1. To use it as a list",
+            "seed=1,2: several values make a sweep",
+        ),
+        ("missing EQUAL at '<EOF>'\nSee https://", "arguments have the form key=value"),
+        ("first\n\n  second ", "first second"),
+    ],
+)
+def test_message_becomes_one_line(text, line):
+    message = cli.one_line(ValueError(text))
+    assert line in message
+    assert "\n" not in message
+
+
+def test_unexpected_error_says_how_to_see_more():
+    assert cli.one_line(RuntimeError("boom")) == "RuntimeError: boom (HYDRA_FULL_ERROR=1 shows where)"
+
+
+def test_help_lists_every_choice_with_its_first_comment():
+    text = cli.help_text()
+    for group in cli.groups():
+        for name, comment in cli.choices(group).items():
+            assert comment, f"configs/{group}/{name}.yaml needs a first comment"
+            assert name in text
+            assert comment in text

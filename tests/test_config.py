@@ -1,0 +1,110 @@
+"""The validator: the signature of a target is the schema of its node; each mistake is one line that names it."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import pytest
+import torch
+
+from normexp.config import fits_type, resolve_target, validate
+
+CONFIG = {
+    "seed": 0, "batch_size": 64, "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,
+    "val_every_n_steps": None, "log_every_n_steps": 20, "accuracies": [0.5], "channels_last": True,
+    "name": "runs", "outputs": "outputs", "run_dir": None, "fast_dev_run": False, "threads": None,
+    "allow_targets": [],
+    "model": {"_target_": "torch.nn.Linear", "in_features": 4, "out_features": 2, "bias": True},
+    "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": 4, "eps": 1e-5},
+    "data": {"_target_": "torch.nn.Identity"},
+    "optimizer": {"_target_": "torch.optim.SGD", "_partial_": True, "lr": 0.1},
+    "schedule": {"_target_": "normexp.schedules.WarmupCosine", "warmup_steps": 5},
+    "trainer": {"_target_": "pytorch_lightning.Trainer", "precision": "32-true", "devices": 1},
+    "monitor": {},
+}  # fmt: skip
+
+
+def broken(path: str, value) -> dict:
+    config = copy.deepcopy(CONFIG)
+    *parents, last = path.split(".")
+    node = config
+    for key in parents:
+        node = node[key]
+    node[last] = value
+    return config
+
+
+def test_good_configuration_passes():
+    validate(CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("bogus", 1, "bogus: no such key; the keys are"),
+        ("batchsize", 1, "batchsize: no such key; did you mean batch_size?"),
+        ("batch_size", "abc", "batch_size='abc': must be a whole number"),
+        ("batch_size", 2.5, "batch_size=2.5: must be a whole number"),
+        ("batch_size", True, "batch_size=True: must be a whole number"),
+        ("batch_size", 0, "batch_size=0: must be at least 1"),
+        ("batch_size", -3, "batch_size=-3: must be at least 1"),
+        ("lr", float("nan"), "lr=nan: must be at least 0"),
+        ("max_steps", "x", "max_steps='x': must be a whole number or null"),
+        ("accuracies", ["a"], "must be a list such as"),
+        ("schedule.warmup_step", 1, "schedule.warmup_step: no such key; did you mean schedule.warmup_steps?"),
+        ("schedule.final_fraction", "low", "schedule.final_fraction='low': must be a number"),
+        ("model.bias", 3, "model.bias=3: must be true or false"),
+        ("model._target_", "normexp.models.Nothing", "cannot be imported"),
+        ("model._target_", "os.system", "not a class of normexp, torch or Lightning"),
+        ("model._target_", "torch.load", "not a class of normexp, torch or Lightning"),
+        (
+            "monitor",
+            {"a": {"_target_": "subprocess.Popen"}},
+            r"monitor\.a\._target_=subprocess\.Popen: not a class",
+        ),
+    ],
+)
+def test_mistake_is_refused_in_one_line(path, value, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        validate(broken(path, value))
+    assert "\n" not in str(caught.value)
+
+
+def test_target_is_judged_by_the_object_not_by_its_name():
+    # the name starts with normexp, the object found is json's
+    with pytest.raises(ValueError, match="not a class of normexp"):
+        resolve_target("model", "normexp.runs.json.JSONDecoder")
+
+
+def test_own_package_is_allowed_by_an_explicit_flag():
+    with pytest.raises(ValueError, match=r"allow_targets=\[fractions\]"):
+        resolve_target("norm", "fractions.Fraction")
+    assert resolve_target("norm", "fractions.Fraction", ("fractions",)).__name__ == "Fraction"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "fits"),
+    [
+        (1, float, True),
+        (True, float, False),
+        (1, int, True),
+        (1.0, int, False),
+        (True, Literal[0, 1], False),
+        (1, Literal[0, 1], True),
+        ("inside", Literal["inside", "outside"], True),
+        ("in", Literal["inside", "outside"], False),
+        (None, int | None, True),
+        ([1, 2], Sequence[int], True),
+        ([1, "a"], list[int], False),
+        ("ab", list[str], False),
+        ((0.9, 0.999), tuple[float, float], True),
+        ({}, dict, True),
+        ("text", torch.Tensor, False),
+    ],
+)
+def test_fits_type(value, kind, fits):
+    assert fits_type(value, kind) is fits
+
+
+def test_callables_come_from_nested_targets_and_are_not_type_checked():
+    assert fits_type({"_target_": "x"}, Callable[[], int])

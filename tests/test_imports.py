@@ -1,0 +1,93 @@
+"""Imports run one way: each part of the package knows only what stands beneath it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TORCH = {"torch", "torchvision"}
+HEAVY = TORCH | {"pytorch_lightning", "lightning_fabric"}
+HYDRA = {"hydra", "omegaconf"}
+KNOWS_HYDRA = {"build.py", "cli.py"}
+
+# part -> top-level packages and parts of normexp that it must not import
+FORBIDDEN = {
+    "norms": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
+    "models": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
+    "laws": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
+    "data": HYDRA,
+    "monitors": HYDRA,
+    "lit_model.py": HYDRA,
+    "training": HYDRA,
+    "runs.py": HYDRA | HEAVY,
+    "claims": HYDRA | HEAVY,
+    "report": HYDRA | HEAVY,
+    "identity.py": HYDRA | HEAVY,
+}
+MAY_USE = {
+    "norms": {"norms"},
+    "models": {"models"},
+    "laws": {"laws"},
+    "data": {"data"},
+    "monitors": {"monitors"},
+    "lit_model.py": set(),
+    "runs.py": {"runs"},
+    "identity.py": set(),
+    "claims": {"claims", "runs"},
+    "report": {"report", "runs", "claims"},
+}
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of everything a file imports, wherever in the file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+def files_of(part: str) -> list[Path]:
+    path = ROOT / "normexp" / part
+    return [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+
+
+@pytest.mark.parametrize("part", FORBIDDEN)
+def test_part_imports_only_what_is_beneath_it(part):
+    for path in files_of(part):
+        names = imported(path)
+        outside = {name.split(".")[0] for name in names} & FORBIDDEN[part]
+        assert not outside, f"{path} imports {outside}"
+        used = {name.split(".")[1] for name in names if name.startswith("normexp.")}
+        if part in MAY_USE:
+            assert used <= MAY_USE[part], f"{path} imports {used - MAY_USE[part]} of normexp"
+
+
+def test_only_entry_points_know_hydra():
+    for path in (ROOT / "normexp").rglob("*.py"):
+        if path.name not in KNOWS_HYDRA:
+            assert not {name.split(".")[0] for name in imported(path)} & HYDRA, path
+
+
+def test_train_py_names_no_model_norm_or_monitor():
+    used = {name for name in imported(ROOT / "train.py") if name.startswith("normexp.")}
+    assert not [name for name in used if name.split(".")[1] in ("models", "norms", "monitors", "data")]
+
+
+def test_help_loads_neither_torch_nor_lightning():
+    code = "import sys; import train; print([m for m in ('torch', 'pytorch_lightning') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_no_file_is_longer_than_two_hundred_lines():
+    files = [*(ROOT / "normexp").rglob("*.py"), *(ROOT / "scripts").rglob("*.py"), ROOT / "train.py"]
+    long = {
+        str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 200
+    }
+    assert not long

@@ -1,0 +1,36 @@
+"""`summary.json`: written last, whole or not at all."""
+
+import json
+
+import pytest
+
+from normexp.runs import read_summary, write_summary
+
+
+def test_summary_reads_back_and_leaves_no_other_file(tmp_path):
+    write_summary(tmp_path, {"status": "completed", "metrics": {"val/loss": 0.25}})
+    assert read_summary(tmp_path) == {"status": "completed", "metrics": {"val/loss": 0.25}}
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_values_that_are_not_finite_become_null_in_strict_json(tmp_path):
+    write_summary(tmp_path, {"status": "diverged", "metrics": {"a": float("nan"), "b": [float("inf"), 1.0]}})
+    text = (tmp_path / "summary.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["metrics"] == {"a": None, "b": [None, 1.0]}
+
+
+def test_no_summary_means_no_finished_run(tmp_path):
+    assert read_summary(tmp_path) is None
+
+
+def test_unknown_status_is_refused_and_nothing_written(tmp_path):
+    with pytest.raises(ValueError, match="status=crashed: choose from completed, diverged"):
+        write_summary(tmp_path, {"status": "crashed"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_leaves_the_old_summary(tmp_path):
+    write_summary(tmp_path, {"status": "completed"})
+    with pytest.raises(TypeError):
+        write_summary(tmp_path, {"status": "completed", "bad": object()})
+    assert read_summary(tmp_path) == {"status": "completed"}

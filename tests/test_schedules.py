@@ -1,0 +1,40 @@
+"""Learning rate factors against closed forms and torch's own schedulers."""
+
+import pytest
+import torch
+
+from normexp.schedules import Constant, WarmupCosine
+
+
+def test_constant_is_one_and_does_not_vary():
+    assert [Constant()(step, 10) for step in range(10)] == [1.0] * 10
+    assert not Constant().varies
+
+
+def test_warmup_rises_linearly_and_first_step_moves():
+    assert [Constant(warmup_steps=4)(step, 10) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+
+
+def test_cosine_matches_torch():
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    torch_schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=50, eta_min=0.1)
+    ours = WarmupCosine(warmup_steps=0, final_fraction=0.1)
+    for step in range(51):
+        assert ours(step, 50) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
+        optimizer.step()
+        torch_schedule.step()
+
+
+def test_cosine_follows_warmup_and_ends_at_the_final_fraction():
+    schedule = WarmupCosine(warmup_steps=10, final_fraction=0.2)
+    assert schedule(9, 100) == schedule(10, 100) == 1.0
+    assert schedule(55, 100) == pytest.approx(0.6)
+    assert schedule(100, 100) == schedule(150, 100) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Constant(-1), lambda: WarmupCosine(-1), lambda: WarmupCosine(0, 1.5)]
+)
+def test_impossible_schedules_are_refused(make):
+    with pytest.raises(ValueError, match="schedule"):
+        make()
