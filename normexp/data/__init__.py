@@ -1,0 +1,19 @@
+"""Data sets in memory as LightningDataModules; batches are made by indexing tensors on the training device."""
+
+from normexp.data.digits import Digits
+from normexp.data.image_folder import ImageFolder
+from normexp.data.python_docs import PythonDocs
+from normexp.data.text_file import TextFile
+from normexp.data.torchvision_sets import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST
+
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "KMNIST",
+    "MNIST",
+    "Digits",
+    "FashionMNIST",
+    "ImageFolder",
+    "PythonDocs",
+    "TextFile",
+]

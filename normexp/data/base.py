@@ -1,0 +1,138 @@
+"""What every data set shares: options, splits held as tensors, loaders on the training device."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from pytorch_lightning import LightningDataModule
+from torch import Tensor
+
+from normexp.data.augment import Augmentation
+from normexp.data.loader import BatchLoader, EvaluationLoader
+from normexp.data.order import ShuffledOrder
+from normexp.data.splits import Split
+
+
+@dataclass(kw_only=True, eq=False)
+class DataModule(LightningDataModule):
+    """A data set held in memory, with its training, validation and test split.
+
+    `load()` must have run before `splits`, `input_shape`, `num_classes` or `fingerprint` are read; loaders and
+    `probe_batch` run it themselves. It reads everything, checks every option against the data and raises ValueError
+    with one line that names the option and the remedy.
+
+    Attributes after `load()`:
+        kind: "image" or "text".
+        splits: "train", "val", "test" -> Split, on the CPU.
+        num_classes: classes, or the size of the vocabulary.
+        fingerprint: sha256 of content that differs between machines, "" for a standard data set.
+    """
+
+    batch_size: int  # of all processes together
+    eval_batch_size: int
+    seed: int = 0  # order and augmentation of the training batches
+
+    splits: dict[str, Split] = field(default_factory=dict, init=False, repr=False)
+    num_classes: int = field(default=0, init=False, repr=False)
+    fingerprint: str = field(default="", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    @property
+    @abstractmethod
+    def kind(self) -> Literal["image", "text"]: ...
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """(C, H, W) of an image, (T,) of a text."""
+
+    @abstractmethod
+    def read(self) -> dict[str, Split]:
+        """Read the data, check the data's own options, set `num_classes` and `fingerprint`, return the splits."""
+
+    @abstractmethod
+    def rows(self, split: str, device: torch.device) -> Split:
+        """A split on `device`, one row a sample."""
+
+    def training_rows(self, device: torch.device) -> Split:
+        """What the training order chooses rows from."""
+        return self.rows("train", device)
+
+    @abstractmethod
+    def training_order(self, train: Split) -> ShuffledOrder: ...
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for the screen."""
+
+    def augmentation(self, device: torch.device) -> Augmentation | None:
+        return None
+
+    def load(self) -> None:
+        """Read and check everything, once. Raises ValueError with one line."""
+        if self.splits:
+            return
+        for option, name in ((self.batch_size, "batch_size"), (self.eval_batch_size, "data.eval_batch_size")):
+            if option < 1:
+                raise ValueError(f"{name}={option}: a batch holds at least one sample; choose 1 or more")
+        splits = self.read()
+        order = self.training_order(splits["train"])
+        if len(order) == 0:
+            raise ValueError(
+                f"batch_size={self.batch_size}: the training split has {order.num_rows} samples and only full batches "
+                f"are trained on; choose at most {order.num_rows}"
+            )
+        self.splits = splits
+
+    def setup(self, stage: str) -> None:
+        self.load()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the trainer trains; the CPU without a trainer."""
+        return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+
+    def transfer_batch_to_device(self, batch: tuple[Tensor, Tensor], device: torch.device, _: int):
+        return batch  # it lies there already; Lightning's search through the batch costs more than the batch
+
+    def train_dataloader(self) -> BatchLoader:
+        self.load()
+        trainer = self.trainer
+        rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        if self.batch_size % world_size:
+            raise ValueError(
+                f"batch_size={self.batch_size}: cannot be shared equally by {world_size} processes; "
+                f"choose a multiple of {world_size}"
+            )
+        return BatchLoader(
+            *self.training_rows(self.device),
+            self.training_order(self.splits["train"]),
+            rank=rank,
+            world_size=world_size,
+            augmentation=self.augmentation(self.device),
+            batches_trained=self._batches_trained if trainer else None,
+        )
+
+    def _batches_trained(self) -> int:
+        return self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
+
+    def val_dataloader(self) -> EvaluationLoader:
+        return self.evaluation_loader("val")
+
+    def test_dataloader(self) -> EvaluationLoader:
+        return self.evaluation_loader("test")
+
+    def evaluation_loader(self, split: str, limit: int | None = None) -> EvaluationLoader:
+        """A split in order and in large batches, without augmentation; its first `limit` samples if given."""
+        self.load()
+        x, y = self.rows(split, self.device)
+        return EvaluationLoader(x[:limit], y[:limit], self.eval_batch_size)
+
+    def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
+        """The first `n` validation samples (all, if there are fewer), on the CPU: the same in every run."""
+        self.load()
+        x, y = self.rows("val", torch.device("cpu"))
+        return x[:n], y[:n]

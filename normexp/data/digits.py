@@ -1,0 +1,25 @@
+"""The 1,797 handwritten digits that come inside scikit-learn: real images, no download."""
+
+import torch
+
+from normexp.data.images import ImageData
+from normexp.data.splits import Split, stratified_order
+
+TEST_SIZE = 360  # a fifth; the same images in every run, whatever `seed` and `split_seed` are
+
+
+class Digits(ImageData):
+    """8x8 grey images of ten digits (UCI, Alpaydin & Kaynak 1998); 360 stratified test images."""
+
+    max_pixel = 16
+
+    def read_images(self) -> tuple[Split, Split]:
+        from sklearn.datasets import load_digits  # a second of imports
+
+        digits = load_digits()
+        images = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)  # (1797, 1, 8, 8)
+        labels = torch.from_numpy(digits.target).long()
+        self.num_classes = 10
+        order = stratified_order(labels, seed=0)
+        test, rest = order[:TEST_SIZE], order[TEST_SIZE:]
+        return Split(images[rest], labels[rest]), Split(images[test], labels[test])

@@ -1,0 +1,61 @@
+"""Fetch a torchvision data set completely or not at all, and say in one line why it could not be fetched."""
+
+import gzip
+import os
+import shutil
+import socket
+import tempfile
+import zlib
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+
+TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run for ever
+
+
+def unpack(root: Path, files: list[str]) -> None:
+    """Unpack `<file>.gz` beside each file that is absent. A damaged archive is left for the download to replace."""
+    for file in files:
+        target, archive = root / file, root / f"{file}.gz"
+        if target.exists() or not archive.is_file():
+            continue
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        with suppress(OSError, EOFError, zlib.error):
+            with gzip.open(archive) as source, open(partial, "wb") as unpacked:
+                shutil.copyfileobj(source, unpacked)
+            partial.replace(target)
+        partial.unlink(missing_ok=True)
+
+
+def download(dataset: type, root: Path, files: list[str]) -> None:
+    """Download torchvision's `dataset` so that `files` lie below `root`.
+
+    It is fetched into a scratch folder and moved when complete: no half files after an interruption, no quarrel
+    between runs that start together. Raises ValueError, and leaves no empty folder, where that fails.
+    """
+    new_folders = [folder for folder in (root, *root.parents) if not folder.exists()]  # innermost first
+    timeout = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as scratch:
+            archive = getattr(dataset, "filename", None)
+            if archive and (root / archive).is_file():
+                shutil.copy(root / archive, scratch)  # torchvision downloads only if its checksum is wrong
+            dataset(scratch, download=True)
+            for file in files:
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(scratch) / file, root / file)
+    except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
+        folder = (root / files[0]).parent.resolve()
+        names = ", ".join(Path(file).name for file in files)
+        raise ValueError(
+            f"data.root={root}: no {dataset.__name__} in {folder} (expected {names}), and it cannot be downloaded "
+            f"({' '.join(str(error).split())}); put the files there, name their folder with data.root=..., "
+            "or take data=digits, which needs no download"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(timeout)
+        for folder in new_folders:
+            with suppress(OSError):  # not empty: the download succeeded
+                folder.rmdir()

@@ -1,0 +1,103 @@
+"""Which rows make up the training batches of an epoch: a pure function of (seed, epoch), the same on every device."""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+
+def keyed_generator(*key: str | int) -> torch.Generator:
+    """A CPU generator of its own for every key, e.g. ("batches", seed, epoch); torch's global RNG is never touched."""
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
+
+class ShuffledOrder:
+    """Every row at most once an epoch, in a new random order each epoch; the incomplete last batch is dropped.
+
+    Lightning announces each epoch through `set_epoch`, as it does to a torch DistributedSampler.
+    """
+
+    def __init__(self, num_rows: int, batch_size: int, seed: int) -> None:
+        self.num_rows = num_rows
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.num_rows // self.batch_size
+
+    def generator(self) -> torch.Generator:
+        return keyed_generator("batches", self.seed, self.epoch)
+
+    def batches(self) -> Tensor:
+        """Row numbers of this epoch's batches, (num_batches, batch_size) on the CPU."""
+        rows = torch.randperm(self.num_rows, generator=self.generator())
+        return rows[: len(self) * self.batch_size].view(len(self), self.batch_size)
+
+
+class WindowOrder(ShuffledOrder):
+    """Windows of `context_length` inputs that tile a token stream from a start drawn anew each epoch, shuffled.
+
+    A row is the position of a window's first token. The number of windows does not depend on the start.
+    """
+
+    def __init__(self, num_tokens: int, context_length: int, batch_size: int, seed: int) -> None:
+        # Targets are the inputs shifted by one, so windows lie within num_tokens - 1 inputs. Room for every start
+        # costs up to one window; the shortest stream holds one window and has fewer starts.
+        num_windows = max(1, (num_tokens - context_length) // context_length)
+        super().__init__(num_windows, batch_size, seed)
+        self.context_length = context_length
+        self.num_starts = min(context_length, num_tokens - num_windows * context_length)
+
+    def batches(self) -> Tensor:
+        generator = keyed_generator("window start", self.seed, self.epoch)
+        start = torch.randint(self.num_starts, (), generator=generator)
+        return start + self.context_length * super().batches()
+
+
+class ClassPairedOrder(ShuffledOrder):
+    """Batches of batch_size / samples_per_class distinct random classes with samples_per_class samples each.
+
+    The batches that are not independent draws in Batch Renormalization (Ioffe 2017, arXiv:1702.03275).
+    Within a class every sample is used before one is used again; an epoch has as many batches as ShuffledOrder's.
+    """
+
+    def __init__(self, labels: Tensor, samples_per_class: int, batch_size: int, seed: int) -> None:
+        super().__init__(len(labels), batch_size, seed)
+        self.members = [(labels == label).nonzero().flatten() for label in labels.unique()]
+        self.samples_per_class = samples_per_class
+        self.classes_per_batch = batch_size // samples_per_class
+        option = f"data.samples_per_class={samples_per_class}"
+        if samples_per_class < 1 or batch_size % samples_per_class:
+            raise ValueError(f"{option}: does not divide batch_size={batch_size}; choose a divisor of it")
+        if self.classes_per_batch > len(self.members):
+            raise ValueError(
+                f"{option}: batch_size={batch_size} needs {self.classes_per_batch} classes in a batch and the data "
+                f"has {len(self.members)}; batch_size may be at most {samples_per_class * len(self.members)}"
+            )
+        smallest = min(len(members) for members in self.members)
+        if samples_per_class > smallest:
+            raise ValueError(f"{option}: the smallest class has {smallest} training samples; choose fewer")
+
+    def batches(self) -> Tensor:
+        generator = self.generator()
+        ranks = torch.rand(len(self), len(self.members), generator=generator).argsort(dim=1)
+        classes = ranks[:, : self.classes_per_batch]  # (num_batches, classes_per_batch), distinct in a row
+        rows = torch.empty(*classes.shape, self.samples_per_class, dtype=torch.int64)
+        for label, members in enumerate(self.members):
+            chosen = classes == label
+            rows[chosen] = self._groups(members, int(chosen.sum()), generator)
+        return rows.flatten(1)  # (num_batches, batch_size)
+
+    def _groups(self, members: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """`count` groups of a class's samples, (count, samples_per_class): pass after pass over the shuffled class."""
+        per_pass = len(members) // self.samples_per_class
+        passes = [
+            members[torch.randperm(len(members), generator=generator)[: per_pass * self.samples_per_class]]
+            for _ in range(1 + count // per_pass)
+        ]
+        return torch.cat(passes).view(-1, self.samples_per_class)[:count]

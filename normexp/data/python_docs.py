@@ -1,0 +1,65 @@
+"""The language reference that every CPython carries: English and code, no download."""
+
+import hashlib
+from dataclasses import dataclass
+
+from normexp.data.splits import split_random
+from normexp.data.text import TextData
+
+EVALUATION_SHARE = 0.05  # of the characters, for validation and for test
+
+
+@dataclass(kw_only=True, eq=False)
+class PythonDocs(TextData):
+    """`pydoc_data.topics`, split by topic, so that no page lies in two splits.
+
+    The text differs between versions of Python; the fingerprint tells them apart.
+    """
+
+    split_seed: int = 0  # which topics go where, whatever the run's seed
+
+    def read_text(self) -> dict[str, str]:
+        try:
+            from pydoc_data.topics import topics
+        except ImportError as error:
+            raise ValueError(
+                "data=python_docs: this Python comes without pydoc_data.topics; take data=text_file data.path=FILE"
+            ) from error
+        topics = without_copies(topics)
+        self.fingerprint = hashlib.sha256("\n".join(topics.values()).encode()).hexdigest()
+
+        names = split_random(self.split_seed).permutation(sorted(topics)).tolist()
+        room = EVALUATION_SHARE * sum(len(text) for text in topics.values())
+        test = fill(names, topics, room)
+        val = fill([name for name in names if name not in test], topics, room)
+        train = [name for name in names if name not in test + val]
+        return {
+            split: "\n\n".join(topics[name] for name in chosen)
+            for split, chosen in (("train", train), ("val", val), ("test", test))
+        }
+
+
+def fill(names: list[str], topics: dict[str, str], room: float) -> list[str]:
+    """Topics in the given order, passing over those too long for what is left of `room` characters."""
+    chosen = []
+    for name in names:
+        if len(topics[name]) <= room:
+            chosen.append(name)
+            room -= len(topics[name])
+    return chosen
+
+
+def without_copies(topics: dict[str, str]) -> dict[str, str]:
+    """Topics sorted by name, without those whose paragraphs mostly stand in a longer one.
+
+    A quarter of the topics are sections of others ("while" of "compound"): split apart, they would put training text
+    into the validation set.
+    """
+    seen, kept = set(), []
+    for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
+        paragraphs = {paragraph.strip() for paragraph in topics[name].split("\n\n")}
+        new = paragraphs - seen
+        if 2 * sum(map(len, new)) > sum(map(len, paragraphs)):
+            kept.append(name)
+            seen |= paragraphs
+    return {name: topics[name] for name in sorted(kept)}
