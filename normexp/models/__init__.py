@@ -1,0 +1,10 @@
+"""Models. Each takes (input_shape, num_classes, norm factory) and names its measuring places in ``sites()``."""
+
+from normexp.models.cnn import CNN
+from normexp.models.gpt import GPT
+from normexp.models.mlp import MLP
+from normexp.models.resnet import ResNet
+from normexp.models.sites import Site
+from normexp.models.transformer import Transformer
+
+__all__ = ["CNN", "GPT", "MLP", "ResNet", "Site", "Transformer"]

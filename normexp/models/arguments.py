@@ -1,0 +1,13 @@
+"""Checks of what a user may set, each failing with one line: argument, value, remedy."""
+
+from collections.abc import Sequence
+
+
+def require_at_least(argument: str, value: float, minimum: float) -> None:
+    if value < minimum:
+        raise ValueError(f"{argument}={value}: must be at least {minimum}")
+
+
+def require_choice(argument: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{argument}={value}: unknown; choose one of {', '.join(choices)}")

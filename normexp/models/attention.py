@@ -1,0 +1,61 @@
+"""Multi-head self-attention, with optional norms on queries and keys.
+
+Shapes: N samples, T tokens, C = width, h = heads, d = C / h.
+"""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from normexp.models.sites import Site
+from normexp.models.transformer_weights import TransformerWeights
+
+
+class Attention(nn.Module):
+    """``softmax(Q K^T / sqrt(d)) V`` in each head, then a linear map back to the stream (Vaswani et al. 2017).
+
+    With ``qk_norm``, queries and keys are normalized over the d features of each head, one norm for all heads (Dehghani
+    et al. 2023, arXiv:2302.05442). The norm is handed each head as a sample, (N*h, T, d).
+
+    Shape: (N, T, C) to (N, T, C). ``causal``: token t attends to tokens up to t only.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        norm: Callable[..., nn.Module],
+        weights: TransformerWeights,
+        *,
+        causal: bool,
+        qk_norm: bool,
+        dropout: float,
+    ):
+        super().__init__()
+        self.heads, self.causal, self.qk_norm, self.dropout = heads, causal, qk_norm, dropout
+        self.qkv = weights.linear(width, 3 * width, parts=3)
+        if qk_norm:
+            self.norm_query = norm(width // heads, channel_dim=-1)
+            self.norm_key = norm(width // heads, channel_dim=-1)
+        self.output = weights.linear(width, width, to_stream=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
+        )  # each (N, h, T, d)
+        if self.qk_norm:
+            q = self.norm_query(q.flatten(0, 1)).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
+            k = self.norm_key(k.flatten(0, 1)).unflatten(0, (-1, self.heads))
+        dropout = self.dropout if self.training else 0.0
+        x = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=self.causal)  # (N, h, T, d)
+        return self.output(x.transpose(1, 2).flatten(2))  # (N, T, C)
+
+    def sites(self, layer: str) -> list[Site]:
+        sites = [Site(layer, "linear", self.qkv)]
+        if self.qk_norm:
+            sites += [
+                Site(f"{layer}_key", "norm", self.norm_key),
+                Site(f"{layer}_query", "norm", self.norm_query),
+            ]
+        return [*sites, Site(f"{layer}_output", "linear", self.output)]

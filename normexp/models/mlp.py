@@ -1,0 +1,78 @@
+"""Multilayer perceptron: the network of most sentences about normalization."""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from normexp.models.activations import Activation, make_activation
+from normexp.models.arguments import require_at_least
+from normexp.models.initialization import Initialization, WeightNorm, linear_map
+from normexp.models.layer import Layer, NormPosition
+from normexp.models.sites import Site, layer_name
+
+
+class MLP(nn.Module):
+    """``depth`` hidden layers of ``width`` units, then a linear map to the logits.
+
+    Shape: images (N, C, H, W), flattened, to logits (N, num_classes).
+
+    Args:
+        input_shape: (C, H, W).
+        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``, k counting layers from 1.
+        norm_position: before or after the activation (claim S32).
+        norm_output: also normalize the logits, as BN's arm of Figure 6 in Ba et al. 2016 does and LN's does not.
+        weight_norm: reparametrizes each linear map, e.g. weight normalization; None leaves them alone.
+
+    Raises:
+        ValueError: depth or width below 1, or an unknown choice.
+    """
+
+    accepts = "image"
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        num_classes: int,
+        norm: Callable[..., nn.Module],
+        *,
+        depth: int,
+        width: int,
+        activation: Activation = "relu",
+        norm_position: NormPosition = "pre_activation",
+        norm_output: bool = False,
+        initialization: Initialization = "he",
+        weight_norm: WeightNorm | None = None,
+    ):
+        super().__init__()
+        require_at_least("depth", depth, 1)
+        require_at_least("width", width, 1)
+        widths = [math.prod(input_shape)] + [width] * depth
+        self.layers = nn.ModuleList(
+            Layer(
+                linear_map(nn.Linear(fan_in, fan_out), initialization, weight_norm),
+                norm(fan_out, channel_dim=1, layer=k),
+                make_activation(activation),
+                norm_position,
+            )
+            for k, (fan_in, fan_out) in enumerate(pairwise(widths), start=1)
+        )
+        self.output = linear_map(nn.Linear(width, num_classes), initialization, weight_norm)
+        self.output_norm = norm(num_classes, channel_dim=1, layer=depth + 1) if norm_output else None
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images.flatten(1)  # (N, C*H*W)
+        for layer in self.layers:
+            x = layer(x)  # (N, width)
+        logits = self.output(x)  # (N, num_classes)
+        return logits if self.output_norm is None else self.output_norm(logits)
+
+    def sites(self) -> list[Site]:
+        last = len(self.layers)
+        sites = [site for i, layer in enumerate(self.layers) for site in layer.sites(layer_name(i, last))]
+        output = layer_name(last, last, "output")
+        sites.append(Site(output, "linear", self.output))
+        if self.output_norm is not None:
+            sites.append(Site(output, "norm", self.output_norm))
+        return sites

@@ -1,0 +1,97 @@
+"""The transformer block, with norms before its branches, after its sums, or on both sides of its branches.
+
+Shapes: N samples, T tokens, C = width features.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+
+from normexp.models.activations import Activation, make_activation
+from normexp.models.sites import Site
+from normexp.models.transformer_weights import TransformerWeights
+
+TransformerNormPosition = Literal["pre", "post", "sandwich"]
+
+
+class FeedForward(nn.Module):
+    """``W2 act(W1 x)`` on each token alone. Shape: (N, T, C) to (N, T, C)."""
+
+    def __init__(self, width: int, hidden: int, activation: Activation, weights: TransformerWeights):
+        super().__init__()
+        self.expand = weights.linear(width, hidden)
+        self.activation = make_activation(activation)
+        self.output = weights.linear(hidden, width, to_stream=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.activation(self.expand(x)))
+
+    def sites(self, layer: str) -> list[Site]:
+        return [
+            Site(layer, "linear", self.expand),
+            Site(layer, "activation", self.activation),
+            Site(f"{layer}_output", "linear", self.output),
+        ]
+
+
+class Residual(nn.Module):
+    """A branch f, the residual stream x it reads and adds to, and the norm N in one of three places.
+
+    - ``pre``: x + f(N(x)), as GPT-2
+    - ``post``: N(x + f(x)), as Vaswani et al. 2017
+    - ``sandwich``: x + N'(f(N(x))), the Peri-LN of Kim et al. 2025, arXiv:2502.02732
+
+    Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum, in ``post`` before its
+    norm.
+    """
+
+    def __init__(
+        self,
+        branch: nn.Module,
+        norm: Callable[..., nn.Module],
+        width: int,
+        *,
+        norm_position: TransformerNormPosition,
+        k: int,
+        dropout: float,
+    ):
+        super().__init__()
+        self.norm_position = norm_position
+        self.norm = norm(width, channel_dim=-1, layer=k)
+        self.branch = branch
+        if norm_position == "sandwich":
+            self.norm_output = norm(width, channel_dim=-1, layer=k)
+        self.dropout = nn.Dropout(dropout)
+        self.stream = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.norm_position == "pre":
+            return self.stream(x + self.dropout(self.branch(self.norm(x))))
+        if self.norm_position == "post":
+            return self.norm(self.stream(x + self.dropout(self.branch(x))))
+        return self.stream(x + self.dropout(self.norm_output(self.branch(self.norm(x)))))
+
+    def sites(self, layer: str) -> list[Site]:
+        branch, stream = self.branch.sites(layer), Site(layer, "residual", self.stream)
+        if self.norm_position == "pre":
+            return [Site(layer, "norm", self.norm), *branch, stream]
+        if self.norm_position == "post":
+            return [*branch, stream, Site(f"{layer}_sum", "norm", self.norm)]
+        sandwich = Site(f"{layer}_sandwich", "norm", self.norm_output)
+        return [Site(layer, "norm", self.norm), *branch, sandwich, stream]
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward. Shape: (N, T, C) to (N, T, C)."""
+
+    def __init__(self, attention: Residual, mlp: Residual):
+        super().__init__()
+        self.attention = attention
+        self.mlp = mlp
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mlp(self.attention(x))
+
+    def sites(self, layer: str) -> list[Site]:
+        return self.attention.sites(f"{layer}_attention") + self.mlp.sites(f"{layer}_mlp")
