@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import LightningDataModule
 
-from normexp.config import resolve_target, validate
+from normexp.config import GROUPS, resolve_target, validate
 from normexp.identity import config_hash
 from normexp.lit_model import LitModel
 from normexp.parts import Parts
@@ -57,7 +57,8 @@ def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
     )
     digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
-    return Parts(config, dict(choices), digest, data, module, instantiate(cfg.trainer), monitors)
+    chosen = {group: choices[group] for group in GROUPS}
+    return Parts(config, chosen, digest, data, module, instantiate(cfg.trainer), monitors)
 
 
 def build_model(cfg: DictConfig, data: LightningDataModule, seed: int) -> torch.nn.Module:
@@ -91,7 +92,8 @@ def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
 def rehearse(model: torch.nn.Module, data: LightningDataModule, batch_size: int) -> None:
     """One training-mode forward pass of a batch's shape on the meta device: no arithmetic, but every layer checks
     its input, so that a norm which cannot work at this batch size says so before training."""
-    inputs = torch.empty((batch_size, *data.input_shape), device="meta", dtype=data.input_dtype)
+    dtype = data.probe_batch(1)[0].dtype
+    inputs = torch.empty((batch_size, *data.input_shape), device="meta", dtype=dtype)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         copy.deepcopy(model).to("meta").train()(inputs)

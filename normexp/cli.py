@@ -3,11 +3,12 @@
 Imports nothing heavy: `--help` and most mistakes are answered before torch is loaded.
 """
 
+import contextlib
 import difflib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -16,10 +17,6 @@ HYDRA_FLAGS = (
     "--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--info",
 )  # fmt: skip
 BAD_INPUT, FAILED = 2, 1
-
-
-class BadInput(Exception):
-    """Something the user can mend: printed as one line, exit status 2."""
 
 
 def run(main: Callable[[], None]) -> None:
@@ -33,19 +30,30 @@ def run(main: Callable[[], None]) -> None:
         fail(mistake, BAD_INPUT)
     # With this variable Hydra raises instead of printing several lines; the second one tells worker processes,
     # which inherit both, that the user did not ask for it.
-    full = os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
-    if not full:
+    if not full_errors():
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
-    try:
+    with one_line_errors():
         main()
+
+
+def full_errors() -> bool:
+    return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
+    try:
+        yield
     except Exception as error:
-        if full:
+        if full_errors():
             raise
-        bad_input = isinstance(error, (BadInput, ValueError)) or type(error).__module__.startswith(
-            ("hydra", "omegaconf")
-        )
-        fail(one_line(error), BAD_INPUT if bad_input else FAILED)
+        fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+
+
+def is_bad_input(error: Exception) -> bool:
+    return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
 
 def fail(message: str, status: int) -> None:
@@ -124,7 +132,7 @@ def one_line(error: Exception) -> str:
         error, cause = cause, cause.__cause__
         text = str(error).strip() or text
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    if isinstance(error, (ValueError, BadInput)) or type(error).__module__.startswith(("hydra", "omegaconf")):
+    if is_bad_input(error):
         return line
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric.utilities.exceptions import SIGTERMException
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
@@ -19,12 +19,18 @@ from normexp.training.interrupt import Interrupted
 from normexp.training.screen import show_choices, show_result
 
 
+def make_console() -> Console:
+    """Wide where the output is a file, and silent in the workers of a distributed run."""
+    console = Console(quiet=rank_zero_only.rank != 0)
+    return console if console.is_terminal else Console(quiet=console.quiet, width=160)
+
+
 def launch(parts: Parts, files: dict[str, str]) -> dict[str, Any]:
     """Train the run unless it is finished; returns its summary. Exits 130 or 143 when interrupted."""
     config = parts.config
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
-    console = Console(quiet=rank_zero_only.rank != 0)
+    console = make_console()
     if config["fast_dev_run"]:
         show_choices(parts, None, console)
         summary = fit(parts, None, console)

@@ -30,6 +30,7 @@ class Recorder(pl.Callback):
         self.latest: dict[str, float] = {}  # what the progress bar shows
         self._losses: list[Tensor] = []  # since the last log, on the device
         self._accuracies: list[Tensor] = []
+        self.clock = {"epoch": 0.0, "seconds": 0.0}
         self.seconds = 0.0
         self._started: float | None = None
 
@@ -43,15 +44,12 @@ class Recorder(pl.Callback):
     def _resume(self) -> None:
         self._started = time.perf_counter()
 
-    def _set_clock(self, trainer: pl.Trainer) -> dict[str, float]:
-        clock = {
-            "epoch": trainer.global_step * trainer.accumulate_grad_batches / trainer.num_training_batches
-        }
-        clock["seconds"] = self.elapsed()
+    def _set_clock(self, trainer: pl.Trainer) -> None:
+        batches = trainer.global_step * trainer.accumulate_grad_batches
+        self.clock = {"epoch": batches / trainer.num_training_batches, "seconds": self.elapsed()}
         for logger in trainer.loggers:
             if isinstance(logger, MetricsCSV):
-                logger.clock = clock
-        return clock
+                logger.clock = self.clock
 
     def _log(self, trainer: pl.Trainer, metrics: dict[str, float]) -> None:
         for logger in trainer.loggers:
@@ -91,11 +89,11 @@ class Recorder(pl.Callback):
 
     def on_validation_end(self, trainer, module) -> None:
         result = module.validation_result
-        clock = self._set_clock(trainer)
+        self._set_clock(trainer)
         self._log(trainer, {"val/loss": result["loss"], "val/accuracy": result["accuracy"]})
         row = {
             "step": trainer.global_step,
-            **clock,
+            **self.clock,
             "val_loss": result["loss"],
             "val_accuracy": result["accuracy"],
         }
