@@ -76,8 +76,8 @@ def resolve_target(path: str, name: str, allowed: tuple[str, ...] = ()) -> Any:
     the object found, not the text: classes of normexp, torch modules, optimizers and schedulers, Lightning parts."""
     try:
         target = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError):
-        raise ValueError(f"{path}._target_={name}: cannot be imported; check its spelling") from None
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path}._target_={name}: cannot be imported ({error}); check its spelling") from None
     package = getattr(target, "__module__", "").split(".")[0]
     fits = isinstance(target, type) and (
         package == "normexp"

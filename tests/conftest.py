@@ -4,3 +4,51 @@ as long."""
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2"]
+
+
+@pytest.fixture
+def make_parts(tmp_path) -> Callable:
+    """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""
+    from normexp.build import build, compose
+
+    def make(*overrides: str):
+        return build(*compose([*SMALL, f"outputs={tmp_path / 'outputs'}", *overrides]))
+
+    return make
+
+
+@pytest.fixture
+def train(make_parts) -> Callable:
+    """Train a small run; returns (summary, folder). Callbacks may be added to watch or to disturb."""
+    from normexp.identity import default_folder
+    from normexp.training.launch import launch
+
+    def run(*overrides: str, callbacks=()):
+        parts = make_parts(*overrides)
+        parts.monitors.extend(callbacks)
+        folder = parts.config["run_dir"] or default_folder(parts.config, parts.choices, parts.digest)
+        files = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
+        return launch(parts, files), Path(folder)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def mnist_root(tmp_path_factory) -> Path:
+    """A data root with MNIST in torchvision's layout; skips where the four files are absent."""
+    source = ROOT.parent / "shared" / "data" / "mnist"
+    if not source.is_dir():
+        pytest.skip(f"MNIST is not at {source}")
+    raw = tmp_path_factory.mktemp("data") / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for path in source.glob("*.gz"):
+        (raw / path.name).symlink_to(path)
+    return raw.parents[1]

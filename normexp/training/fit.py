@@ -18,7 +18,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from rich.console import Console
 
 from normexp import __version__
-from normexp.monitors.convergence import convergence
+from normexp.monitors import convergence, measure_without_fit
 from normexp.parts import Parts
 from normexp.training.evaluation import evaluate
 from normexp.training.interrupt import KeepRandomState, SaveOnSignal
@@ -69,11 +69,17 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
         log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
     )
     parts.data.trainer = trainer
-    if config["max_steps"] != 0:
+    device = trainer.strategy.root_device
+    if config["max_steps"] == 0:  # Lightning's fit would call no hook
+        parts.module.to(device)
+        measure_without_fit(callbacks, parts.module, parts.data, loggers)
+        if folder:
+            trainer.strategy.connect(parts.module)
+            trainer.save_checkpoint(checkpoint)
+    else:
         with interrupt:
             trainer.fit(parts.module, datamodule=parts.data, ckpt_path=resume)
-    device = trainer.strategy.root_device
-    parts.module.to(device)
+    parts.module.to(device)  # fit leaves it on the CPU
     metrics = final_metrics(parts, trainer)
     summary = summarize(parts, recorder, trainer, metrics)
     for logger in loggers:

@@ -1,0 +1,207 @@
+"""One run from parts to folder: what it leaves, how it resumes, and that a failure leaves nothing."""
+
+import csv
+import json
+import os
+import signal
+
+import pytest
+import torch
+from pytorch_lightning import Callback
+
+from normexp.training.metrics_csv import COLUMNS
+
+
+class AtStep(Callback):
+    """Does something once, after a given optimizer step."""
+
+    def __init__(self, step, action):
+        self.step, self.action = step, action
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        if trainer.global_step == self.step:
+            self.action()
+
+
+def weights(folder):
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+
+
+def curve(folder):
+    """All rows of metrics.csv but their seconds."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [(row["step"], row["epoch"], row["metric"], row["value"]) for row in csv.DictReader(file)]
+
+
+def test_run_leaves_what_the_contract_names(train):
+    summary, folder = train("seed=3")
+    assert folder.name.startswith("layernorm-bs64-s3-")
+    assert folder.parent.name == "mlp"
+    for name in ("metrics.csv", "checkpoints/last.ckpt", "checkpoints/best.ckpt", ".hydra/config.yaml"):
+        assert (folder / name).is_file(), name
+    assert list(folder.glob("events.out.tfevents.*"))
+    assert not (folder / ".lock").exists()
+    written = json.loads((folder / "summary.json").read_text())
+    assert written == json.loads(json.dumps(summary))
+    assert written["status"] == "completed"
+    assert written["choices"]["norm"] == "layernorm"
+    assert written["config"]["seed"] == 3
+    assert written["steps"] == 2 * (1149 // 64)
+    assert set(written["metrics"]) == {
+        f"{s}/{m}" for s in ("train", "val", "test") for m in ("loss", "accuracy")
+    }
+
+
+def test_recorded_curve_ends_where_the_summary_ends(train):
+    summary, folder = train()
+    rows = curve(folder)
+    assert {row[2] for row in rows} == {"train/loss", "train/accuracy", "lr", "val/loss", "val/accuracy"}
+    last = [row for row in rows if row[2] == "val/accuracy"][-1]
+    assert float(last[3]) == summary["metrics"]["val/accuracy"] == summary["convergence"]["last"]
+    assert float(last[1]) == 2.0  # epochs
+
+
+def test_logged_training_loss_is_the_mean_over_its_interval(train):
+    seen = []
+
+    class Watch(Callback):
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            seen.append(outputs["batch_loss"].item())
+
+    _, folder = train("log_every_n_steps=5", "max_steps=10", "val_every_n_steps=1000", callbacks=[Watch()])
+    logged = [float(row[3]) for row in curve(folder) if row[2] == "train/loss"]
+    assert logged == pytest.approx([sum(seen[:5]) / 5, sum(seen[5:]) / 5], rel=1e-6)
+
+
+def test_finished_run_is_not_trained_again(train):
+    first, folder = train()
+    before = (folder / "summary.json").stat().st_mtime_ns
+    again, same = train(callbacks=[AtStep(1, lambda: pytest.fail("trained again"))])
+    assert (same, again) == (folder, json.loads(json.dumps(first)))
+    assert (folder / "summary.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", [5, 17, 23], ids=["mid-epoch", "end of epoch", "second epoch"])
+def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path, signum, step):
+    # dropout and augmentation draw random numbers at every step
+    options = [
+        "model=transformer",
+        "model.depth=1",
+        "model.width=16",
+        "model.dropout=0.2",
+        "data.augment=true",
+    ]
+    options += ["log_every_n_steps=4", "schedule=warmup_cosine"]
+    _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
+    with pytest.raises(SystemExit) as stopped:
+        train(*options, callbacks=[AtStep(step, lambda: os.kill(os.getpid(), signum))])
+    assert stopped.value.code == 128 + signum
+    summary, folder = train(*options)
+    assert summary["steps"] == 34
+    assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
+    assert curve(folder) == curve(whole)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path):
+    with pytest.raises(SystemExit):
+        train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signal.SIGINT))])
+    (folder,) = (tmp_path / "outputs" / "runs" / "mlp").iterdir()
+    assert (folder / "checkpoints" / "last.ckpt").exists()
+    assert not (folder / "summary.json").exists()
+
+
+def test_error_leaves_no_folder(train, tmp_path):
+    def fail():
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        train(callbacks=[AtStep(3, fail)])
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_error_while_resuming_keeps_the_earlier_checkpoint(train, tmp_path):
+    def fail():
+        raise RuntimeError("boom")
+
+    with pytest.raises(SystemExit):
+        train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signal.SIGINT))])
+    with pytest.raises(RuntimeError, match="boom"):
+        train(callbacks=[AtStep(5, fail)])
+    (folder,) = (tmp_path / "outputs" / "runs" / "mlp").iterdir()
+    assert torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 3
+
+
+def test_diverged_run_is_a_result(train):
+    summary, folder = train("norm=none", "lr=1e12", "log_every_n_steps=4")
+    assert summary["status"] == "diverged"
+    assert 1 < summary["convergence"]["divergence_step"] < 17
+    assert json.loads((folder / "summary.json").read_text())["metrics"]["test/loss"] is None
+
+
+def test_divergence_step_is_the_first_loss_that_is_not_finite(train):
+    seen = []
+
+    class Watch(Callback):
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            if not outputs["batch_loss"].isfinite():
+                seen.append(trainer.global_step)
+
+    summary, _ = train("norm=none", "lr=1e12", "log_every_n_steps=100", callbacks=[Watch()])
+    assert summary["convergence"]["divergence_step"] == seen[0]
+
+
+def test_zero_steps_measure_the_network_at_initialization(train, make_parts):
+    initial = make_parts("max_steps=0").module.model.state_dict()
+    summary, folder = train("max_steps=0")
+    assert summary["steps"] == 0
+    assert summary["status"] == "completed"
+    assert 2 < summary["metrics"]["test/loss"] < 4
+    assert all(torch.equal(weights(folder)[f"model.{name}"], value) for name, value in initial.items())
+
+
+def test_fast_dev_run_saves_nothing(train, tmp_path):
+    summary, _ = train("fast_dev_run=true")
+    assert summary["steps"] == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_two_launches_of_one_run_do_not_mix(train, tmp_path):
+    def second_launch():
+        with pytest.raises(ValueError, match="another process is training this run"):
+            train()
+
+    summary, _ = train(callbacks=[AtStep(3, second_launch)])
+    assert summary["status"] == "completed"
+
+
+def test_named_folder_of_another_run_is_refused(train, tmp_path):
+    train(f"run_dir={tmp_path / 'mine'}")
+    with pytest.raises(ValueError, match="holds another run"):
+        train(f"run_dir={tmp_path / 'mine'}", "seed=1")
+
+
+def test_steps_decide_when_both_are_given(train):
+    summary, _ = train("max_steps=20", "max_epochs=1")
+    assert summary["steps"] == 20
+    assert summary["epochs"] == pytest.approx(20 / 17)
+
+
+def test_accumulated_gradients_count_optimizer_steps(train):
+    summary, folder = train("trainer.accumulate_grad_batches=2", "max_epochs=1", "log_every_n_steps=4")
+    assert summary["steps"] == 9  # 17 batches in pairs, the last one alone
+    assert summary["epochs"] == pytest.approx(1.0, abs=0.06)
+    assert (folder / "metrics.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
+
+
+def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
+    from normexp.training.fit import final_metrics
+
+    summary, folder = train("norm=batchnorm")
+    parts = make_parts("norm=batchnorm")
+    parts.module.load_state_dict(
+        torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    )
+    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    assert final_metrics(parts, trainer) == summary["metrics"]
