@@ -1,4 +1,4 @@
-"""Finished runs on disk: written by one function, read back as one tidy table. Knows no torch and no Hydra."""
+"""`summary.json`: what one run came to, written last and whole or not at all."""
 
 import json
 import math

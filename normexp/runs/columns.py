@@ -1,0 +1,76 @@
+"""One run's summary as one flat row: which columns say what the run is, and which say what came of it."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = (
+    "run",
+    "status",
+    "hash",
+    "fingerprint",
+    "steps",
+    "epochs",
+    "seconds",
+    "parameters",
+    "command",
+    "finished",
+)
+ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
+RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
+# Settings that do not change which run it is, so that runs which differ in them alone are still comparable.
+SETTINGS_ASIDE = (
+    "name", "outputs", "run_dir", "threads", "monitor", "experiment", "trainer", "accuracies", "log_every_n_steps",
+    "allow_targets", "channels_last", "fast_dev_run", "data.root", "data.path", "data.eval_batch_size",
+)  # fmt: skip
+
+
+def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """A row of the table of summaries.
+
+    Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
+    (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
+    `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`.
+    """
+    choices = {name: choice for name, choice in summary["choices"].items() if "/" not in name}
+    # `monitor.*` says how the run was watched, in as many keys as there are monitors: `monitor` names it.
+    config = {key: value for key, value in summary["config"].items() if key != "monitor"}
+    row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices, **_flat(config)}
+    for echo, name in ECHOES.items():
+        if echo in row and row[echo] == row[name]:
+            del row[echo]
+    row |= summary["metrics"]
+    for group in RESULT_GROUPS:
+        row |= {f"{group}.{key}": value for key, value in summary[group].items()}
+    return row | {name: summary[name] for name in RESULTS if name not in row}
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    row = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            row |= _flat(value, f"{prefix}{key}.")
+        elif not key.startswith("_"):  # `_target_` and `_partial_` are Hydra's; the chosen name says it
+            row[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, (list, tuple)) else value
+    return row
+
+
+def config_columns(summaries: "pd.DataFrame") -> list[str]:
+    """The columns that say what a run is: choices and configuration, without where and how it was computed."""
+    return [
+        name
+        for name in summaries
+        if name not in RESULTS
+        and "/" not in name
+        and name.split(".")[0] not in RESULT_GROUPS
+        and name not in SETTINGS_ASIDE
+        and not name.startswith("trainer.")
+    ]
+
+
+def varying(summaries: "pd.DataFrame") -> list[str]:
+    """The columns of `config_columns` in which the rows differ."""
+    return [name for name in config_columns(summaries) if summaries[name].nunique(dropna=False) > 1]

@@ -1,0 +1,98 @@
+"""Finished runs as pandas tables. A run's identity comes from its summary, never from its folder's name."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from normexp.runs.columns import RESULT_GROUPS, RESULTS, flatten, varying
+from normexp.runs.folders import find_runs
+from normexp.runs.grid import select_grid
+from normexp.runs.metrics import read_metrics
+from normexp.runs.summary import SUMMARY
+
+if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
+    import pandas as pd
+
+Grid = Mapping[str, Iterable[Any]]
+ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
+NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
+
+
+def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
+    """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
+
+    A diverged run is a finished run. What a run has no value for (an accuracy never reached, a loss that was not
+    finite, an option that its norm does not take) is NaN.
+
+    Args:
+        grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps these cells alone, in
+            this order, and makes a missing cell an error.
+
+    Raises ValueError, in one line, for a path without finished runs, a summary that cannot be read, and a grid with
+    missing or ambiguous cells.
+    """
+    import pandas as pd
+
+    finished, unfinished = find_runs(path)
+    if not finished:
+        begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
+        raise ValueError(f"path={path}: holds no finished run{begun}")
+    table = pd.DataFrame([flatten(_read(folder), _name(folder, path)) for folder in finished])
+    for name in table:  # a column of nothing but null is a column of numbers, too
+        if "/" in name or name.startswith("convergence."):
+            table[name] = pd.to_numeric(table[name])
+    return table if grid is None else select_grid(table, grid)
+
+
+def load(
+    path: str | Path, grid: Grid | None = None, *, metrics: Iterable[str] | None = None
+) -> "pd.DataFrame":
+    """The tidy table: one row for each (run, metric, step) of the finished runs at or under `path`.
+
+    Columns: `run` (folder); model, norm, data, optimizer, schedule, batch_size, lr, seed, status; each parameter of
+    the norms (`norm.correction`) and whatever else the runs differ in; then `step`, `epoch`, `samples`, `seconds`,
+    `metric`, `value`. Text columns are categorical.
+
+    Args:
+        grid: as in `load_summaries`.
+        metrics: these alone; a name that no run recorded is an error.
+    """
+    import pandas as pd
+
+    summaries = load_summaries(path, grid)
+    values = read_metrics([Path(path) / run for run in summaries["run"]], metrics)
+    names = [name for name in ALWAYS if name in summaries]
+    names += [name for name in summaries if name.startswith("norm.") and name not in names]
+    names += [name for name in varying(summaries) if name not in names]
+    run = values.pop("run").to_numpy()
+    columns = {}
+    for name in ("run", *names):
+        column = summaries[name]
+        if not pd.api.types.is_numeric_dtype(column):
+            column = column.astype("category")
+        columns[name] = column.take(run).reset_index(drop=True)
+    table = pd.DataFrame({**columns, **values})
+    table.insert(table.columns.get_loc("seconds"), "samples", table["step"] * table["batch_size"])
+    return table
+
+
+def _name(folder: Path, path: str | Path) -> str:
+    return folder.relative_to(path).as_posix()
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        summary = json.loads((folder / SUMMARY).read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{folder / SUMMARY}: no valid JSON ({error}); remove the folder and run it again"
+        ) from None
+    lacking = sorted(NEEDED - set(summary))
+    if lacking:
+        version = summary.get("versions", {}).get("normexp", "of unknown number")
+        raise ValueError(
+            f"{folder / SUMMARY}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version "
+            "or run it again"
+        )
+    return summary

@@ -1,0 +1,130 @@
+"""The table of runs: identity from summaries, a gap is an error, every mistake one line."""
+
+import shutil
+
+import pytest
+from fabricated import LAYERS, STEPS, edit_summary, write_run, write_study
+
+from normexp.runs import load, load_summaries
+
+GRID = {"norm": ["none", "batchnorm"], "batch_size": [2, 8], "seed": range(2)}
+
+
+@pytest.fixture
+def study(tmp_path):
+    return write_study(tmp_path / "study", GRID["norm"], GRID["batch_size"], seeds=2)
+
+
+def test_summaries_hold_one_row_a_run_with_identity_results_and_norm_parameters(study):
+    table = load_summaries(study)
+    assert len(table) == 8
+    row = table[(table.norm == "batchnorm") & (table.batch_size == 2) & (table.seed == 1)].iloc[0]
+    assert row["model"] == "mlp"
+    assert row["norm.correction"] == 0
+    assert row["convergence.steps_to_0.5"] > 0
+    assert row["execution.device"] == "cpu"
+    assert table.loc[table.norm == "none", "norm.correction"].isna().all()  # none has no such option
+    assert table["convergence.steps_to_0.9"].isna().all()  # never reached is a gap, not a number
+
+
+def test_table_holds_every_metric_at_every_step_of_every_run(study):
+    table = load(study)
+    per_run = table.groupby("run", observed=True).size()
+    assert set(per_run) == {len(STEPS) * (4 + 5 * len(LAYERS))}
+    one = table[(table.norm == "none") & (table.batch_size == 8) & (table.seed == 0)]
+    curve = one[one.metric == "val/accuracy"]
+    assert list(curve.step) == list(STEPS)
+    assert list(curve.samples) == [8 * step for step in STEPS]
+    assert curve.value.iloc[0] == pytest.approx(0.1)
+
+
+def test_identity_comes_from_the_summary_and_not_from_the_folder(study):
+    folder = next(study.glob("mlp/none-bs2-s0-*"))
+    folder.rename(study / "mlp" / "layernorm-bs999-s7-deadbeef")
+    assert set(load_summaries(study).norm) == {"none", "batchnorm"}
+
+
+def test_column_appears_where_runs_differ(tmp_path):
+    for depth in (2, 4):
+        write_run(tmp_path, "none", 8, 0, **{"model.depth": depth})
+    assert set(load(tmp_path, metrics=["val/accuracy"])["model.depth"]) == {2, 4}
+
+
+def test_grid_selects_its_cells_in_its_order(study):
+    table = load_summaries(study, {"norm": ["batchnorm"], "batch_size": [8, 2], "seed": [1, 0]})
+    assert [tuple(row) for row in table[["batch_size", "seed"]].to_numpy()] == [
+        (8, 1),
+        (8, 0),
+        (2, 1),
+        (2, 0),
+    ]
+
+
+def test_missing_cells_are_named(study):
+    shutil.rmtree(next(study.glob("mlp/none-bs2-s1-*")))
+    with pytest.raises(ValueError, match="1 of 8 cells have no finished run: norm=none batch_size=2 seed=1;"):
+        load(study, GRID)
+
+
+def test_cell_with_two_runs_names_what_differs(study):
+    write_run(study, "none", 2, 0, lr=0.3)
+    with pytest.raises(
+        ValueError, match="cell norm=none batch_size=2 seed=0 holds 2 runs, which differ in lr"
+    ):
+        load_summaries(study, GRID)
+
+
+def test_diverged_run_stays_in_the_table(study):
+    write_run(study, "none", 2, 0, status="diverged", lr=10.0)
+    table = load_summaries(study)
+    assert list(table[table.lr == 10.0].status) == ["diverged"]
+    assert table[table.lr == 10.0]["test/accuracy"].isna().all()
+
+
+def cut_off(folder):
+    path = folder / "metrics.csv"
+    path.write_text(path.read_text()[:-5])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut_off, "metrics.csv: cut off or damaged after"),
+        (lambda folder: (folder / "metrics.csv").write_text("a,b\n1,2\n"), "written by another version"),
+        (lambda folder: (folder / "metrics.csv").unlink(), "absent, though the run has a summary"),
+        (lambda folder: (folder / "summary.json").write_text("{"), "no valid JSON"),
+        (
+            lambda folder: (folder / "summary.json").write_text('{"versions": {"normexp": "0.0.1"}}'),
+            "written by normexp 0.0.1, lacks choices, ",
+        ),
+    ],
+)
+def test_damaged_run_is_named_in_one_line(study, damage, message):
+    damage(next(study.glob("mlp/none-bs2-s0-*")))
+    with pytest.raises(ValueError, match=message) as caught:
+        load(study)
+    assert "none-bs2-s0" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_metric_gets_the_nearest_names(study):
+    with pytest.raises(
+        ValueError, match="metric=val/acc: recorded by none of these runs; the nearest are val/acc"
+    ):
+        load(study, metrics=["val/acc"])
+
+
+def test_path_without_runs_says_so(tmp_path):
+    with pytest.raises(ValueError, match="no such folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="holds no finished run$"):
+        load_summaries(tmp_path)
+    folder = write_run(tmp_path, "none", 2, 0)
+    (folder / "summary.json").unlink()
+    with pytest.raises(ValueError, match="1 unfinished: the same command resumes them"):
+        load_summaries(tmp_path)
+
+
+def test_run_of_an_older_version_is_read_when_it_has_what_is_needed(study):
+    edit_summary(next(study.glob("mlp/none-bs2-s0-*")), versions={"normexp": "0.0.9"})
+    assert set(load_summaries(study)["versions.normexp"]) == {"0.1.0", "0.0.9"}
