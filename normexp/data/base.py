@@ -113,11 +113,12 @@ class DataModule(LightningDataModule):
             rank=rank,
             world_size=world_size,
             augmentation=self.augmentation(self.device),
-            batches_trained=self._batches_trained if trainer else None,
+            progress=self._progress if trainer else None,
         )
 
-    def _batches_trained(self) -> int:
-        return self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
+    def _progress(self) -> tuple[int, int]:
+        """Epoch and number of its batches whose step is done, as the trainer counts them."""
+        return self.trainer.current_epoch, self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
 
     def val_dataloader(self) -> EvaluationLoader:
         return self.evaluation_loader("val")

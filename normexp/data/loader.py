@@ -9,67 +9,72 @@ from normexp.data.order import ShuffledOrder
 
 
 class BatchLoader:
-    """Training batches (x, y) in the sampler's order, resumable in mid-epoch.
+    """Training batches (x, y), resumable in mid-epoch.
 
     Args:
         x, y: all training rows, on the training device.
-        sampler: gives the rows of every batch; Lightning calls its `set_epoch` before each epoch.
+        order: which rows make up the batches of each epoch.
         rank, world_size: this process takes its equal share of every global batch.
         augmentation: applied to each batch of images.
-        batches_trained: how many batches of this epoch the trainer has finished; a batch handed out when training
-            was interrupted is not among them and comes again. Without it, the batches handed out count.
+        progress: gives the trainer's epoch and how many of its batches are trained. The trainer's count excludes a
+            batch in whose step training was interrupted, so that batch comes again. (Lightning's other source,
+            `sampler.set_epoch`, is one epoch ahead after some resumes.) Without a trainer, `epoch` and the batches
+            handed out count.
 
-    State: {"epoch", "batch"}. Lightning stores it in the checkpoint and loads it before the first batch is asked for;
-    the iteration then starts at that batch, with `len` still counting the whole epoch, as Lightning's progress does.
+    State: {"epoch", "batch"}. Lightning stores it in the checkpoint and loads it before it asks for the first batch;
+    that epoch then starts at that batch. `len` still counts the whole epoch, as Lightning's progress does.
     """
 
     def __init__(
         self,
         x: Tensor,
         y: Tensor,
-        sampler: ShuffledOrder,
+        order: ShuffledOrder,
         *,
         rank: int = 0,
         world_size: int = 1,
         augmentation: Augmentation | None = None,
-        batches_trained: Callable[[], int] | None = None,
+        progress: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.x, self.y = x, y
-        self.sampler = sampler
-        share = sampler.batch_size // world_size
+        self.order = order
+        share = order.batch_size // world_size
         self.share = slice(rank * share, (rank + 1) * share)
         self.augmentation = augmentation
-        self.batches_trained = batches_trained or (lambda: self._handed_out)
+        self.epoch = 0
         self._handed_out = 0
+        self.progress = progress or (lambda: (self.epoch, self._handed_out))
         self._resume_at: dict[str, int] | None = None
 
     def __len__(self) -> int:
-        return len(self.sampler)
+        return len(self.order)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        # A generator: this body runs at the first `next`, when Lightning has set the epoch and loaded the state.
-        first = self._first_batch()
-        rows = self.sampler.batches()[:, self.share].to(self.x.device)  # (num_batches, share)
+        # A generator: this body runs at the first `next`, when Lightning has restored its progress and our state.
+        epoch, _ = self.progress()
+        first = self._first_batch(epoch)
+        rows = self.order.batches(epoch)[:, self.share].to(self.x.device)  # (num_batches, share)
         draws = None
         if self.augmentation:
-            shape = (len(self), self.sampler.batch_size)
-            draws = self.augmentation.draw(self.sampler.epoch, shape)[:, self.share].to(self.x.device)
-        for step in range(first, len(self)):
-            x = self.x.index_select(0, rows[step])
-            y = self.y.index_select(0, rows[step])
+            shape = (len(self), self.order.batch_size)
+            draws = self.augmentation.draw(epoch, shape)[:, self.share].to(self.x.device)
+        for batch in range(first, len(self)):
+            x = self.x.index_select(0, rows[batch])
+            y = self.y.index_select(0, rows[batch])
             if draws is not None:
-                x = self.augmentation(x, draws[step])
-            self._handed_out = step + 1
+                x = self.augmentation(x, draws[batch])
+            self._handed_out = batch + 1
             yield x, y
 
-    def _first_batch(self) -> int:
+    def _first_batch(self, epoch: int) -> int:
         resume_at, self._resume_at = self._resume_at, None
-        if resume_at is not None and resume_at["epoch"] == self.sampler.epoch:
+        if resume_at is not None and resume_at["epoch"] == epoch:
             return resume_at["batch"]
         return 0  # also after a checkpoint written at the end of an earlier epoch
 
     def state_dict(self) -> dict[str, int]:
-        return {"epoch": self.sampler.epoch, "batch": self.batches_trained()}
+        epoch, batch = self.progress()
+        return {"epoch": epoch, "batch": batch}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self._resume_at = state

@@ -13,29 +13,19 @@ def keyed_generator(*key: str | int) -> torch.Generator:
 
 
 class ShuffledOrder:
-    """Every row at most once an epoch, in a new random order each epoch; the incomplete last batch is dropped.
-
-    Lightning announces each epoch through `set_epoch`, as it does to a torch DistributedSampler.
-    """
+    """Every row at most once an epoch, in a new random order each epoch; the incomplete last batch is dropped."""
 
     def __init__(self, num_rows: int, batch_size: int, seed: int) -> None:
         self.num_rows = num_rows
         self.batch_size = batch_size
         self.seed = seed
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
 
     def __len__(self) -> int:
         return self.num_rows // self.batch_size
 
-    def generator(self) -> torch.Generator:
-        return keyed_generator("batches", self.seed, self.epoch)
-
-    def batches(self) -> Tensor:
-        """Row numbers of this epoch's batches, (num_batches, batch_size) on the CPU."""
-        rows = torch.randperm(self.num_rows, generator=self.generator())
+    def batches(self, epoch: int) -> Tensor:
+        """Row numbers of an epoch's batches, (num_batches, batch_size) on the CPU."""
+        rows = torch.randperm(self.num_rows, generator=keyed_generator("batches", self.seed, epoch))
         return rows[: len(self) * self.batch_size].view(len(self), self.batch_size)
 
 
@@ -53,10 +43,10 @@ class WindowOrder(ShuffledOrder):
         self.context_length = context_length
         self.num_starts = min(context_length, num_tokens - num_windows * context_length)
 
-    def batches(self) -> Tensor:
-        generator = keyed_generator("window start", self.seed, self.epoch)
+    def batches(self, epoch: int) -> Tensor:
+        generator = keyed_generator("window start", self.seed, epoch)
         start = torch.randint(self.num_starts, (), generator=generator)
-        return start + self.context_length * super().batches()
+        return start + self.context_length * super().batches(epoch)
 
 
 class ClassPairedOrder(ShuffledOrder):
@@ -68,12 +58,12 @@ class ClassPairedOrder(ShuffledOrder):
 
     def __init__(self, labels: Tensor, samples_per_class: int, batch_size: int, seed: int) -> None:
         super().__init__(len(labels), batch_size, seed)
-        self.members = [(labels == label).nonzero().flatten() for label in labels.unique()]
-        self.samples_per_class = samples_per_class
-        self.classes_per_batch = batch_size // samples_per_class
         option = f"data.samples_per_class={samples_per_class}"
         if samples_per_class < 1 or batch_size % samples_per_class:
             raise ValueError(f"{option}: does not divide batch_size={batch_size}; choose a divisor of it")
+        self.members = [(labels == label).nonzero().flatten() for label in labels.unique()]
+        self.samples_per_class = samples_per_class
+        self.classes_per_batch = batch_size // samples_per_class
         if self.classes_per_batch > len(self.members):
             raise ValueError(
                 f"{option}: batch_size={batch_size} needs {self.classes_per_batch} classes in a batch and the data "
@@ -83,8 +73,8 @@ class ClassPairedOrder(ShuffledOrder):
         if samples_per_class > smallest:
             raise ValueError(f"{option}: the smallest class has {smallest} training samples; choose fewer")
 
-    def batches(self) -> Tensor:
-        generator = self.generator()
+    def batches(self, epoch: int) -> Tensor:
+        generator = keyed_generator("batches", self.seed, epoch)
         ranks = torch.rand(len(self), len(self.members), generator=generator).argsort(dim=1)
         classes = ranks[:, : self.classes_per_batch]  # (num_batches, classes_per_batch), distinct in a row
         rows = torch.empty(*classes.shape, self.samples_per_class, dtype=torch.int64)

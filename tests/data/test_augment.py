@@ -1,0 +1,69 @@
+"""Batched augmentation equals a loop over images and pixels, and draws from (seed, epoch) alone."""
+
+import pytest
+import torch
+
+from normexp.data import Digits
+from normexp.data.augment import Augmentation
+
+
+def augment_one_by_one(images, draws, black):
+    """The slow twin: every pixel of every image from its definition."""
+    result = torch.empty_like(images)
+    _, channels, height, width = images.shape
+    for n, (down, right, mirrored) in enumerate(draws.tolist()):
+        for i in range(height):
+            for j in range(width):
+                row = i - down
+                column = (width - 1 - j if mirrored else j) - right
+                inside = 0 <= row < height and 0 <= column < width
+                for c in range(channels):
+                    result[n, c, i, j] = images[n, c, row, column] if inside else black[c]
+    return result
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize(("shift", "shape"), [(0, (6, 1, 5, 5)), (2, (9, 3, 6, 4)), (3, (4, 2, 4, 7))])
+def test_batched_augmentation_equals_a_loop_over_pixels(shift, shape, flip):
+    images = torch.randn(shape)
+    black = torch.randn(shape[1])
+    augmentation = Augmentation(shift=shift, flip=flip, black=black.view(-1, 1, 1), seed=0)
+    draws = augmentation.draw(0, (1, shape[0]))[0]
+    augmented = augmentation(images, draws)
+    assert torch.equal(augmented, augment_one_by_one(images, draws, black))
+    assert augmented.is_contiguous()
+
+
+def test_draws_cover_their_range_evenly():
+    draws = Augmentation(shift=2, flip=True, black=torch.zeros(1), seed=0).draw(0, (100, 500))
+    for place in (0, 1):
+        counts = torch.bincount(draws[..., place].flatten() + 2)
+        assert counts.shape == (5,)
+        assert (counts - 10_000).abs().max() < 500
+    assert draws[..., 2].float().mean().item() == pytest.approx(0.5, abs=0.02)
+    still = Augmentation(shift=0, flip=False, black=torch.zeros(1), seed=0).draw(0, (3, 4))
+    assert not still.any()
+
+
+def test_draws_are_a_pure_function_of_seed_and_epoch_and_leave_the_global_rng_alone():
+    state = torch.get_rng_state()
+    shape = (5, 8)
+    augmentation = Augmentation(shift=2, flip=True, black=torch.zeros(1), seed=0)
+    first = augmentation.draw(3, shape)
+    assert torch.equal(first, augmentation.draw(3, shape))
+    assert not torch.equal(first, augmentation.draw(4, shape))
+    assert not torch.equal(
+        first, Augmentation(shift=2, flip=True, black=torch.zeros(1), seed=1).draw(3, shape)
+    )
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_augmentation_shifts_in_black_and_leaves_the_order_and_evaluation_alone():
+    options = {"batch_size": 64, "eval_batch_size": 512, "val_size": 288, "shift": 1}
+    plain, augmented = Digits(**options), Digits(**options, augment=True)
+    for (x, y), (shifted, same_y) in zip(plain.train_dataloader(), augmented.train_dataloader(), strict=True):
+        assert torch.equal(y, same_y)
+        assert not torch.equal(x, shifted)
+        assert shifted.min() == plain.splits["train"].x.min()  # black after normalization
+    assert torch.equal(plain.splits["train"].x, augmented.splits["train"].x)
+    assert torch.equal(next(iter(plain.val_dataloader()))[0], next(iter(augmented.val_dataloader()))[0])

@@ -1,0 +1,100 @@
+"""The loaders hand out what the order says, to one process or several, and evaluate everything."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from normexp.data import Digits
+from normexp.data.loader import BatchLoader, EvaluationLoader
+from normexp.data.order import ShuffledOrder
+
+
+def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:
+    """Digits of one process of several, in epoch 0 of a trainer."""
+    data = Digits(**{"batch_size": 64, "eval_batch_size": 100, "val_size": 288} | options)
+    data.trainer = SimpleNamespace(
+        global_rank=rank,
+        world_size=world_size,
+        strategy=SimpleNamespace(root_device=torch.device("cpu")),
+    )
+    data._progress = lambda: (0, 0)
+    return data
+
+
+def test_batches_are_the_rows_of_the_order():
+    x, y = torch.randn(50, 3), torch.arange(50)
+    order = ShuffledOrder(50, batch_size=8, seed=0)
+    loader = BatchLoader(x, y, order)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 6
+    for (bx, by), rows in zip(batches, order.batches(0), strict=True):
+        assert by.tolist() == rows.tolist()
+        assert torch.equal(bx, torch.stack([x[row] for row in rows]))
+
+
+def test_each_epoch_has_its_own_order():
+    loader = BatchLoader(torch.arange(40), torch.arange(40), ShuffledOrder(40, 4, seed=0))
+    first = torch.cat([y for _, y in loader])
+    loader.epoch = 1
+    assert not torch.equal(first, torch.cat([y for _, y in loader]))
+    loader.epoch = 0
+    assert torch.equal(first, torch.cat([y for _, y in loader]))
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_processes_share_each_global_batch_whatever_their_number(augment):
+    whole = list(digits(augment=augment).train_dataloader())
+    parts = [list(digits(rank=r, world_size=4, augment=augment).train_dataloader()) for r in range(4)]
+    for (x, y), *shares in zip(whole, *parts, strict=True):
+        assert [len(share_y) for _, share_y in shares] == [16] * 4
+        assert torch.equal(torch.cat([share_x for share_x, _ in shares]), x)
+        assert torch.equal(torch.cat([share_y for _, share_y in shares]), y)
+
+
+def test_a_batch_that_processes_cannot_share_equally_is_refused():
+    with pytest.raises(ValueError, match="batch_size=64: cannot be shared equally by 3 processes"):
+        digits(world_size=3).train_dataloader()
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_evaluation_covers_the_split_once_and_in_order_in_every_process(split):
+    data = digits(rank=1, world_size=2)
+    loader = getattr(data, f"{split}_dataloader")()
+    assert [len(y) for _, y in loader][:-1] == [100] * (len(loader) - 1)
+    assert torch.equal(torch.cat([x for x, _ in loader]), data.splits[split].x)
+    assert torch.equal(torch.cat([y for _, y in loader]), data.splits[split].y)
+
+
+def test_evaluation_can_stop_at_a_limit():
+    loader = digits().evaluation_loader("train", limit=250)
+    assert [len(y) for _, y in loader] == [100, 100, 50]
+
+
+def test_evaluation_batches_copy_nothing():
+    x = torch.randn(10, 2)
+    first, _ = next(iter(EvaluationLoader(x, x, batch_size=4)))
+    assert first.data_ptr() == x.data_ptr()
+
+
+def test_resumed_loader_continues_where_its_state_says_and_only_once():
+    def loader():
+        return BatchLoader(torch.arange(40), torch.arange(40), ShuffledOrder(40, 4, seed=0))
+
+    whole = [y.tolist() for _, y in loader()]
+    interrupted = loader()
+    iterator = iter(interrupted)
+    for _ in range(3):
+        next(iterator)
+    resumed = loader()
+    resumed.load_state_dict(interrupted.state_dict())
+    assert [y.tolist() for _, y in resumed] == whole[3:]
+    assert [y.tolist() for _, y in resumed] == whole
+    assert len(resumed) == 10
+
+
+def test_state_of_a_finished_epoch_starts_the_next_one_at_its_first_batch():
+    loader = BatchLoader(torch.arange(40), torch.arange(40), ShuffledOrder(40, 4, seed=0))
+    loader.load_state_dict({"epoch": 0, "batch": 10})
+    loader.epoch = 1
+    assert len(list(loader)) == 10

@@ -1,0 +1,150 @@
+"""A user's own images: layout, labels, sizes, fingerprint, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from normexp.data import ImageFolder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three classes told apart by their red, green or blue; 10 training and 2 test images each."""
+    for part, count in (("train", 10), ("test", 2)):
+        for channel, name in enumerate(("apple", "grass", "sky")):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = np.zeros((12, 9, 3), dtype=np.uint8)
+                pixels[..., channel] = 200 + i
+                suffix = ("png", "PNG")[i % 2]
+                Image.fromarray(pixels).save(tmp_path / part / name / f"{i}.{suffix}")
+    return tmp_path
+
+
+def image_folder(path, **options) -> ImageFolder:
+    defaults = {"batch_size": 4, "eval_batch_size": 8, "image_size": 6, "normalize": False}
+    data = ImageFolder(**defaults | {"path": path and str(path)} | options)
+    data.load()
+    return data
+
+
+def test_images_are_resized_labelled_by_folder_and_split(folder):
+    data = image_folder(folder)
+    assert data.input_shape == (3, 6, 6)
+    assert data.num_classes == 3
+    assert {name: len(split.y) for name, split in data.splits.items()} == {"train": 27, "val": 3, "test": 6}
+    for split in data.splits.values():
+        assert split.x.amax(dim=(2, 3)).argmax(dim=1).tolist() == split.y.tolist()
+    assert data.splits["val"].y.sort().values.tolist() == [0, 1, 2]
+    assert data.splits["test"].x[0, 0].unique().item() == pytest.approx(200 / 255)
+
+
+def test_grey_and_jpeg(folder):
+    path = folder / "train" / "sky" / "photo.jpeg"
+    Image.fromarray(np.full((20, 20, 3), 128, dtype=np.uint8)).save(path)
+    data = image_folder(folder, channels=1)
+    assert data.input_shape == (1, 6, 6)
+    assert len(data.splits["train"].y) + len(data.splits["val"].y) == 31
+
+
+def test_hidden_and_other_files_are_passed_over(folder):
+    plain = image_folder(folder)
+    (folder / "train" / ".cache").mkdir()
+    (folder / "train" / "sky" / "notes.txt").write_text("not an image")
+    (folder / "train" / "sky" / "._0.png").write_bytes(b"left by a file system")
+    assert image_folder(folder).fingerprint == plain.fingerprint
+
+
+def test_fingerprint_follows_names_and_contents(folder):
+    first = image_folder(folder).fingerprint
+    assert len(first) == 64
+    assert image_folder(folder, seed=3, image_size=8).fingerprint == first
+    image = folder / "train" / "sky" / "0.png"
+    image.rename(folder / "train" / "sky" / "renamed.png")
+    renamed = image_folder(folder).fingerprint
+    Image.new("RGB", (5, 5)).save(folder / "train" / "sky" / "renamed.png")
+    assert len({first, renamed, image_folder(folder).fingerprint}) == 3
+
+
+def break_nothing(folder): ...
+
+
+def remove(name):
+    def broken(folder):
+        for path in sorted(folder.glob(f"{name}/**/*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        (folder / name).rmdir()
+
+    return broken
+
+
+def empty(name):
+    def broken(folder):
+        for path in (folder / name).iterdir():
+            path.unlink()
+
+    return broken
+
+
+def only_one_class(folder):
+    for part in ("train", "test"):
+        for name in ("apple", "sky"):
+            remove(f"{part}/{name}")(folder)
+
+
+def write(name, content):
+    def broken(folder):
+        (folder / name).write_bytes(content)
+
+    return broken
+
+
+def no_classes(folder):
+    for name in ("apple", "grass", "sky"):
+        remove(f"train/{name}")(folder)
+
+
+def sixteen_bits(folder):
+    Image.fromarray(np.full((5, 5), 40_000, dtype=np.uint16)).save(folder / "train" / "sky" / "deep.png")
+
+
+@pytest.mark.parametrize(
+    ("breaking", "options", "message"),
+    [
+        (break_nothing, {"path": None}, "data.path is not set: name a folder with data.path=FOLDER"),
+        (break_nothing, {"path": "/nowhere"}, "data.path=/nowhere: no such folder; expected train/CLASS/"),
+        (break_nothing, {"image_size": 0}, "data.image_size=0: choose a side of 1 pixel or more"),
+        (remove("test"), {}, "it has no folder test; expected train/CLASS/"),
+        (no_classes, {}, "train has no class folders; expected train/CLASS/"),
+        (empty("train/sky"), {}, "train/sky has no image"),
+        (only_one_class, {}, "train has one class, grass; give two or more"),
+        (remove("test/sky"), {}, "sky in only one of train and test"),
+        (
+            write("train/sky/bad.png", b"not an image"),
+            {},
+            "cannot read train/sky/bad.png .* repair or remove it",
+        ),
+        (write("test/sky/empty.jpg", b""), {}, "cannot read test/sky/empty.jpg"),
+        (sixteen_bits, {}, "cannot read train/sky/deep.png .more than 8 bits a pixel"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_folder_that_cannot_be_used_is_refused_in_one_line(folder, breaking, options, message):
+    breaking(folder)
+    with pytest.raises(ValueError, match=message) as error:
+        image_folder(**{"path": folder} | options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_photo_is_turned_upright_as_its_exif_says(folder):
+    pixels = np.zeros((8, 8, 3), dtype=np.uint8)
+    pixels[:4] = 255  # the upper half is white
+    exif = Image.Exif()
+    exif[0x0112] = 3  # turned by 180 degrees
+    content = folder / "train" / "sky" / "turned.jpg"
+    Image.fromarray(pixels).save(content, exif=exif, quality=100)
+    upright = image_folder(folder)._decode("turned.jpg", content.read_bytes())
+    assert upright.dtype == torch.uint8
+    assert upright[:, 0].max() < 20
+    assert upright[:, -1].min() > 235

@@ -1,0 +1,71 @@
+"""Scaling, binarizing and normalizing, against arithmetic in float64 on scikit-learn's own arrays."""
+
+import numpy as np
+import pytest
+import torch
+
+from normexp.data import Digits
+
+
+def digits(**options) -> Digits:
+    data = Digits(**{"batch_size": 64, "eval_batch_size": 512, "val_size": 288} | options)
+    data.load()
+    return data
+
+
+@pytest.mark.parametrize("train_size", [None, 200])
+def test_normalized_training_split_has_mean_0_and_standard_deviation_1(train_size):
+    x = digits(train_size=train_size).splits["train"].x.double()
+    assert x.mean().item() == pytest.approx(0, abs=1e-6)
+    assert x.var(correction=0).item() == pytest.approx(1, abs=1e-6)
+
+
+def test_every_split_is_normalized_with_the_moments_of_the_training_split():
+    raw, normalized = digits(normalize=False), digits()
+    train = raw.splits["train"].x.double()
+    mean, std = train.mean(), (train - train.mean()).square().mean().sqrt()
+    torch.testing.assert_close(normalized.mean.double(), mean.view(1), rtol=0, atol=1e-7)
+    torch.testing.assert_close(normalized.std.double(), std.view(1), rtol=0, atol=1e-7)
+    for name, split in normalized.splits.items():
+        expected = ((raw.splits[name].x.double() - mean) / std).float()
+        torch.testing.assert_close(split.x, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_pixels_lie_in_0_1_without_normalization():
+    data = digits(normalize=False)
+    pixels = torch.cat([split.x for split in data.splits.values()])
+    assert pixels.min() == 0
+    assert pixels.max() == 1
+    assert (data.mean.item(), data.std.item()) == (0, 1)
+    assert np.array_equal(np.unique(pixels * 16), np.arange(17))
+
+
+def test_binarized_pixels_are_those_above_one_half():
+    grey = digits(normalize=False).splits["val"].x
+    binary = digits(normalize=False, binarize=True).splits["val"].x
+    assert torch.equal(binary, torch.where(grey > 0.5, 1.0, 0.0))
+    assert digits(binarize=True).splits["train"].x.unique().numel() == 2
+
+
+def test_a_constant_channel_is_centred_and_not_divided_by_zero():
+    constant = torch.full((5, 2, 3, 3), 0.25)
+    mean, std = digits()._moments(constant)
+    assert mean.tolist() == [0.25, 0.25]
+    assert std.tolist() == [1, 1]
+
+
+def test_shapes_classes_and_description():
+    data = digits()
+    assert (data.kind, data.input_shape, data.num_classes, data.fingerprint) == ("image", (1, 8, 8), 10, "")
+    assert data.splits["train"].x.dtype == torch.float32
+    assert data.splits["train"].y.dtype == torch.int64
+    expected = "Digits: 1,149 train / 288 val / 360 test images of 1x8x8, 10 classes"
+    assert data.describe() == expected
+
+
+def test_probe_batch_is_the_first_validation_samples_whatever_the_seed():
+    x, y = digits(seed=1).probe_batch(32)
+    val = digits(seed=2).splits["val"]
+    assert torch.equal(x, val.x[:32])
+    assert torch.equal(y, val.y[:32])
+    assert len(digits().probe_batch(10_000)[0]) == 288

@@ -1,0 +1,102 @@
+"""Splits are disjoint, exhaustive, stratified, nested, and do not move with the run's seed."""
+
+import numpy as np
+import pytest
+import torch
+
+from normexp.data import Digits
+from normexp.data.splits import stratified_order
+
+
+def digits(**options) -> Digits:
+    data = Digits(**{"batch_size": 64, "eval_batch_size": 512, "val_size": 288, "normalize": False} | options)
+    data.load()
+    return data
+
+
+def as_set(images: torch.Tensor) -> set[bytes]:
+    return {image.numpy().tobytes() for image in images}
+
+
+@pytest.mark.parametrize("counts", [[50, 50, 50], [10, 20, 70], [1, 2, 3, 4]], ids=str)
+def test_stratified_order_takes_each_class_in_proportion_at_every_place(counts):
+    labels = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    order = stratified_order(labels, seed=3)
+    assert sorted(order.tolist()) == list(range(len(labels)))
+    for length in range(1, len(labels) + 1):
+        taken = np.bincount(labels[order[:length]], minlength=len(counts))
+        ideal = np.array(counts) * length / len(labels)
+        assert np.abs(taken - ideal).max() <= 1.5
+
+
+def test_stratified_order_depends_on_its_seed_alone():
+    labels = torch.arange(1000) % 10
+    torch.manual_seed(1)
+    first = stratified_order(labels, seed=5)
+    torch.manual_seed(2)
+    assert torch.equal(first, stratified_order(labels, seed=5))
+    assert not torch.equal(first, stratified_order(labels, seed=6))
+
+
+def test_digits_splits_are_disjoint_exhaustive_and_stratified():
+    from sklearn.datasets import load_digits
+
+    raw = load_digits()
+    data = digits()
+    sizes = {name: len(split.y) for name, split in data.splits.items()}
+    assert sizes == {"train": 1149, "val": 288, "test": 360}
+    together = sorted(image.numpy().tobytes() for split in data.splits.values() for image in split.x)
+    expected = sorted(image.tobytes() for image in (raw.images / 16).astype(np.float32))
+    assert together == expected
+    for split in data.splits.values():
+        ideal = np.bincount(raw.target) * len(split.y) / 1797
+        assert np.abs(np.bincount(split.y) - ideal).max() <= 1.5
+
+
+def test_digits_labels_belong_to_their_images():
+    from sklearn.datasets import load_digits
+
+    raw = load_digits()
+    label_of = {image.tobytes(): label for image, label in zip(raw.images, raw.target, strict=True)}
+    for split in digits().splits.values():
+        for image, label in zip(split.x, split.y, strict=True):
+            assert label_of[(image[0] * 16).double().numpy().tobytes()] == label
+
+
+def test_the_run_seed_moves_no_split_and_the_split_seed_not_the_test_split():
+    first, other_run, other_split = digits(), digits(seed=1), digits(split_seed=1)
+    for name in ("train", "val", "test"):
+        assert torch.equal(first.splits[name].x, other_run.splits[name].x)
+    assert torch.equal(first.splits["test"].x, other_split.splits["test"].x)
+    assert as_set(first.splits["val"].x) != as_set(other_split.splits["val"].x)
+
+
+def test_smaller_training_subsets_are_stratified_and_lie_within_larger_ones():
+    subsets = [digits(train_size=size).splits for size in (100, 500, None)]
+    small, large, full = (as_set(splits["train"].x) for splits in subsets)
+    assert small < large < full
+    assert np.bincount(subsets[0]["train"].y).min() >= 9
+    for splits in subsets:
+        assert torch.equal(splits["val"].x, subsets[0]["val"].x)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"val_size": 0}, "data.val_size=0: 1437 training images can give 1..1436 to validation"),
+        ({"val_size": 1437}, "data.val_size=1437: "),
+        ({"train_size": 0}, "data.train_size=0: validation leaves 1149 images; choose 1..1149"),
+        ({"train_size": 1150}, "data.train_size=1150: "),
+        ({"split_seed": -1}, "data.split_seed=-1: choose a number in 0.."),
+        ({"shift": 8}, r"data.shift=8: must lie in 0..7, within the image"),
+        ({"batch_size": 0}, "batch_size=0: a batch holds at least one sample"),
+        ({"eval_batch_size": 0}, "data.eval_batch_size=0: "),
+        ({"batch_size": 1150}, "batch_size=1150: the training split has 1149 samples .* choose at most 1149"),
+        ({"train_size": 32}, "batch_size=64: the training split has 32 samples"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_option_that_does_not_fit_the_data_is_refused_in_one_line(options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        digits(**options)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,215 @@
+"""torchvision's data sets: read from disk, unpacked, refused in one line; no test asks the network."""
+
+import gzip
+import pickle
+import socket
+import struct
+import urllib.error
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision.datasets
+
+from normexp.data import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "mnist"
+OPTIONS = {"batch_size": 8, "eval_batch_size": 64, "val_size": 20, "normalize": False}
+
+
+def make_idx(raw: Path, *, pack: bool = False) -> dict[str, np.ndarray]:
+    """Small IDX files in MNIST's layout, with random pixels and labels."""
+    random = np.random.default_rng(0)
+    raw.mkdir(parents=True)
+    arrays = {}
+    for part, count in (("train", 100), ("t10k", 30)):
+        for name, array in (
+            (f"{part}-images-idx3-ubyte", random.integers(0, 256, (count, 28, 28), dtype=np.uint8)),
+            (f"{part}-labels-idx1-ubyte", random.integers(0, 10, count, dtype=np.uint8)),
+        ):
+            header = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
+            content = header + array.tobytes()
+            if pack:
+                (raw / f"{name}.gz").write_bytes(gzip.compress(content))
+            else:
+                (raw / name).write_bytes(content)
+            arrays[name] = array
+    return arrays
+
+
+def make_cifar(root: Path, name: str, monkeypatch) -> dict[str, list]:
+    """Small pickles in CIFAR's layout; torchvision's checksums are taken out, since no other file can have them."""
+    dataset = getattr(torchvision.datasets, name)
+    random = np.random.default_rng(0)
+    folder = root / dataset.base_folder
+    folder.mkdir(parents=True)
+    fine = "labels" if name == "CIFAR10" else "fine_labels"
+    batches = []
+    for file, _ in dataset.train_list + dataset.test_list:
+        batch = {
+            "data": random.integers(0, 256, (40, 3072), dtype=np.uint8),
+            fine: [i % 10 for i in range(40)],
+        }
+        (folder / file).write_bytes(pickle.dumps(batch))
+        batches.append(batch)
+    classes = [f"class {i}" for i in range(10 if name == "CIFAR10" else 100)]
+    (folder / dataset.meta["filename"]).write_bytes(pickle.dumps({dataset.meta["key"]: classes}))
+    for part in ("train_list", "test_list"):
+        monkeypatch.setattr(dataset, part, [[file, None] for file, _ in getattr(dataset, part)])
+    monkeypatch.setattr(dataset, "meta", dataset.meta | {"md5": None})
+    return {"train": batches[:-1], "test": batches[-1:]}
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*_, **__):
+        raise urllib.error.URLError("Name or service not known")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+
+
+@pytest.mark.parametrize("pack", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("target", [MNIST, FashionMNIST, KMNIST])
+def test_mnist_family_reads_idx_files_plain_or_packed(target, pack, tmp_path, no_network):
+    arrays = make_idx(tmp_path / target.__name__ / "raw", pack=pack)
+    data = target(root=str(tmp_path), **OPTIONS)
+    data.load()
+    assert data.input_shape == (1, 28, 28)
+    assert data.num_classes == 10
+    assert {name: len(split.y) for name, split in data.splits.items()} == {"train": 80, "val": 20, "test": 30}
+    test = data.splits["test"]
+    np.testing.assert_allclose(test.x[:, 0], arrays["t10k-images-idx3-ubyte"] / 255, atol=1e-7)
+    assert test.y.tolist() == arrays["t10k-labels-idx1-ubyte"].tolist()
+    label_of = {
+        image.tobytes(): label
+        for image, label in zip(
+            arrays["train-images-idx3-ubyte"], arrays["train-labels-idx1-ubyte"], strict=True
+        )
+    }
+    seen = 0
+    for name in ("train", "val"):
+        for image, label in zip(data.splits[name].x, data.splits[name].y, strict=True):
+            assert label_of[(image[0] * 255).round().byte().numpy().tobytes()] == label
+            seen += 1
+    assert seen == len(label_of) == 100
+
+
+@pytest.mark.parametrize(("target", "classes"), [(CIFAR10, 10), (CIFAR100, 100)])
+def test_cifar_reads_its_pickles_channels_first(target, classes, tmp_path, monkeypatch, no_network):
+    batches = make_cifar(tmp_path, target.__name__, monkeypatch)
+    data = target(root=str(tmp_path), **OPTIONS)
+    data.load()
+    assert data.input_shape == (3, 32, 32)
+    assert data.num_classes == classes
+    assert len(data.splits["train"].y) == 40 * len(batches["train"]) - 20
+    test = data.splits["test"]
+    expected = batches["test"][0]["data"].reshape(40, 3, 32, 32) / 255
+    np.testing.assert_allclose(test.x, expected, atol=1e-7)
+    assert all(split.x.is_contiguous() for split in data.splits.values())
+
+
+def test_normalization_is_per_channel(tmp_path, monkeypatch):
+    make_cifar(tmp_path, "CIFAR10", monkeypatch)
+    data = CIFAR10(root=str(tmp_path), **OPTIONS | {"normalize": True})
+    data.load()
+    x = data.splits["train"].x.double()
+    assert data.mean.shape == data.std.shape == (3,)
+    torch.testing.assert_close(x.mean((0, 2, 3)), torch.zeros(3).double(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(x.var((0, 2, 3), correction=0), torch.ones(3).double(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", [MNIST, CIFAR10])
+def test_an_absent_set_that_cannot_be_downloaded_is_one_line_and_leaves_no_folder(
+    target, tmp_path, no_network
+):
+    root = tmp_path / "new" / "data"
+    timeout = socket.getdefaulttimeout()
+    with pytest.raises(ValueError, match="cannot be downloaded") as error:
+        target(root=str(root), **OPTIONS).load()
+    message = str(error.value)
+    assert "\n" not in message
+    for part in (str(root), "Name or service not known", "data.root=...", "data=digits"):
+        assert part in message
+    assert ("train-images-idx3-ubyte" if target is MNIST else "data_batch_1") in message
+    assert list(tmp_path.iterdir()) == []
+    assert socket.getdefaulttimeout() == timeout
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ValueError, match="cannot be downloaded") as error:
+        MNIST(root=str(tmp_path / "file" / "data"), **OPTIONS).load()
+    assert "\n" not in str(error.value)
+
+
+def test_a_download_moves_in_whole_under_a_timeout(tmp_path, monkeypatch):
+    during = []
+
+    class Served(torchvision.datasets.MNIST):
+        def download(self):
+            during.append(socket.getdefaulttimeout())
+            make_idx(Path(self.root) / "MNIST" / "raw")
+
+    Served.__name__ = "MNIST"
+    monkeypatch.setattr(torchvision.datasets, "MNIST", Served)
+    data = MNIST(root=str(tmp_path / "new"), **OPTIONS)
+    data.load()
+    assert len(data.splits["test"].y) == 30
+    assert during[0] > 0
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["MNIST"]
+    assert len(list((tmp_path / "new" / "MNIST" / "raw").iterdir())) == 4
+
+
+def test_a_download_broken_off_leaves_nothing_half(tmp_path, monkeypatch):
+    class Served(torchvision.datasets.MNIST):
+        def download(self):
+            make_idx(Path(self.root) / "MNIST" / "raw")
+            raise KeyboardInterrupt
+
+    Served.__name__ = "MNIST"
+    monkeypatch.setattr(torchvision.datasets, "MNIST", Served)
+    with pytest.raises(KeyboardInterrupt):
+        MNIST(root=str(tmp_path / "new"), **OPTIONS).load()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_files_are_refused_in_one_line(tmp_path, no_network):
+    raw = tmp_path / "MNIST" / "raw"
+    make_idx(raw)
+    images = raw / "train-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="are damaged") as error:
+        MNIST(root=str(tmp_path), **OPTIONS).load()
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_archive_is_not_half_unpacked(tmp_path, no_network):
+    raw = tmp_path / "MNIST" / "raw"
+    make_idx(raw, pack=True)
+    archive = raw / "train-images-idx3-ubyte.gz"
+    archive.write_bytes(archive.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="cannot be downloaded"):
+        MNIST(root=str(tmp_path), **OPTIONS).load()
+    assert not (raw / "train-images-idx3-ubyte").exists()
+    assert not list(raw.glob("*.partial"))
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason=f"the real MNIST is not at {REAL}")
+def test_real_mnist_has_its_standard_sizes_and_moments(tmp_path, no_network):
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for archive in REAL.glob("*.gz"):
+        (raw / archive.name).symlink_to(archive)
+    data = MNIST(root=str(tmp_path), batch_size=64, eval_batch_size=2048, val_size=5000)
+    data.load()
+    assert {name: len(split.y) for name, split in data.splits.items()} == {
+        "train": 55_000,
+        "val": 5000,
+        "test": 10_000,
+    }
+    assert data.mean.item() == pytest.approx(0.1307, abs=5e-4)  # the values in every tutorial, of all 60,000
+    assert data.std.item() == pytest.approx(0.3081, abs=5e-4)
+    assert data.splits["test"].y[:5].tolist() == [7, 2, 1, 0, 4]
+    counts = data.splits["val"].y.bincount() / 5000 - data.splits["train"].y.bincount() / 55_000
+    assert counts.abs().max() < 3e-4
