@@ -36,8 +36,8 @@ class Attention(nn.Module):
         self.heads, self.causal, self.qk_norm, self.dropout = heads, causal, qk_norm, dropout
         self.qkv = weights.linear(width, 3 * width, parts=3)
         if qk_norm:
-            self.norm_query = norm(width // heads, channel_dim=-1)
             self.norm_key = norm(width // heads, channel_dim=-1)
+            self.norm_query = norm(width // heads, channel_dim=-1)
         self.output = weights.linear(width, width, to_stream=True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,8 +45,8 @@ class Attention(nn.Module):
             self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
         )  # each (N, h, T, d)
         if self.qk_norm:
-            q = self.norm_query(q.flatten(0, 1)).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
-            k = self.norm_key(k.flatten(0, 1)).unflatten(0, (-1, self.heads))
+            k = self.norm_key(k.flatten(0, 1)).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
+            q = self.norm_query(q.flatten(0, 1)).unflatten(0, (-1, self.heads))
         dropout = self.dropout if self.training else 0.0
         x = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=self.causal)  # (N, h, T, d)
         return self.output(x.transpose(1, 2).flatten(2))  # (N, T, C)

@@ -33,6 +33,7 @@ class CNN(nn.Module):
     """
 
     accepts = "image"
+    convolves = True
 
     def __init__(
         self,

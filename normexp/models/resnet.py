@@ -38,6 +38,7 @@ class ResNet(nn.Module):
     """
 
     accepts = "image"
+    convolves = True
 
     def __init__(
         self,

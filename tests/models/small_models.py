@@ -1,0 +1,65 @@
+"""Every model small enough for tests, under every norm in configs/norm."""
+
+import warnings
+from pathlib import Path
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+NORMS = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+IMAGE, TEXT = ((1, 8, 8), 10), ((6,), 11)  # input shape, number of classes
+
+SMALL = {
+    "mlp": (IMAGE, {"depth": 2, "width": 16}),
+    "mlp_post_activation": (IMAGE, {"depth": 1, "width": 16, "norm_position": "post_activation"}),
+    "cnn": (IMAGE, {"depth": [1, 2], "width": 16}),
+    "resnet": (IMAGE, {"depth": 8, "width": 16}),
+    "resnet_scaled": (IMAGE, {"depth": 8, "width": 16, "alpha": 0.2}),
+    "transformer": (IMAGE, {"depth": 2, "width": 16, "heads": 2}),
+    "transformer_sandwich": (
+        IMAGE,
+        {"depth": 1, "width": 32, "heads": 2, "norm_position": "sandwich", "qk_norm": True},
+    ),
+    "gpt": (TEXT, {"depth": 2, "width": 16, "heads": 2}),
+    "gpt_post": (TEXT, {"depth": 1, "width": 32, "heads": 2, "norm_position": "post", "qk_norm": True}),
+}
+
+
+def norm_factory(name: str):
+    root = {
+        "eps": 1e-5,
+        "seed": 0,
+        "batch_size": 4,
+        "norm": OmegaConf.load(CONFIGS / "norm" / f"{name}.yaml"),
+    }
+    return instantiate(OmegaConf.create(root).norm)
+
+
+def model_factory(name: str, **options):
+    return instantiate(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"), **options)
+
+
+def small_model(name: str, norm: str = "layernorm", seed: int = 0, **options) -> nn.Module:
+    (input_shape, num_classes), small = SMALL[name]
+    torch.manual_seed(seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="gpt with")
+        return model_factory(name.split("_")[0], **{**small, **options})(
+            input_shape, num_classes, norm_factory(norm)
+        )
+
+
+def small_batch(name: str, n: int = 4) -> tuple[Tensor, Tensor]:
+    (input_shape, num_classes), _ = SMALL[name]
+    generator = torch.Generator().manual_seed(1)
+    if len(input_shape) == 1:
+        tokens = torch.randint(num_classes, (n, *input_shape), generator=generator)
+        return tokens, tokens.roll(-1, dims=1)
+    return torch.randn(n, *input_shape, generator=generator), torch.arange(n) % num_classes
+
+
+def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten())

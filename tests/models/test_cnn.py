@@ -1,0 +1,63 @@
+"""The plain convolutional network."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import model_factory, norm_factory
+
+
+def cnn(norm="none", input_shape=(1, 8, 8), **options):
+    return model_factory("cnn", **options)(input_shape, 10, norm_factory(norm))
+
+
+def convolutions(model):
+    return [site.module for site in model.sites() if site.kind == "linear"][:-1]
+
+
+@pytest.mark.parametrize("input_shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
+def test_default_reads_the_images_of_every_data_set(input_shape):
+    assert cnn("batchnorm", input_shape)(torch.randn(2, *input_shape)).shape == (2, 10)
+
+
+def test_vgg_a_is_expressible():
+    with torch.device("meta"):
+        model = cnn(input_shape=(3, 32, 32), depth=[1, 1, 2, 2, 2], width=64)
+    sizes = [(c.in_channels, c.out_channels) for c in convolutions(model)]
+    assert sizes == list(pairwise([3, 64, 128, 256, 256, 512, 512, 512, 512]))
+
+
+@pytest.mark.parametrize(("norm", "per_channel"), [("none", 0), ("batchnorm", 2)])
+def test_parameter_count_matches_its_closed_form(norm, per_channel):
+    model = cnn(norm, depth=[1, 2], width=6)
+    count = (
+        (9 * 6 + 6) + (9 * 6 * 12 + 12) + (9 * 12 * 12 + 12) + (12 * 10 + 10) + per_channel * (6 + 12 + 12)
+    )
+    assert sum(p.numel() for p in model.parameters()) == count
+
+
+def test_cnn_matches_its_formula():
+    model = cnn(depth=[1, 2], width=4).double()
+    images = torch.randn(3, 1, 8, 8, dtype=torch.float64)
+    first, second, third = convolutions(model)
+    x = F.conv2d(images, first.weight, padding=1).relu()
+    x = x.unflatten(3, (4, 2)).unflatten(2, (4, 2)).amax(dim=(3, 5))  # the maximum of each 2x2 square
+    x = F.conv2d(F.conv2d(x, second.weight, padding=1).relu(), third.weight, padding=1).relu()
+    expected = x.sum(dim=(2, 3)) / 16 @ model.output.weight.T
+    assert torch.allclose(model(images), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": []}, r"depth=\[\]: give at least one stage"),
+        ({"depth": [1, 0]}, r"depth=\[1, 0\]: give at least one stage, each of at least 1 convolution"),
+        ({"depth": [1] * 5}, r"5 stages halve a side of 8 pixels to nothing; use fewer stages"),
+        ({"width": 0}, "width=0: must be at least 1"),
+    ],
+)
+def test_bad_option_is_refused_in_one_line(options, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        cnn(**options)
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,104 @@
+"""The causal text model: what it may see, and how its residual stream grows."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from small_models import NORMS, model_factory, norm_factory, small_batch, small_model
+
+
+def last_token_changes_earlier_logits(model):
+    """Whether, in training mode, logits before the last position depend on the last token."""
+    tokens, _ = small_batch("gpt")
+    changed = tokens.clone()
+    changed[:, -1] = (tokens[:, -1] + 1) % 11
+    logits = []
+    for inputs in (tokens, changed):
+        torch.manual_seed(0)  # for norms that draw noise
+        logits.append(copy.deepcopy(model)(inputs)[:, :-1])  # a copy, for norms that keep running statistics
+    return not torch.allclose(*logits, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gpt", "gpt_post"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_leaks_future_is_set_exactly_where_a_later_token_is_seen(name, norm):
+    try:
+        model = small_model(name, norm)
+    except ValueError as refusal:
+        pytest.skip(f"refused: {refusal}")
+    assert last_token_changes_earlier_logits(model) == model.leaks_future
+
+
+def test_batchnorm_leaks_and_layernorm_does_not():
+    assert small_model("gpt", "batchnorm").leaks_future
+    assert not small_model("gpt", "layernorm").leaks_future
+
+
+def test_batchnorm_in_eval_mode_does_not_look_ahead():
+    assert not last_token_changes_earlier_logits(small_model("gpt", "batchnorm").eval())
+
+
+def gpt(norm="layernorm", context=16, **options):
+    return model_factory("gpt", **options)((context,), 11, norm_factory(norm))
+
+
+def test_leaking_norm_warns_in_one_line_naming_it_and_what_to_use():
+    with pytest.warns(UserWarning, match="BatchNorm.*use norm=layernorm or norm=rmsnorm") as caught:
+        gpt("batchnorm", depth=2, width=8, heads=2)
+    assert len(caught) == 1
+    assert "\n" not in str(caught[0].message)
+
+
+def test_norm_of_each_token_alone_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gpt("layernorm", depth=1, width=8, heads=2)
+
+
+def test_shorter_text_than_the_context_gives_the_same_logits():
+    model = gpt(depth=2, width=16, heads=2).double()
+    tokens = torch.randint(11, (2, 16))
+    assert torch.allclose(model(tokens[:, :7]), model(tokens)[:, :7], atol=1e-12)
+
+
+@pytest.mark.parametrize(("norm", "per_feature"), [("none", 0), ("layernorm", 2)])
+def test_parameter_count_matches_its_closed_form(norm, per_feature):
+    model = gpt(norm, depth=3, width=8, heads=2)
+    c, block = 8, 12 * 8 * 8 + 9 * 8
+    count = 11 * c + 16 * c + 3 * block + (2 * 3 + 1) * per_feature * c + (11 * c + 11)
+    assert sum(p.numel() for p in model.parameters()) == count
+
+
+def residual_squares(norm_position, depth=4, width=128, seeds=10):
+    """E||x||^2 / width at each residual site, in the setting of Lemma 2 of Xiong et al. 2020."""
+    options = {"initialization": "xavier", "activation": "relu", "mlp_ratio": 1, "heads": 1}
+    squares = []
+    for seed in range(seeds):
+        torch.manual_seed(seed)
+        model = gpt(depth=depth, width=width, norm_position=norm_position, **options)
+        for site in model.sites():
+            if site.kind == "residual":
+                site.module.register_forward_hook(lambda m, i, x: squares.append(x.square().mean()))
+        with torch.no_grad():
+            model(torch.randint(11, (32, 16)))
+    return torch.stack(squares).view(seeds, -1).mean(0)  # (1 + 2 * depth)
+
+
+def test_pre_norm_stream_grows_within_the_bounds_of_lemma_2():
+    squares = residual_squares("pre")
+    blocks = torch.arange(1, 5)
+    grown = squares[2::2] - squares[0]
+    assert (grown > 0.95 * blocks / 2).all()
+    assert (grown < 1.05 * blocks * 3 / 2).all()
+    feed_forward = squares[2::2] - squares[1::2]
+    assert feed_forward.tolist() == pytest.approx([0.5] * 4, rel=0.15)
+
+
+def test_post_norm_sum_after_the_feed_forward_is_three_halves():
+    assert residual_squares("post")[2::2].tolist() == pytest.approx([1.5] * 4, rel=0.05)
+
+
+def test_sandwich_stream_gains_one_unit_at_every_branch():
+    gains = residual_squares("sandwich").diff()
+    assert gains.tolist() == pytest.approx([1.0] * 8, rel=0.15)

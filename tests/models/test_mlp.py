@@ -1,0 +1,115 @@
+"""The multilayer perceptron and what it shares with the CNN: layers, initialization."""
+
+import math
+
+import pytest
+import torch
+from small_models import model_factory, norm_factory, small_batch
+from torch import nn
+
+from normexp.models.initialization import linear_map
+from normexp.models.sites import layer_name
+
+
+def mlp(norm="none", input_shape=(1, 8, 8), **options):
+    torch.manual_seed(0)
+    return model_factory("mlp", **options)(input_shape, 10, norm_factory(norm))
+
+
+def test_default_on_mnist_is_the_reference_mlp():
+    model = mlp(input_shape=(1, 28, 28))
+    shapes = [tuple(site.module.weight.shape) for site in model.sites() if site.kind == "linear"]
+    assert shapes == [(256, 784), (256, 256), (256, 256), (10, 256)]
+
+
+@pytest.mark.parametrize(("norm", "per_feature"), [("none", 0), ("layernorm", 2), ("batchnorm", 2)])
+@pytest.mark.parametrize("norm_output", [False, True])
+def test_parameter_count_matches_its_closed_form(norm, per_feature, norm_output):
+    model = mlp(norm, depth=5, width=7, norm_output=norm_output)
+    count = (64 * 7 + 7) + 4 * (7 * 7 + 7) + (7 * 10 + 10) + per_feature * (5 * 7 + 10 * norm_output)
+    assert sum(p.numel() for p in model.parameters()) == count
+
+
+@pytest.mark.parametrize("norm_output", [False, True])
+@pytest.mark.parametrize("norm_position", ["pre_activation", "post_activation"])
+def test_mlp_matches_its_formula(norm_position, norm_output):
+    options = {"depth": 2, "width": 12, "activation": "tanh", "norm_output": norm_output}
+    model = mlp("layernorm", norm_position=norm_position, **options).double()
+    images = small_batch("mlp")[0].double()
+
+    def normalized(x):
+        centred = x - x.mean(1, keepdim=True)
+        return centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+
+    x = images.flatten(1)
+    *hidden, output = [site.module for site in model.sites() if site.kind == "linear"]
+    for linear in hidden:
+        x = x @ linear.weight.T
+        x = normalized(x).tanh() if norm_position == "pre_activation" else normalized(x.tanh())
+    logits = x @ output.weight.T
+    assert torch.allclose(model(images), normalized(logits) if norm_output else logits, atol=1e-12)
+
+
+def test_identity_activation_makes_the_network_linear():
+    model = mlp(activation="identity", depth=4, width=9).double()
+    a, b = torch.randn(2, 3, 1, 8, 8, dtype=torch.float64)
+    assert torch.allclose(model(a + 2 * b), model(a) + 2 * model(b), atol=1e-11)
+
+
+@pytest.mark.parametrize("module", [nn.Linear(300, 500), nn.Conv2d(40, 60, 3)], ids=["dense", "convolution"])
+@pytest.mark.parametrize("initialization", ["he", "xavier", "small_gaussian"])
+def test_initialization_has_the_variance_of_its_paper(initialization, module):
+    torch.manual_seed(0)
+    kernel = math.prod(module.weight.shape[2:])
+    fan_out, fan_in = (n * kernel for n in module.weight.shape[:2])
+    variance = {"he": 2 / fan_in, "xavier": 2 / (fan_in + fan_out), "small_gaussian": 0.1**2}[initialization]
+    weight = linear_map(module, initialization).weight.detach().double()
+    n = weight.numel()
+    assert weight.mean().abs() < 4 * math.sqrt(variance / n)
+    assert weight.var().item() / variance == pytest.approx(1, abs=4 * math.sqrt(2 / n))
+
+
+@pytest.mark.parametrize("fan_out", [10, 80])
+def test_orthogonal_initialization_has_orthonormal_rows_or_columns(fan_out):
+    weight = linear_map(nn.Linear(30, fan_out), "orthogonal").weight.double()
+    gram = weight @ weight.T if fan_out < 30 else weight.T @ weight
+    assert torch.allclose(gram, torch.eye(len(gram), dtype=torch.float64), atol=1e-5)
+
+
+def test_norm_factory_is_told_the_depth_of_each_place():
+    calls = []
+
+    def norm(num_features, channel_dim=1, *, layer=1):
+        calls.append((num_features, channel_dim, layer))
+        return nn.Identity()
+
+    model_factory("mlp", depth=3, width=7, norm_output=True)((1, 8, 8), 10, norm)
+    assert calls == [(7, 1, 1), (7, 1, 2), (7, 1, 3), (10, 1, 4)]
+
+
+@pytest.mark.parametrize("last", [9, 99, 100, 1000])
+def test_layer_names_sort_in_order(last):
+    names = [layer_name(i, last, "output" if i == last else "") for i in range(last + 1)]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 0}, "depth=0: must be at least 1"),
+        ({"width": -3}, "width=-3: must be at least 1"),
+        (
+            {"activation": "swish"},
+            "activation=swish: unknown; choose one of relu, gelu, tanh, sigmoid, identity",
+        ),
+        (
+            {"norm_position": "pre"},
+            "norm_position=pre: unknown; choose one of pre_activation, post_activation",
+        ),
+        ({"initialization": "lecun"}, "initialization=lecun: unknown; choose one of he, xavier, "),
+    ],
+)
+def test_bad_option_is_refused_in_one_line(options, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        mlp(**options)
+    assert "\n" not in str(refusal.value)

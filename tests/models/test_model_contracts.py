@@ -1,0 +1,184 @@
+"""What every model promises under every norm of configs/norm."""
+
+import inspect
+from collections import defaultdict
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from small_models import CONFIGS, NORMS, SMALL, loss_of, model_factory, norm_factory, small_batch, small_model
+from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+IMAGE_MODELS = [name for name in SMALL if not name.startswith("gpt")]
+
+
+def names_of(model):
+    return [(site.layer, site.kind) for site in model.sites()]
+
+
+def weights_outside_norms(model):
+    inside = {id(p) for site in model.sites() if site.kind == "norm" for p in site.module.parameters()}
+    return {name: p for name, p in model.named_parameters() if id(p) not in inside}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", SMALL)
+def test_model_trains_one_step_and_starts_like_every_other_norm(name, norm):
+    inputs, targets = small_batch(name)
+    try:
+        model = small_model(name, norm)
+        logits = model(inputs)
+    except ValueError as refusal:
+        pytest.skip(f"refused: {refusal}")
+    reference = small_model(name, "none")
+    assert names_of(model) == names_of(reference)
+    weights, expected = weights_outside_norms(model), weights_outside_norms(reference)
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[key], expected[key]) for key in expected)
+
+    num_classes = SMALL[name][0][1]
+    assert logits.shape == ((*inputs.shape, num_classes) if inputs.dim() == 2 else (4, num_classes))
+    loss_of(logits, targets).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    assert any(p.grad.count_nonzero() for p in weights.values())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sites_are_called_in_the_order_in_which_they_are_listed(name):
+    model, called = small_model(name), []
+    for site in model.sites():
+        site.module.register_forward_hook(lambda *_, site=site: called.append((site.layer, site.kind)))
+    model(small_batch(name)[0])
+    assert called == names_of(model)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_site_names_are_unique_and_sorted_within_a_kind(name):
+    by_kind = defaultdict(list)
+    for layer, kind in names_of(small_model(name)):
+        by_kind[kind].append(layer)
+    assert all(layers == sorted(set(layers)) for layers in by_kind.values())
+    assert {"norm", "activation", "linear"} <= by_kind.keys()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sites_name_every_linear_map_and_every_norm(name):
+    model = small_model(name)
+    sites = {
+        kind: {site.module for site in model.sites() if site.kind == kind} for kind in ("linear", "norm")
+    }
+    assert sites["linear"] == {m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)}
+    assert sites["norm"] == {m for m in model.modules() if type(m).__module__.startswith("normexp.norms")}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_biases_exist_and_start_at_zero(name):
+    linear = [site.module for site in small_model(name).sites() if site.kind == "linear"]
+    assert all(module.bias.count_nonzero() == 0 for module in linear)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_weight_norm_gets_each_initialized_linear_map_and_its_result_is_used(name):
+    class Wrapped(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module, self.at_wrapping = module, module.weight.detach().clone()
+
+        def forward(self, x):
+            return self.module(x)
+
+    plain, wrapped = small_model(name), small_model(name, weight_norm=Wrapped)
+    pairs = [
+        (a.module, b.module)
+        for a, b in zip(plain.sites(), wrapped.sites(), strict=True)
+        if a.kind == "linear"
+    ]
+    assert all(torch.equal(module.weight, wrapper.at_wrapping) for module, wrapper in pairs)
+    inputs, _ = small_batch(name)
+    assert torch.equal(plain(inputs), wrapped(inputs))
+
+
+@pytest.mark.parametrize("norm", ["none", "batchnorm", "layernorm"])
+@pytest.mark.parametrize("name", SMALL)
+def test_stacked_replicas_equal_the_models_run_one_by_one(name, norm):
+    models = [small_model(name, norm, seed).double() for seed in (0, 1)]
+    inputs, _ = small_batch(name)
+    inputs = inputs.double() if inputs.is_floating_point() else inputs
+    parameters, buffers = stack_module_state(models)
+    with sdpa_kernel(SDPBackend.MATH):  # the fused CPU kernel has no rule for vmap
+        together = vmap(lambda p, b: functional_call(models[0], (p, b), (inputs,)))(parameters, buffers)
+        alone = torch.stack([model(inputs) for model in models])
+    assert torch.allclose(together, alone, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_second_derivatives_match_differences_of_gradients(name):
+    model = small_model(name, "none").double()
+    inputs, targets = small_batch(name)
+    inputs = inputs.double() if inputs.is_floating_point() else inputs
+    parameters = list(model.parameters())
+    direction = [torch.randn_like(p) for p in parameters]
+
+    def gradient(create_graph=False):
+        return torch.autograd.grad(loss_of(model(inputs), targets), parameters, create_graph=create_graph)
+
+    with sdpa_kernel(SDPBackend.MATH):
+        along = sum((g * d).sum() for g, d in zip(gradient(create_graph=True), direction, strict=True))
+        product = torch.autograd.grad(along, parameters)
+        step, shifted = 1e-8, []  # small, so that no ReLU changes sides
+        for sign in (1, -2):  # to +step, then to -step
+            with torch.no_grad():
+                for p, d in zip(parameters, direction, strict=True):
+                    p.add_(d, alpha=sign * step)
+            shifted.append(gradient())
+    for exact, above, below in zip(product, *shifted, strict=True):
+        assert torch.allclose(exact, (above - below) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", IMAGE_MODELS)
+def test_channels_last_images_give_the_same_logits(name):
+    model = small_model(name)
+    images, _ = small_batch(name)
+    expected = model(images)
+    logits = model.to(memory_format=torch.channels_last)(images.to(memory_format=torch.channels_last))
+    assert torch.allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_bfloat16_autocast_stays_near_float32(name):
+    model = small_model(name)
+    inputs, targets = small_batch(name)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_of(model(inputs), targets)
+    loss.backward()
+    assert torch.allclose(loss, loss_of(model(inputs), targets), atol=0.1)
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("options", [{}, {"initialization": "orthogonal"}], ids=["defaults", "orthogonal"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "resnet"])
+def test_image_model_builds_and_runs_on_the_meta_device(name, options):
+    with torch.device("meta"):
+        model = model_factory(name, **options)((1, 8, 8), 10, norm_factory("layernorm"))
+        logits = model(torch.zeros(2, 1, 8, 8))
+    assert (logits.device.type, logits.shape) == ("meta", (2, 10))
+
+
+def test_transformers_build_and_run_on_the_meta_device():
+    with torch.device("meta"):
+        transformer = model_factory("transformer")((1, 8, 8), 10, norm_factory("layernorm"))
+        assert transformer(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+        gpt = model_factory("gpt")((64,), 10, norm_factory("layernorm"))
+        assert gpt(torch.zeros(2, 64, dtype=torch.int64)).shape == (2, 64, 10)
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "model").glob("*.yaml")), ids=lambda path: path.stem)
+def test_yaml_shows_every_option_of_its_model(path):
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("# ")
+    assert all("#" in line for line in lines if not line.startswith("_"))
+    keys = {key for key in OmegaConf.load(path) if not key.startswith("_")}
+    signature = inspect.signature(model_factory(path.stem).func)
+    assert keys == {p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}

@@ -1,0 +1,187 @@
+"""The image transformer, and the blocks that it shares with gpt."""
+
+import math
+
+import pytest
+import torch
+from small_models import model_factory, norm_factory
+from torch import nn
+
+from normexp.models.attention import Attention
+from normexp.models.transformer import patch_size_for
+from normexp.models.transformer_block import Residual
+from normexp.models.transformer_weights import TransformerWeights
+
+WEIGHTS = TransformerWeights("xavier", depth=1, weight_norm=None)
+
+
+def transformer(norm="none", input_shape=(1, 8, 8), **options):
+    torch.manual_seed(0)
+    return model_factory("transformer", **options)(input_shape, 10, norm_factory(norm))
+
+
+def randomized(module):
+    """Float64, with all parameters random, so that no bias or gain can be forgotten."""
+    for p in module.double().parameters():
+        nn.init.normal_(p, std=0.5)
+    return module
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_matches_a_slow_loop_in_float64(causal, qk_norm):
+    norm = norm_factory("layernorm")
+    attention = randomized(Attention(6, 2, norm, WEIGHTS, causal=causal, qk_norm=qk_norm, dropout=0.0))
+    x = torch.randn(3, 5, 6, dtype=torch.float64)
+    expected = torch.zeros_like(x)
+    for sample in range(3):
+        queries, keys, values = (attention.qkv(x[sample])).split(6, dim=-1)  # each (T, C)
+        for head in (slice(0, 3), slice(3, 6)):
+            for t in range(5):
+                seen = range(t + 1) if causal else range(5)
+                q, ks = queries[t, head], [keys[s, head] for s in seen]
+                if qk_norm:
+                    q = nn.functional.layer_norm(
+                        q, (3,), attention.norm_query.weight, attention.norm_query.bias
+                    )
+                    weight, bias = attention.norm_key.weight, attention.norm_key.bias
+                    ks = [nn.functional.layer_norm(k, (3,), weight, bias) for k in ks]
+                scores = [math.exp((q @ k).item() / math.sqrt(3)) for k in ks]
+                for s, score in zip(seen, scores, strict=True):
+                    expected[sample, t, head] += score / sum(scores) * values[s, head]
+    assert torch.allclose(attention(x), attention.output(expected), atol=1e-12)
+
+
+def test_residual_places_its_norms_as_its_formulas_say():
+    norm = norm_factory("layernorm")
+    x = torch.randn(3, 5, 6, dtype=torch.float64)
+    for norm_position in ("pre", "post", "sandwich"):
+        branch = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+        residual = randomized(Residual(branch, norm, 6, norm_position=norm_position, k=1, dropout=0.0))
+
+        def normalized(x, module=residual.norm):
+            return nn.functional.layer_norm(x, (6,), module.weight, module.bias)
+
+        expected = {
+            "pre": lambda: x + branch(normalized(x)),  # noqa: B023
+            "post": lambda: normalized(x + branch(x)),  # noqa: B023
+            "sandwich": lambda: x + normalized(branch(normalized(x)), residual.norm_output),  # noqa: B023
+        }[norm_position]()
+        assert torch.allclose(residual(x), expected, atol=1e-12)
+
+
+def test_blocks_are_attention_then_feed_forward():
+    model = transformer("rmsnorm", depth=2, width=8, heads=2).double()
+    assert [layer for layer, kind, _ in model.sites() if kind == "residual"] == [
+        "layer00_embedding",
+        "layer01_attention",
+        "layer01_mlp",
+        "layer02_attention",
+        "layer02_mlp",
+    ]
+    mlp = model.stack.blocks[0].mlp.branch
+    x = torch.randn(2, 3, 8, dtype=torch.float64)
+    hidden = nn.functional.gelu(x @ mlp.expand.weight.T)  # (2, 3, 32)
+    assert torch.allclose(mlp(x), hidden @ mlp.output.weight.T, atol=1e-12)
+
+
+def test_patches_keep_their_pixels_together():
+    model = transformer(input_shape=(2, 4, 8), patch_size=2, width=8)
+    images = torch.randn(3, 2, 4, 8)
+    seen = []
+    model.embedding.register_forward_pre_hook(lambda m, args: seen.append(args[0]))
+    model(images)
+    patches = [images[:, :, i : i + 2, j : j + 2].flatten(1) for i in (0, 2) for j in (0, 2, 4, 6)]
+    assert torch.equal(seen[0], torch.stack(patches, dim=1))  # (3, 8, 2*2*2)
+
+
+@pytest.mark.parametrize(
+    ("norm_position", "norms"), [("pre", 2 * 3 + 1), ("post", 2 * 3), ("sandwich", 4 * 3 + 1)]
+)
+def test_parameter_count_matches_its_closed_form(norm_position, norms):
+    model = transformer("layernorm", depth=3, width=8, heads=2, norm_position=norm_position, qk_norm=True)
+    c, patch, tokens = 8, 2 * 2, 16
+    block = (3 * c * c + 3 * c) + (c * c + c) + (4 * c * c + 4 * c) + (4 * c * c + c)
+    queries_and_keys = 3 * 2 * 2 * (c // 2)
+    count = (patch * c + c) + tokens * c + 3 * block + norms * 2 * c + queries_and_keys + (10 * c + 10)
+    assert sum(p.numel() for p in model.parameters()) == count
+
+
+def test_initialization_has_the_deviations_it_documents():
+    width, depth = 128, 3
+    for initialization in ("gpt2", "xavier"):
+        model = transformer(depth=depth, width=width, initialization=initialization)
+        attention, mlp = model.stack.blocks[0].attention.branch, model.stack.blocks[0].mlp.branch
+        query, key, value = attention.qkv.weight.chunk(3)
+        into_stream = 0.02 / math.sqrt(2 * depth)
+        expected = {
+            "gpt2": [0.02, 0.02, 0.02, into_stream, 0.02, into_stream],
+            "xavier": [math.sqrt(1 / width)] * 4 + [math.sqrt(2 / (5 * width))] * 2,
+        }[initialization]
+        weights = [query, key, value, attention.output.weight, mlp.expand.weight, mlp.output.weight]
+        assert [w.std().item() for w in weights] == pytest.approx(expected, rel=0.05)
+        assert model.stack.positions.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+def test_depth_is_told_to_the_norms_inside_blocks_only():
+    calls = []
+
+    def norm(num_features, channel_dim, *, layer=1):
+        calls.append((num_features, channel_dim, layer))
+        return nn.Identity()
+
+    options = {"depth": 2, "width": 8, "heads": 2, "qk_norm": True}
+    model_factory("transformer", **options)((1, 8, 8), 10, norm)
+    keys_and_queries = [(4, -1, 1)] * 2
+    assert calls == [
+        *keys_and_queries,
+        (8, -1, 1),
+        (8, -1, 1),
+        *keys_and_queries,
+        (8, -1, 2),
+        (8, -1, 2),
+        (8, -1, 1),
+    ]
+
+
+def test_dropout_acts_in_training_only():
+    model = transformer(dropout=0.5, width=16)
+    images = torch.randn(2, 1, 8, 8)
+    assert not torch.equal(model(images), model(images))
+    model.eval()
+    assert torch.equal(model(images), model(images))
+
+
+@pytest.mark.parametrize(
+    ("side", "patch_size", "expected"), [(8, None, 2), (28, None, 7), (32, None, 8), (32, 4, 4)]
+)
+def test_default_patch_is_a_quarter_of_the_side(side, patch_size, expected):
+    assert patch_size_for(side, side, patch_size) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"patch_size": 3},
+            "patch_size=3: patches of 3 pixels do not tile a 8x8 image; use one of 1, 2, 4, 8",
+        ),
+        ({"patch_size": 0}, "patch_size=0: must be at least 1"),
+        (
+            {"input_shape": (1, 30, 30)},
+            "patch_size=None: patches of 7 pixels do not tile a 30x30 image; use one of 1, 2",
+        ),
+        ({"heads": 3}, "heads=3: do not divide width=64; choose a divisor"),
+        ({"heads": 0}, "heads=0: must be at least 1"),
+        ({"depth": 0}, "depth=0: must be at least 1"),
+        ({"width": 0}, "width=0: must be at least 1"),
+        ({"mlp_ratio": 0}, "mlp_ratio=0: must be at least 1"),
+        ({"dropout": 1.0}, "dropout=1.0: must be at least 0 and below 1"),
+        ({"norm_position": "peri"}, "norm_position=peri: unknown; choose one of pre, post, sandwich"),
+        ({"initialization": "he"}, "initialization=he: unknown; choose one of gpt2, xavier"),
+    ],
+)
+def test_bad_option_is_refused_in_one_line(options, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        transformer(**options)
+    assert "\n" not in str(refusal.value)
