@@ -1,11 +1,41 @@
 """Normalization layers. Each is built as `norm(num_features, channel_dim=1, *, layer=1)`; see `base.Norm`."""
 
+from normexp.norms.ada_norm import AdaNorm
+from normexp.norms.affine_only import AffineOnly
 from normexp.norms.base import Norm
 from normexp.norms.batch_norm import BatchNorm
+from normexp.norms.batch_renorm import BatchRenorm
 from normexp.norms.group_norm import GroupNorm
 from normexp.norms.identity import Identity
 from normexp.norms.instance_norm import InstanceNorm
 from normexp.norms.layer_norm import LayerNorm
-from normexp.norms.rms_norm import RMSNorm
+from normexp.norms.noisy_batch_norm import NoisyBatchNorm
+from normexp.norms.pointwise import Pointwise
+from normexp.norms.population import recompute_population_statistics
+from normexp.norms.power_norm import PowerNorm
+from normexp.norms.rms_norm import RMSNorm, ScaleNorm
+from normexp.norms.switchable_norm import SwitchableNorm
+from normexp.norms.sync_batch_norm import SyncBatchNorm
+from normexp.norms.weights import normalize_weights, standardize_weights
 
-__all__ = ["BatchNorm", "GroupNorm", "Identity", "InstanceNorm", "LayerNorm", "Norm", "RMSNorm"]
+__all__ = [
+    "AdaNorm",
+    "AffineOnly",
+    "BatchNorm",
+    "BatchRenorm",
+    "GroupNorm",
+    "Identity",
+    "InstanceNorm",
+    "LayerNorm",
+    "NoisyBatchNorm",
+    "Norm",
+    "Pointwise",
+    "PowerNorm",
+    "RMSNorm",
+    "ScaleNorm",
+    "SwitchableNorm",
+    "SyncBatchNorm",
+    "normalize_weights",
+    "recompute_population_statistics",
+    "standardize_weights",
+]

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
+Deviation = Literal["l2", "l1", "linf"]
 
 
 class Norm(nn.Module):
@@ -86,6 +87,13 @@ class Norm(nn.Module):
             raise ValueError(
                 f"x.shape={tuple(x.shape)}: expected {self.num_features} features at axis {self.channel_dim}; "
                 "build the norm with that num_features or set its channel_dim"
+            )
+
+    def check_correction(self, n: int) -> None:
+        if n <= self.correction:
+            raise ValueError(
+                f"correction={self.correction}: the one value to normalize has no unbiased variance; "
+                "use correction=0 or more features"
             )
 
     def extra_repr(self) -> str:

@@ -1,32 +1,43 @@
-"""BatchNorm: the statistics of one channel over the batch, and a running estimate of the population's for eval."""
+"""BatchNorm: the statistics of one channel over the batch, and a running estimate of the population's."""
 
-import math
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from normexp.norms import functional
-from normexp.norms.base import Affine, EpsPosition, Norm
+from normexp.norms import batch_kernels, functional, native
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
+from normexp.norms.population import recompute_population_statistics
 
 
 class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but `channel_dim`.
 
-    While training, mean and var are the batch's (`correction`) and the running estimate moves towards them,
-        running = ema_keep * running + (1 - ema_keep) * batch        (torch's `momentum` is 1 - ema_keep),
-    or, with `population_statistics=cumulative`, is the plain average of all batches so far. In eval mode mean and var
-    are the running estimate. `running_correction` is the correction of the stored variance: torch normalizes with 0
-    and stores with 1.
+    While training, mean and var are the batch's and the running estimate moves towards them:
+        running = ema_keep * running + (1 - ema_keep) * batch.
+    In eval mode they are the running estimate. torch's `momentum` is 1 - ema_keep, Keras' is ema_keep.
     Shape: (N, C), (N, C, H, W), (N, T, C); on tokens the statistics run over T too.
     Source: Ioffe, Szegedy 2015, Batch Normalization.
 
+    Options:
+        running_correction: of the variance that is stored; torch normalizes with correction 0 and stores with 1.
+        population_statistics: `ema` as above; `cumulative`, the plain average of all batches so far (torch's
+            momentum=None); `precise`, for the training loop to recompute before each evaluation (Wu, Johnson 2021).
+        virtual_batch_size: statistics of groups of that many samples in the order of the batch: Ghost BatchNorm,
+            Hoffer et al. 2017. The running estimate moves once a batch, towards the average of the groups; in the
+            paper it moves once a group.
+        freeze_after: number of training batches after which the running estimate normalizes and no longer moves.
+        deviation: l1 or linf in place of the standard deviation, see `functional.moments`. `running_var` holds its
+            square; the published code averages its inverse.
+
     Raises:
-        ValueError: training on one value per channel.
+        ValueError: another number of features, training on one value per channel, or a batch that `virtual_batch_size`
+            does not divide.
     """
 
     batch_statistics = True
+    recompute_population_statistics = staticmethod(recompute_population_statistics)
 
     def __init__(
         self,
@@ -41,6 +52,9 @@ class BatchNorm(Norm):
         ema_keep: float = 0.9,
         running_correction: int = 1,
         population_statistics: Literal["ema", "cumulative", "precise"] = "ema",
+        virtual_batch_size: int | None = None,
+        freeze_after: int | None = None,
+        deviation: Deviation = "l2",
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
@@ -51,71 +65,119 @@ class BatchNorm(Norm):
         if running_correction not in (0, 1):
             raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
         self.ema_keep, self.running_correction = ema_keep, running_correction
-        self.population_statistics = population_statistics
+        self.population_statistics, self.virtual_batch_size = population_statistics, virtual_batch_size
+        self.freeze_after, self.deviation = freeze_after, deviation
         self.mixes_tokens = channel_dim == -1
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
-    def normalize(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return self.from_population(x)
-        n = math.prod(x.shape) // self.num_features
-        if n == 1:
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_size(x)
+        rows = x if self.channel_dim == 1 else x.flatten(0, -2)  # (N, T, C) -> (N T, C)
+        if self.uses_batch():
+            groups = self.virtual_batches(x)
+            self.num_batches_tracked.add_(1)
+            y = self.from_batch(rows, groups)
+        else:
+            y = self.from_population(rows)
+        return y.view(x.shape).to(x.dtype) if self.channel_dim == -1 else y.to(x.dtype)
+
+    def uses_batch(self) -> bool:
+        frozen = self.freeze_after is not None and int(self.num_batches_tracked) >= self.freeze_after
+        return self.training and not frozen
+
+    def virtual_batches(self, x: Tensor) -> int:
+        """The number of groups of samples that are normalized apart."""
+        size = self.virtual_batch_size or len(x)
+        if len(x) % size:
+            raise ValueError(
+                f"virtual_batch_size={size}: does not divide the {len(x)} samples that the layer sees at once; "
+                "use a divisor of batch_size (of the micro-batch under gradient accumulation)"
+            )
+        if x.numel() // len(x) * size == self.num_features:
             raise ValueError(
                 f"x.shape={tuple(x.shape)}: BatchNorm cannot train on one value per channel; "
                 "use a larger batch_size or norm=layernorm"
             )
-        self.num_batches_tracked.add_(1)
-        if self.native and self.eps_position == "inside" and self.population_statistics != "cumulative":
-            return self.native_from_batch(x, n)
-        mean, var = functional.moments(
-            functional.at_least_float32(x), [0, *range(2, x.dim())], self.correction
-        )
-        mean, var = mean.flatten(), var.flatten()  # (1, C, 1, ...) -> (C)
-        self.track(mean.detach(), var.detach() * (n - self.correction) / (n - self.running_correction))
-        return functional.batch_norm(
-            x, mean, var, self.weight, self.bias, eps=self.eps, eps_position=self.eps_position
-        )
+        return len(x) // size
 
-    def native_from_batch(self, x: Tensor, n: int) -> Tensor:
-        weight, keep = self.weight, (n - self.correction) / n
-        if self.correction:  # dividing by n - 1 is the native kernel with other numbers: see sample_kernels
-            weight = x.new_full(x.shape[1:2], keep**0.5) if weight is None else weight * keep**0.5
-        stored = (n - 1) / n if self.running_correction == 0 else 1.0
-        if stored != 1:  # torch adds var * n / (n - 1): carry the buffer over to that scale and back
-            self.running_var.div_(stored)
-        y = F.batch_norm(
-            x,
-            self.running_mean,
-            self.running_var,
-            weight,
-            self.bias,
-            True,
-            1 - self.ema_keep,
-            self.eps * keep,
+    def from_batch(self, x: Tensor, groups: int) -> Tensor:
+        plain = (
+            self.eps_position == "inside"
+            and self.deviation == "l2"
+            and self.population_statistics != "cumulative"
         )
+        if plain and self.native and groups == 1:
+            return self.torch_batch_norm(x)
+        if groups > 1:  # virtual batches are further channels: (N, C, ...) -> (N/G, G C, ...)
+            x = x.unflatten(0, (groups, -1)).transpose(0, 1).flatten(1, 2)
+        mean, var = self.statistics(x)
+        weight, bias = (None if p is None else p.repeat(groups) for p in (self.weight, self.bias))
+        y = self.standardize(x, mean, var, weight, bias)
+        self.track(mean.view(groups, -1).mean(0), var.view(groups, -1).mean(0), x.numel() // len(mean))
+        return y if groups == 1 else y.unflatten(1, (groups, -1)).transpose(0, 1).flatten(0, 1)
+
+    def torch_batch_norm(self, x: Tensor) -> Tensor:
+        """torch's layer with the numbers that make it unbiased (see `native`), running estimate included."""
+        n = x.numel() // self.num_features
+        weight, eps, stored = self.weight, self.eps, 1 - (1 - self.running_correction) / n
+        if self.correction:
+            keep = (n - 1) / n
+            x, eps = functional.at_least_float32(x), eps * keep
+            weight = x.new_full((self.num_features,), keep**0.5) if weight is None else weight * keep**0.5
+        if stored != 1:  # torch adds var n / (n - 1): bring the buffer to that scale and back
+            self.running_var.div_(stored)
+        momentum = 1 - self.ema_keep
+        y = F.batch_norm(x, self.running_mean, self.running_var, weight, self.bias, True, momentum, eps)
         if stored != 1:
             self.running_var.mul_(stored)
         return y
 
-    def track(self, mean: Tensor, var: Tensor) -> None:
-        """Move the running estimate, in place: an assignment would be lost under `torch.func`."""
-        cumulative = self.population_statistics == "cumulative"
-        step = 1 / self.num_batches_tracked if cumulative else 1 - self.ema_keep
+    def runs_native(self, x: Tensor) -> bool:
+        return self.native and self.deviation == "l2" and native.usable(x)
+
+    def statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the batch, one per channel."""
+        if self.runs_native(x):
+            return batch_kernels.statistics(x, self.correction)
+        dims = [0, *range(2, x.dim())]
+        mean, var = functional.moments(functional.at_least_float32(x), dims, self.correction, self.deviation)
+        return mean.flatten(), var.flatten()
+
+    def standardize(
+        self, x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        """(x - mean) r(var) weight + bias, with the gradient through the statistics of the batch."""
+        options = {"eps": self.eps, "eps_position": self.eps_position}
+        if self.runs_native(x):
+            return batch_kernels.normalize(x, mean, var, weight, bias, correction=self.correction, **options)
+        return functional.batch_norm(x, mean, var, weight, bias, **options)
+
+    def track(self, mean: Tensor, var: Tensor, n: int) -> None:
+        """Move the running estimate, in place: under `torch.func` an assignment to the buffer would be lost."""
+        if self.deviation == "l2":
+            var = var * ((n - self.correction) / (n - self.running_correction))
         for running, batch in ((self.running_mean, mean), (self.running_var, var)):
-            running.add_((batch.to(running.dtype) - running) * step)
+            cumulative = self.population_statistics == "cumulative"
+            step = 1 / self.num_batches_tracked.to(running.dtype) if cumulative else 1 - self.ema_keep
+            running.add_((batch.detach().to(running.dtype) - running) * step)
 
     def from_population(self, x: Tensor) -> Tensor:
-        if self.native and self.eps_position == "inside":
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-        return functional.batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps,
-            eps_position=self.eps_position,
-        )  # fmt: skip
+        if not self.native:
+            options = {"eps": self.eps, "eps_position": self.eps_position}
+            return functional.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, **options
+            )
+        inside = self.eps_position == "inside"
+        var, eps = (
+            (self.running_var, self.eps) if inside else ((self.running_var.sqrt() + self.eps).square(), 0.0)
+        )
+        return F.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
 
     def extra_repr(self) -> str:
         return (
             f"{super().extra_repr()}, ema_keep={self.ema_keep}, running_correction={self.running_correction}, "
-            f"population_statistics={self.population_statistics}"
+            f"population_statistics={self.population_statistics}, virtual_batch_size={self.virtual_batch_size}, "
+            f"freeze_after={self.freeze_after}, deviation={self.deviation}"
         )

@@ -3,21 +3,32 @@
 Everything here takes channels at axis 1, (N, C) or (N, C, ...), and has derivatives of any order.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 
-def moments(x: Tensor, dims: Sequence[int], correction: int = 0) -> tuple[Tensor, Tensor]:
-    """Mean and variance sum((x - mean)^2) / (n - correction) over `dims`, which are kept with size 1.
+def moments(
+    x: Tensor, dims: Sequence[int], correction: int = 0, deviation: str = "l2"
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance of x over `dims`, which are kept with size 1.
 
-    Two passes: E[x^2] - E[x]^2 loses every digit when the mean is large.
+    The variance is sum((x - mean)^2) / (n - correction) in two passes; E[x^2] - E[x]^2 loses every digit when the mean
+    is large. `deviation` l1 and linf give the square of another estimate of a Gaussian's deviation instead,
+        l1: sqrt(pi / 2) * mean |x - mean|,   linf: (1 + sqrt(pi ln 4)) / sqrt(8 ln n) * max |x - mean|,
+    from Hoffer et al. 2018, Norm Matters. There `correction` has no meaning.
     """
     mean = x.mean(dims, keepdim=True)
     n = x.numel() // mean.numel()
-    var = (x - mean).square().sum(dims, keepdim=True) / (n - correction)
-    return mean, var
+    centered = x - mean
+    if deviation == "l2":
+        return mean, centered.square().sum(dims, keepdim=True) / (n - correction)
+    if deviation == "l1":
+        return mean, (math.sqrt(math.pi / 2) * centered.abs().mean(dims, keepdim=True)).square()
+    factor = (1 + math.sqrt(math.pi * math.log(4))) / math.sqrt(8 * math.log(n))
+    return mean, (factor * centered.abs().amax(dims, keepdim=True)).square()
 
 
 def inverse_deviation(var: Tensor, eps: float, eps_position: str) -> Tensor:
@@ -31,12 +42,15 @@ def inverse_deviation(var: Tensor, eps: float, eps_position: str) -> Tensor:
 
 def affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """x * weight + bias with one value per channel; None leaves that part out."""
-    shape = (-1, *[1] * (x.dim() - 2))  # (C, 1, ...)
     if weight is not None:
-        x = x * weight.view(shape)
+        x = x * along_channels(weight, x)
     if bias is not None:
-        x = x + bias.view(shape)
+        x = x + along_channels(bias, x)
     return x
+
+
+def along_channels(values: Tensor, x: Tensor) -> Tensor:
+    return values.view(-1, *[1] * (x.dim() - 2))  # (C) -> (C, 1, ...)
 
 
 def at_least_float32(x: Tensor) -> Tensor:
@@ -53,19 +67,30 @@ def group_norm(
     eps: float,
     correction: int = 0,
     eps_position: str = "inside",
+    deviation: str = "l2",
+    detach: str = "none",
 ) -> Tensor:
-    """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them."""
+    """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them.
+
+    `detach` mean, std or both lets no gradient through that statistic.
+    """
     x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
-    mean, var = moments(x, list(range(2, x.dim())), correction)
+    mean, var = moments(x, list(range(2, x.dim())), correction, deviation)
+    mean = mean.detach() if detach in ("mean", "both") else mean
+    var = var.detach() if detach in ("std", "both") else var
     x = (x - mean) * inverse_deviation(var, eps, eps_position)
     return affine(x.flatten(1, 2), weight, bias)
 
 
-def rms_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight + bias, the mean over every axis but the first."""
+def rms_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float, fraction: float = 1.0
+) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the first `fraction` of a sample's values."""
     x = at_least_float32(x)
-    mean_square = x.square().mean(list(range(1, x.dim())), keepdim=True)
-    return affine(x * torch.rsqrt(mean_square + eps), weight, bias)
+    rows = x.flatten(1)  # (N, C, ...) -> (N, n)
+    first = rows[:, : max(1, int(rows.shape[1] * fraction))]
+    scale = torch.rsqrt(first.square().mean(1) + eps)
+    return affine(x * scale.view(-1, *[1] * (x.dim() - 1)), weight, bias)
 
 
 def batch_norm(
@@ -79,6 +104,6 @@ def batch_norm(
     eps_position: str = "inside",
 ) -> Tensor:
     """(x - mean) * r(var) * weight + bias with one mean and variance per channel, (C)."""
-    shape = (-1, *[1] * (x.dim() - 2))  # (C, 1, ...)
-    x = (at_least_float32(x) - mean.view(shape)) * inverse_deviation(var, eps, eps_position).view(shape)
+    x = at_least_float32(x)
+    x = (x - along_channels(mean, x)) * along_channels(inverse_deviation(var, eps, eps_position), x)
     return affine(x, weight, bias)

@@ -1,19 +1,22 @@
 """GroupNorm: the statistics of a group of one sample's channels."""
 
+import math
+
 from torch import Tensor
 
-from normexp.norms import sample_kernels
+from normexp.norms import functional, sample_kernels
 from normexp.norms.base import Affine, EpsPosition, Norm
 
 
 class GroupNorm(Norm):
-    """y = (x - mean) / sqrt(var + eps) * weight + bias, over a group of C / num_groups channels and all that follows.
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, over C / num_groups channels and every axis after them.
 
     Shape: (N, C) and (N, T, C) over the features of a group; (N, C, H, W) over (C / num_groups, H, W).
     Source: Wu, He 2018, Group Normalization.
 
     Raises:
-        ValueError: `num_groups` does not divide `num_features`, or `correction=1` with one value in a group.
+        ValueError: another number of features, `num_groups` does not divide it, or `correction=1` with one value in
+            a group.
     """
 
     def __init__(
@@ -37,10 +40,10 @@ class GroupNorm(Norm):
         self.num_groups = num_groups
 
     def normalize(self, x: Tensor) -> Tensor:
-        return sample_kernels.group_norm(
-            x, self.num_groups, self.weight, self.bias, eps=self.eps, correction=self.correction,
-            eps_position=self.eps_position, native=self.native,
-        )  # fmt: skip
+        self.check_correction(math.prod(x.shape[1:]) // self.num_groups)
+        group_norm = sample_kernels.group_norm if self.native else functional.group_norm
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        return group_norm(x, self.num_groups, self.weight, self.bias, **options)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, num_groups={self.num_groups}"

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from normexp.norms import sample_kernels
+from normexp.norms import functional, sample_kernels
 from normexp.norms.base import Affine, EpsPosition, Norm
 
 
@@ -15,7 +15,7 @@ class InstanceNorm(Norm):
     Source: Ulyanov, Vedaldi, Lempitsky 2016, Instance Normalization. torch's layer has no affine by default.
 
     Raises:
-        ValueError: no axis, or a single value, is left to normalize over.
+        ValueError: another number of features, or one value per channel and sample.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class InstanceNorm(Norm):
         return self.normalize(x.movedim(-1, 1)).movedim(1, -1).to(x.dtype)  # (N, T, C) -> (N, C, T) and back
 
     def normalize(self, x: Tensor) -> Tensor:
-        return sample_kernels.group_norm(
-            x, self.num_features, self.weight, self.bias, eps=self.eps, correction=self.correction,
-            eps_position=self.eps_position, native=self.native,
-        )  # fmt: skip
+        # One channel a group: on the CPU faster than torch's own instance norm, which folds N into C for BatchNorm.
+        group_norm = sample_kernels.group_norm if self.native else functional.group_norm
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        return group_norm(x, self.num_features, self.weight, self.bias, **options)

@@ -1,17 +1,27 @@
 """LayerNorm: the statistics of one sample, or of one token."""
 
+import math
+from typing import Literal
+
 from torch import Tensor
 
-from normexp.norms import sample_kernels
-from normexp.norms.base import Affine, EpsPosition, Norm
+from normexp.norms import functional, sample_kernels
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
 
 
 class LayerNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over `channel_dim` and every axis after it.
 
     Shape: (N, C) over C; (N, C, H, W) over (C, H, W), equal to GroupNorm with one group; (N, T, C) over C.
-    With `per_position`, over C alone at each position of an image (ConvNeXt's form).
     Source: Ba, Kiros, Hinton 2016, Layer Normalization; it divides by n (`correction=0`) and has no eps.
+
+    Options:
+        per_position: over C alone at each position of an image (ConvNeXt, Liu et al. 2022).
+        detach: no gradient through the mean, the std or both: DetachNorm of Xu et al. 2019, Understanding and Improving
+            Layer Normalization. Their code is unbiased with eps outside the root; here those are options too.
+        depth_scaling: y / sqrt(layer), LayerNorm Scaling of Sun et al. 2025, The Curse of Depth.
+        deviation: l1 or linf in place of the standard deviation, see `functional.moments`. Hoffer et al. 2018 define
+            them over the batch.
 
     Raises:
         ValueError: another number of features, or `correction=1` with one value to normalize.
@@ -28,20 +38,36 @@ class LayerNorm(Norm):
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",
         per_position: bool = False,
+        detach: Literal["none", "mean", "std", "both"] = "none",
+        depth_scaling: bool = False,
+        deviation: Deviation = "l2",
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
-        self.per_position = per_position
+        self.per_position, self.detach = per_position, detach
+        self.depth_scaling, self.deviation = depth_scaling, deviation
 
     def normalize(self, x: Tensor) -> Tensor:
         if self.per_position and x.dim() > 2:
             rows = x.movedim(1, -1)  # (N, C, H, W) -> (N, H, W, C)
-            y = self.one_group(rows.flatten(0, -2))  # (N H W, C)
-            return y.view(rows.shape).movedim(-1, 1)
+            return self.one_group(rows.flatten(0, -2)).view(rows.shape).movedim(-1, 1)
         return self.one_group(x)
 
     def one_group(self, x: Tensor) -> Tensor:
-        return sample_kernels.group_norm(
-            x, 1, self.weight, self.bias, eps=self.eps, correction=self.correction,
-            eps_position=self.eps_position, native=self.native,
-        )  # fmt: skip
+        self.check_correction(math.prod(x.shape[1:]))
+        weight, bias = self.weight, self.bias
+        if self.depth_scaling:
+            factor = self.layer**-0.5
+            weight = x.new_full((self.num_features,), factor) if weight is None else weight * factor
+            bias = None if bias is None else bias * factor
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        if self.native and self.detach == "none" and self.deviation == "l2":
+            return sample_kernels.group_norm(x, 1, weight, bias, **options)
+        options |= {"detach": self.detach, "deviation": self.deviation}
+        return functional.group_norm(x, 1, weight, bias, **options)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, per_position={self.per_position}, detach={self.detach}, "
+            f"depth_scaling={self.depth_scaling}, deviation={self.deviation}"
+        )

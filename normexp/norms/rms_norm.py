@@ -1,16 +1,53 @@
-"""RMSNorm: division by the root mean square, without centering."""
+"""RMSNorm and ScaleNorm: division by the root mean square, without centering."""
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from normexp.norms import functional
+from normexp.norms import functional, rms_kernels
 from normexp.norms.base import Affine, Norm
 
 
 class RMSNorm(Norm):
     """y = x / sqrt(mean(x^2) + eps) * weight, over `channel_dim` and every axis after it.
 
-    Shape: as LayerNorm. The paper has a gain and no shift, hence `affine=gain` in `configs/norm/rmsnorm.yaml`.
-    Source: Zhang, Sennrich 2019, Root Mean Square Layer Normalization.
+    Shape: as LayerNorm. The paper learns a gain and no shift: `affine=gain`.
+    Source: Zhang, Sennrich 2019, Root Mean Square Layer Normalization. `fraction` < 1 is its partial RMSNorm: the mean
+    over the first `fraction` of the values. The paper has no eps; its code adds one to the root.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        affine: Affine = "gain",
+        fraction: float = 1.0,
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        if not 0 < fraction <= 1:
+            raise ValueError(
+                f"fraction={fraction}: the part of the values that the mean is over; use above 0 to 1"
+            )
+        self.fraction = fraction
+
+    def normalize(self, x: Tensor) -> Tensor:
+        if self.native and self.fraction == 1:
+            return rms_kernels.rms_norm(x, self.weight, self.bias, eps=self.eps)
+        return functional.rms_norm(x, self.weight, self.bias, eps=self.eps, fraction=self.fraction)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, fraction={self.fraction}"
+
+
+class ScaleNorm(Norm):
+    """y = g x / |x| with one learned number g, `weight`, that starts at sqrt(num_features).
+
+    Shape: as LayerNorm. On an image |x| is sqrt(H W) times smaller than the norm over (C, H, W), so that there too the
+    layer starts as RMSNorm does.
+    Source: Nguyen, Salazar 2019, Transformers without Tears. Their code clamps |x| at eps; here, as in RMSNorm, eps is
+    added to the mean square, and `eps=0` is the paper's formula.
     """
 
     def __init__(
@@ -22,7 +59,13 @@ class RMSNorm(Norm):
         eps: float = 1e-5,
         affine: Affine = "gain",
     ) -> None:
-        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine="none")
+        if affine not in ("gain", "frozen"):
+            raise ValueError(f"affine={affine}: ScaleNorm has one gain and no shift; use gain or frozen")
+        self.affine = affine
+        self.weight = nn.Parameter(torch.full((1,), num_features**0.5), requires_grad=affine == "gain")
 
     def normalize(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, self.weight, self.bias, eps=self.eps)
+        rms_norm = rms_kernels.rms_norm if self.native else functional.rms_norm
+        gain = (self.weight * self.num_features**-0.5).expand(self.num_features)  # (1) -> (C)
+        return rms_norm(x, gain, None, eps=self.eps)

@@ -1,15 +1,13 @@
-"""Statistics of one sample on torch's native kernels.
-
-Dividing by n - 1 is the native kernel with other numbers: with keep = (n - 1) / n,
-    (x - mean) / sqrt(var / keep + eps) = sqrt(keep) * (x - mean) / sqrt(var + keep * eps).
-"""
+"""Statistics of one sample on torch's native kernels; `native` has the identities behind them."""
 
 import math
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from normexp.norms import functional
+from normexp.norms import functional, native
+from normexp.norms.functional import at_least_float32
 
 
 def group_norm(
@@ -21,21 +19,102 @@ def group_norm(
     eps: float,
     correction: int = 0,
     eps_position: str = "inside",
-    native: bool = True,
 ) -> Tensor:
-    """`functional.group_norm`, as fast as torch's own; one group of (N, C) is LayerNorm."""
-    n = math.prod(x.shape[1:]) // groups
-    if n <= correction:
-        raise ValueError(
-            "correction=1: one value has no unbiased variance; use correction=0 or more features"
-        )
-    if not native or eps_position == "outside":
-        return functional.group_norm(
-            x, groups, weight, bias, eps=eps, correction=correction, eps_position=eps_position
-        )
-    keep = (n - correction) / n
+    """`functional.group_norm` for the deviation l2, as fast as torch's own. One group of (N, C) is LayerNorm."""
+    if eps_position == "outside":
+        return _eps_outside(x, groups, weight, bias, eps, correction)
     if correction:
-        weight = x.new_full(x.shape[1:2], keep**0.5) if weight is None else weight * keep**0.5
+        n = math.prod(x.shape[1:]) // groups
+        keep = (n - correction) / n
+        x, eps = at_least_float32(x), eps * keep
+        weight = x.new_full((x.shape[1],), keep**0.5) if weight is None else weight * keep**0.5
     if groups == 1 and x.dim() == 2:
-        return F.layer_norm(x, x.shape[1:], weight, bias, eps * keep)
-    return F.group_norm(x, groups, weight, bias, eps * keep)
+        return F.layer_norm(x, x.shape[1:], weight, bias, eps)
+    # Not F.group_norm: it refuses one sample with one value in a group, where the output is the bias.
+    return torch.group_norm(x, groups, weight, bias, eps)
+
+
+def _eps_outside(
+    x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, correction: int
+) -> Tensor:
+    if not native.usable(x):
+        options = {"eps": eps, "correction": correction, "eps_position": "outside"}
+        return functional.group_norm(x, groups, weight, bias, **options)
+    x = at_least_float32(x)
+    weight = x.new_ones(x.shape[1]) if weight is None else at_least_float32(weight)
+    bias = x.new_zeros(x.shape[1]) if bias is None else at_least_float32(bias)
+    return _GroupNormEpsOutside.apply(x, weight, bias, groups, eps, correction)[0]
+
+
+class _GroupNormEpsOutside(torch.autograd.Function):
+    """y = (x - mean) / (std + eps) * weight + bias; also returns mean and the scales r and s of `native`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, weight, bias, groups, eps, correction):
+        n = math.prod(x.shape[1:]) // groups
+        k = n / (n - correction)
+        y, mean, rstd = _native_forward(x, weight, groups, 1e-30)  # rstd = v^-1/2, finite for v = 0
+        std = k**0.5 / rstd
+        r = 1 / (std + eps)
+        s = native.backward_scale(std.square(), eps, "outside", k)
+        per_group = _grouped(y, groups)
+        per_group.mul_(_per_group(r / rstd, per_group))
+        return y.add_(functional.along_channels(bias, y)), mean, r, s
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, _, *options = inputs
+        ctx.groups, ctx.eps, ctx.correction = options
+        ctx.save_for_backward(x, weight, *output[1:])
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        x, weight, mean, r, s = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
+            return *_formula_gradients(ctx, grad, x, weight), None, None, None
+        # The native backward loses its digits where |mean| is large against the deviation: it gets x - mean, mean 0.
+        grouped, grad_grouped = _grouped(x, ctx.groups), _grouped(grad, ctx.groups)
+        centered = (grouped - _per_group(mean, grouped)).flatten(1, 2)
+        scaled = (grad_grouped * _per_group(r / s, grouped)).flatten(1, 2)
+        grad_x, grad_weight = _native_backward(scaled, centered, s, weight, ctx.groups)
+        return grad_x, grad_weight, grad.sum([0, *range(2, x.dim())]), None, None, None
+
+
+def _formula_gradients(ctx, grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    def formula(x, weight, bias):
+        options = {"eps": ctx.eps, "correction": ctx.correction, "eps_position": "outside"}
+        return functional.group_norm(x, ctx.groups, weight, bias, **options)
+
+    return torch.func.vjp(formula, x, weight, torch.zeros_like(weight))[1](grad)
+
+
+def _grouped(x: Tensor, groups: int) -> Tensor:
+    return x.unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
+
+
+def _per_group(values: Tensor, grouped: Tensor) -> Tensor:
+    return values.view(*grouped.shape[:2], *[1] * (grouped.dim() - 2))  # (N, G) -> (N, G, 1, ...)
+
+
+def _native_forward(x: Tensor, weight: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    if groups == 1 and x.dim() == 2:
+        return torch.native_layer_norm(x, x.shape[1:], weight, None, eps)
+    n, channels = x.shape[:2]
+    return torch.native_group_norm(x, weight, None, n, channels, math.prod(x.shape[2:]), groups, eps)
+
+
+def _native_backward(
+    grad: Tensor, x: Tensor, rstd: Tensor, weight: Tensor, groups: int
+) -> tuple[Tensor, Tensor]:
+    """Gradients of x, which has mean 0, and of the weight."""
+    mean, mask = torch.zeros_like(rstd), [True, True, False]
+    if groups == 1 and x.dim() == 2:
+        backward = torch.ops.aten.native_layer_norm_backward
+        return backward(grad, x, x.shape[1:], mean, rstd, weight, None, mask)[:2]
+    n, channels = x.shape[:2]
+    backward = torch.ops.aten.native_group_norm_backward
+    return backward(grad, x, mean, rstd, weight, n, channels, math.prod(x.shape[2:]), groups, mask)[:2]

@@ -1,0 +1,69 @@
+"""BatchNorm followed by noise: covariate shift put back in on purpose."""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from normexp.norms.base import Affine, EpsPosition
+from normexp.norms.batch_norm import BatchNorm
+
+
+class NoisyBatchNorm(BatchNorm):
+    """y = s * BatchNorm(x) + m while training, with noise whose distribution changes at every step:
+        per step and channel     mean ~ U(-mean_range, mean_range),   scale ~ U(1, scale_max),
+        per value                m ~ U(mean - mean_spread, mean + mean_spread),   s ~ N(scale, scale_spread^2).
+
+    In eval mode as BatchNorm. Shape: as BatchNorm.
+    Source: Santurkar et al. 2018, How Does Batch Normalization Help Optimization?, appendix.
+
+    The noise is a function of `seed`, `layer` and `num_batches_tracked`: it leaves torch's own random stream alone, so
+    that the arms of a comparison keep the same batches, and a resumed run goes on with the noise it would have had.
+    Layers of equal size with the same `layer` draw the same noise.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+        running_correction: int = 1,
+        seed: int = 0,
+        mean_range: float = 0.5,
+        scale_max: float = 1.25,
+        mean_spread: float = 0.1,
+        scale_spread: float = 0.1,
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        self.seed, self.mean_range, self.scale_max = seed, mean_range, scale_max
+        self.mean_spread, self.scale_spread = mean_spread, scale_spread
+
+    def from_batch(self, x: Tensor, groups: int) -> Tensor:
+        y = super().from_batch(x, groups)
+        place = f"{self.seed} {self.layer} {self.num_features} {int(self.num_batches_tracked)}"
+        seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
+        generator = torch.Generator(x.device).manual_seed(seed)
+
+        def uniform(like: Tensor) -> Tensor:  # U(-1, 1)
+            return torch.empty_like(like).uniform_(-1, 1, generator=generator)
+
+        step = y.detach().new_empty(1, self.num_features, *[1] * (x.dim() - 2))
+        mean = self.mean_range * uniform(step)
+        scale = 1 + (self.scale_max - 1) * (uniform(step) + 1) / 2
+        m = mean + self.mean_spread * uniform(y.detach())
+        s = scale + self.scale_spread * torch.empty_like(y).normal_(generator=generator)
+        return s * y + m
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, seed={self.seed}, mean_range={self.mean_range}, scale_max={self.scale_max}, "
+            f"mean_spread={self.mean_spread}, scale_spread={self.scale_spread}"
+        )

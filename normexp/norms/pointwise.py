@@ -1,0 +1,46 @@
+"""DyT and its relatives: a bounded function of each value in place of a norm."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from normexp.norms import functional
+from normexp.norms.base import Affine, Norm
+
+FUNCTIONS = {"tanh": torch.tanh, "erf": torch.erf, "hardtanh": F.hardtanh}
+
+
+class Pointwise(Norm):
+    """y = f(alpha x + shift) * weight + bias with learned numbers `alpha` and, if asked for, `shift`; any shape.
+
+    f = tanh is DyT: Zhu et al. 2025, Transformers without Normalization (alpha starts at 0.5, no shift). f = erf with a
+    shift that starts at 0 is Derf: Chen et al. 2025, Stronger Normalization-Free Transformers. f = hardtanh clips at -1
+    and 1. There are no statistics, and nothing depends on other values.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        affine: Affine = "trained",
+        function: Literal["tanh", "erf", "hardtanh"] = "tanh",
+        alpha: float = 0.5,
+        shift: bool = False,
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, affine=affine)
+        if function not in FUNCTIONS:
+            raise ValueError(f"function={function}: unknown; use one of {', '.join(FUNCTIONS)}")
+        self.function = function
+        self.alpha = nn.Parameter(torch.full((1,), alpha))
+        self.shift = nn.Parameter(torch.zeros(1)) if shift else None
+
+    def normalize(self, x: Tensor) -> Tensor:
+        scaled = x * self.alpha if self.shift is None else x * self.alpha + self.shift
+        return functional.affine(FUNCTIONS[self.function](scaled), self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, function={self.function}"

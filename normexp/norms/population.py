@@ -1,0 +1,64 @@
+"""Precise BatchNorm: the population's statistics computed anew instead of averaged along the way."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from normexp.norms import functional
+
+
+def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None:
+    """Set `running_mean` and `running_var` of every norm of `model` to the mean and variance of all that it receives.
+
+    `batches` yields inputs, or tuples that begin with them. Each sample counts the same however it is batched: batch
+    statistics (n_i, mean_i, var_i) merge into mean = sum n_i mean_i / n, var = sum n_i (var_i + (mean_i - mean)^2) / n,
+    times n / (n - running_correction). The norms normalize with the batch's statistics meanwhile, as in training, the
+    rest of the model is in eval mode. Nothing else changes: modes, other buffers and random streams are put back, and
+    all of it if a batch fails.
+    Source: Wu, Johnson 2021, Rethinking "Batch" in BatchNorm.
+    """
+    layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
+    merged: dict[nn.Module, tuple[int, Tensor, Tensor]] = {}
+
+    def measure(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        x = inputs[0] if layer.channel_dim == 1 else inputs[0].flatten(0, -2)
+        dims, deviation = [0, *range(2, x.dim())], getattr(layer, "deviation", "l2")
+        mean, var = (
+            m.flatten() for m in functional.moments(functional.at_least_float32(x), dims, 0, deviation)
+        )
+        merged[layer] = merge(merged.get(layer), (x.numel() // len(mean), mean, var))
+
+    modes = {module: module.training for module in model.modules()}
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    hooks = [layer.register_forward_pre_hook(measure) for layer in layers]
+    try:
+        model.eval()
+        for layer in layers:
+            layer.train()
+        with torch.no_grad(), torch.random.fork_rng():
+            for batch in batches:
+                model(batch[0] if isinstance(batch, tuple | list) else batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for module, mode in modes.items():
+            module.training = mode
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
+    for layer, (n, mean, var) in merged.items():
+        layer.running_mean.copy_(mean)
+        layer.running_var.copy_(var * (n / (n - layer.running_correction)))
+
+
+def merge(a: tuple[int, Tensor, Tensor] | None, b: tuple[int, Tensor, Tensor]) -> tuple[int, Tensor, Tensor]:
+    """Count, mean and variance (correction 0) of two sets of values together."""
+    if a is None:
+        return b
+    (n, mean, var), (m, other_mean, other_var) = a, b
+    part, shift = m / (n + m), other_mean - mean
+    return (
+        n + m,
+        mean + part * shift,
+        (1 - part) * var + part * other_var + part * (1 - part) * shift.square(),
+    )

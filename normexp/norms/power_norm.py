@@ -1,0 +1,93 @@
+"""PowerNorm: the quadratic mean of a channel over the batch, with running statistics in both directions."""
+
+import torch
+from torch import Tensor
+
+from normexp.norms import functional
+from normexp.norms.base import Affine, Norm
+
+
+class PowerNorm(Norm):
+    """y = x / sqrt(phi + eps) * weight + bias with phi the mean of x^2 over every axis but `channel_dim`.
+
+    For the first `warmup_steps` training batches phi is the batch's and the running estimate the average of all
+    batches; afterwards, and in eval mode, phi is the running estimate of the batches before,
+        running_phi = ema_keep * running_phi + (1 - ema_keep) * batch.
+    phi is a constant for the backward pass, which subtracts a running estimate of what its gradient would have given:
+    with z = x / sqrt(phi + eps), g the gradient of z and h = g - nu z,
+        gradient of x = h / sqrt(phi + eps),   nu = nu + (1 - gradient_keep) * mean(h z).
+    So the gradient is not that of y: that is the method. `token_scaling` divides every sample (token) by its own root
+    mean square beforehand, as the published code does and the paper does not say.
+    Shape: (N, C), (N, C, H, W), (N, T, C); on tokens the statistics run over T too.
+    Source: Shen et al. 2020, PowerNorm. The code divides the gradient by the batch's phi and mixes both averages during
+    the warm-up; here the gradient is divided by the phi of the forward pass, as in the paper.
+    """
+
+    batch_statistics = True
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+        gradient_keep: float = 0.9,
+        warmup_steps: int = 10000,
+        token_scaling: bool = True,
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        self.ema_keep, self.gradient_keep = ema_keep, gradient_keep
+        self.warmup_steps, self.token_scaling = warmup_steps, token_scaling
+        self.mixes_tokens = channel_dim == -1
+        self.register_buffer("running_phi", torch.ones(num_features))
+        self.register_buffer("running_nu", torch.zeros(num_features))
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    def normalize(self, x: Tensor) -> Tensor:
+        x = functional.at_least_float32(x)
+        if self.token_scaling:
+            x = functional.rms_norm(x, None, None, eps=self.eps)
+        if not self.training:
+            z = x * functional.along_channels(torch.rsqrt(self.running_phi + self.eps), x)
+        else:
+            phi = self.training_phi(x.detach())
+            scale = functional.along_channels(torch.rsqrt(phi + self.eps), x)
+            z = _ApproximateBackward.apply(x, scale, self.running_nu, self.gradient_keep)
+        return functional.affine(z, self.weight, self.bias)
+
+    def training_phi(self, x: Tensor) -> Tensor:
+        batch = x.square().mean([0, *range(2, x.dim())])
+        self.num_batches_tracked.add_(1)
+        warming_up = self.num_batches_tracked <= self.warmup_steps
+        phi = torch.where(warming_up, batch, self.running_phi)
+        batches = self.num_batches_tracked.to(self.running_phi.dtype)
+        step = torch.where(warming_up, 1 / batches, 1 - self.ema_keep)
+        self.running_phi.add_((batch.to(self.running_phi.dtype) - self.running_phi) * step)
+        return phi
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, ema_keep={self.ema_keep}, gradient_keep={self.gradient_keep}, "
+            f"warmup_steps={self.warmup_steps}, token_scaling={self.token_scaling}"
+        )
+
+
+class _ApproximateBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale, nu, keep):
+        z = x * scale
+        ctx.nu, ctx.keep = nu, keep
+        ctx.save_for_backward(z, scale)
+        return z
+
+    @staticmethod
+    def backward(ctx, grad):
+        z, scale = ctx.saved_tensors
+        h = grad - functional.along_channels(ctx.nu.clone(), z) * z
+        if not torch.is_grad_enabled():  # a second derivative is a measurement and moves nothing
+            mean = (h * z).mean([0, *range(2, z.dim())])
+            ctx.nu.add_(mean.to(ctx.nu.dtype), alpha=1 - ctx.keep)
+        return h * scale, None, None, None

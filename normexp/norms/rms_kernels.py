@@ -1,0 +1,61 @@
+"""RMSNorm in a closed form: torch's own is a composition on the CPU, several times slower."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from normexp.norms import functional, native
+from normexp.norms.functional import affine, at_least_float32
+
+
+def rms_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Tensor:
+    """`functional.rms_norm` over all of a sample's values."""
+    if not native.usable(x):
+        return functional.rms_norm(x, weight, bias, eps=eps)
+    rows = at_least_float32(x).flatten(1)  # (N, C, ...) -> (N, n)
+    per_channel = x.new_ones(x.shape[1]) if weight is None else weight
+    per_value = at_least_float32(per_channel).repeat_interleave(math.prod(x.shape[2:]))  # (C) -> (n)
+    on_gpu = x.is_cuda  # where torch has a kernel
+    y = (
+        F.rms_norm(rows, rows.shape[1:], per_value, eps)
+        if on_gpu
+        else _RMSNorm.apply(rows, per_value, eps)[0]
+    )
+    return affine(y.view(x.shape), None, bias)
+
+
+class _RMSNorm(torch.autograd.Function):
+    """y = x r weight with r = 1 / sqrt(mean(x^2) + eps) for each row of (N, n); also returns r."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, weight, eps):
+        mean_square = torch.linalg.vector_norm(x, dim=1, keepdim=True).square_().div_(x.shape[1])
+        r = mean_square.add_(eps).rsqrt_()
+        return (x * r).mul_(weight), r
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, ctx.eps = inputs
+        ctx.save_for_backward(x, weight, output[1])
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        x, weight, r = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
+
+            def formula(x, weight):
+                return functional.rms_norm(x, weight, None, eps=ctx.eps)
+
+            return *torch.func.vjp(formula, x, weight)[1](grad), None
+        # LayerNorm's backward for mean 0, and the part of it that would have come from the mean given back.
+        grad_x, grad_weight, _ = torch.ops.aten.native_layer_norm_backward(
+            grad, x, x.shape[1:], torch.zeros_like(r), r, weight, None, [True, True, False]
+        )
+        mean_grad = torch.mv(grad, weight).div_(x.shape[1]).unsqueeze(1)  # (N, n) -> (N, 1)
+        return grad_x.add_(mean_grad.mul_(r)), grad_weight, None
