@@ -35,7 +35,10 @@ def norm_factory(name: str):
         "batch_size": 4,
         "norm": OmegaConf.load(CONFIGS / "norm" / f"{name}.yaml"),
     }
-    return instantiate(OmegaConf.create(root).norm)
+    cfg = OmegaConf.create(root)
+    if cfg.norm.get("virtual_batch_size"):
+        cfg.norm.virtual_batch_size = 2  # of batches of 4
+    return instantiate(cfg.norm)
 
 
 def model_factory(name: str, **options):
