@@ -1,0 +1,150 @@
+"""Activation statistics of training batches at norms, non-linearities and the residual stream."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from pytorch_lightning import LightningModule, Trainer
+from torch import Tensor, nn
+
+from normexp.monitors import statistics as stats
+from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.guard import guard_depth, loss_of
+from normexp.monitors.sites import Site, channel_dim, sites_of
+
+Place = Literal["norm_input", "norm_output", "preactivation", "activation", "residual"]
+Statistic = Literal[
+    "mean", "std", "skew", "kurtosis", "max_abs", "l2_norm", "channel_spread",
+    "p15", "p50", "p85", "saturated_fraction", "derivative_near_zero_fraction", "dead_fraction",
+]  # fmt: skip
+OF_ACTIVATIONS = ("saturated_fraction", "derivative_near_zero_fraction", "dead_fraction")
+INPUTS = {"norm_input": "norm", "preactivation": "activation"}  # place -> kind of site
+OUTPUTS = {"norm_output": "norm", "activation": "activation", "residual": "residual"}
+
+
+class Activations(StepMonitor):
+    """Statistics of `normexp.monitors.statistics` at each chosen place, as `<place>_<statistic>/<layer>`, and
+    `saturated_fraction`, `derivative_near_zero_fraction`, `dead_fraction` of each activation under its layer.
+
+    Args:
+        places: preactivation and activation are input and output of a non-linearity.
+        sample_size: percentiles (and histograms) come from so many random values; all else from every value.
+        histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps.
+
+    Saturation is told of activations bounded on both sides. A module may define `padding_mask(batch)`, (N, T) and True
+    at real tokens; padding then counts nowhere. After the last step the last training batch is measured again.
+    """
+
+    def __init__(
+        self,
+        *,
+        every_n_steps: int,
+        places: Sequence[Place] = ("preactivation", "activation"),
+        statistics: Sequence[Statistic] = ("mean", "std", "p15", "p50", "p85"),
+        sample_size: int = 1024,
+        histogram_every_n_steps: int | None = None,
+    ) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        for argument, given, known in (("places", places, Place), ("statistics", statistics, Statistic)):
+            unknown = sorted(set(given) - set(get_args(known)))
+            if unknown:
+                raise ValueError(
+                    f"{argument}={unknown}: no such choice; choose from {', '.join(get_args(known))}"
+                )
+        if sample_size < 1:
+            raise ValueError(f"sample_size={sample_size}: must be at least 1")
+        if histogram_every_n_steps is not None and histogram_every_n_steps % every_n_steps:
+            raise ValueError(
+                f"histogram_every_n_steps={histogram_every_n_steps}: not a multiple of every_n_steps={every_n_steps}; "
+                "histograms are taken where statistics are"
+            )
+        self.places, self.statistics, self.sample_size = list(places), list(statistics), sample_size
+        self.histogram_every_n_steps = histogram_every_n_steps
+        self._values: dict[str, Tensor] = {}
+        self._samples: dict[str, Tensor] = {}  # for histograms
+
+    def keys(self) -> set[str]:
+        of_places = [name for name in self.statistics if name not in OF_ACTIVATIONS]
+        return {f"{place}_{name}" for place in self.places for name in of_places} | (
+            set(self.statistics) & set(OF_ACTIVATIONS)
+        )
+
+    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
+        self._values, self._samples = {}, {}
+        mask = module.padding_mask(batch) if hasattr(module, "padding_mask") else None
+        for site in sites_of(module):
+            for place in self.places:
+                if INPUTS.get(place) == site.kind:
+                    self._attach(
+                        site.module.register_forward_pre_hook, self._on_input(site, place, mask, step)
+                    )
+                if OUTPUTS.get(place) == site.kind:
+                    self._attach(site.module.register_forward_hook, self._on_output(site, place, mask, step))
+            if site.kind == "activation" and set(self.statistics) & set(OF_ACTIVATIONS):
+                self._attach(site.module.register_forward_pre_hook, self._on_derivative(site, mask))
+
+    def _attach(self, register: Callable, record: Callable[..., None]) -> None:
+        """Record at the first pass, then detach: a module used twice, or under accumulation, counts once."""
+        depth = guard_depth()
+
+        def hook(*arguments: Any) -> None:
+            if guard_depth() == depth:
+                handle.remove()
+                record(*arguments)
+
+        handle = register(hook)
+        self.handles.append(handle)
+
+    def _on_input(self, site: Site, place: str, mask: Tensor | None, step: int) -> Callable[..., None]:
+        # Read before the module runs, since an in-place activation overwrites its input.
+        return lambda module, inputs: self._describe(site, place, inputs[0], mask, step)
+
+    def _on_output(self, site: Site, place: str, mask: Tensor | None, step: int) -> Callable[..., None]:
+        def record(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+            rows = self._describe(site, place, output, mask, step)
+            limits = stats.bounds(module)
+            if place == "activation" and limits and "saturated_fraction" in self.statistics:
+                self._values[f"saturated_fraction/{site.layer}"] = stats.saturated_fraction(rows, *limits)
+
+        return record
+
+    def _on_derivative(self, site: Site, mask: Tensor | None) -> Callable[..., None]:
+        def record(module: nn.Module, inputs: tuple) -> None:
+            slopes = stats.derivative(module, inputs[0])
+            rows = stats.to_rows(slopes, channel_dim(module, slopes.ndim), mask)
+            for name, value in stats.flat_fractions(rows).items():
+                if name in self.statistics:
+                    self._values[f"{name}/{site.layer}"] = value
+
+        return record
+
+    def _describe(self, site: Site, place: str, x: Tensor, mask: Tensor | None, step: int) -> Tensor:
+        rows = stats.to_rows(x, channel_dim(site.module, x.ndim), mask)
+        values = stats.describe(rows, self.statistics)
+        sample = stats.random_sample(rows, self.sample_size, seed=step)
+        if set(self.statistics) & set(stats.PERCENTILES):
+            values |= {name: v for name, v in stats.percentiles(sample).items() if name in self.statistics}
+        self._values |= {f"{place}_{name}/{site.layer}": value for name, value in values.items()}
+        if self.histogram_every_n_steps and step % self.histogram_every_n_steps == 0:
+            self._samples[f"{place}/{site.layer}"] = sample
+        return rows
+
+    def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
+        values, self._values = self._values, {}
+        return values
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        self.watch(module, batches.training, step)
+        loss_of(module, batches.training)
+        self.release()
+        return self.collect(module)
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *arguments: Any) -> None:
+        super().on_train_batch_end(trainer, module, *arguments)
+        if self._samples and not self._watching:
+            samples, self._samples = self._samples, {}
+            finite = {tag: sample[sample.isfinite()].cpu() for tag, sample in samples.items()}
+            for logger in trainer.loggers:
+                if hasattr(logger.experiment, "add_histogram"):
+                    for tag, sample in finite.items():
+                        if len(sample):  # a diverged network has none
+                            logger.experiment.add_histogram(tag, sample, self._started_at, bins=64)

@@ -1,0 +1,198 @@
+"""What every monitor shares: when it measures, on which batches, and that it is heard exactly once.
+
+    on_train_batch_start   due at this step?  ProbeMonitor: extra passes, then log.  StepMonitor: attach hooks
+      forward, backward    StepMonitor's hooks record on the device
+    on_before_optimizer_step                  StepMonitor reads gradients: unscaled, accumulated, not yet clipped
+    on_train_batch_end                        StepMonitor detaches and logs
+    on_train_end           all measure once more, with the last weights
+
+A value's step is the number of optimizer steps done before it was measured: 0 is the network at initialization.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.loggers import Logger
+from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor, nn
+
+from normexp.monitors.guard import is_compiled, to_module, untouched
+from normexp.monitors.statistics import wide
+
+
+class Batches(NamedTuple):
+    """What there is to measure on: a batch of the validation split that never changes, and the training batch."""
+
+    held_out: Any
+    training: Any
+
+
+class Monitor(Callback):
+    """Measures every `every_n_steps` optimizer steps, at initialization and after the last step.
+
+    Subclasses write `compute` and `keys`. `batch_size` is the number of held-out samples, where the data module has
+    `probe_batch(n)`; from other data comes the first validation batch.
+    """
+
+    measures_after_training = True
+
+    def __init__(self, *, every_n_steps: int, batch_size: int = 512) -> None:
+        for name, value in (("every_n_steps", every_n_steps), ("batch_size", batch_size)):
+            if value < 1:
+                raise ValueError(f"{name}={value}: must be at least 1")
+        self.every_n_steps = every_n_steps
+        self.batch_size = batch_size
+        self.recorded: dict[str, list[tuple[int, float]]] = {}  # tag -> (step, value), for charts
+        self._started_at: int | None = None  # the last step at which a measurement began
+        self._batches: Batches | None = None
+
+    def keys(self) -> set[str]:
+        """Statistics this monitor can emit; the tags are `<statistic>/<layer>`."""
+        raise NotImplementedError
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        """Tag -> 0-dimensional tensor. Runs under `untouched`."""
+        raise NotImplementedError
+
+    def measure(self, module: LightningModule, data: Any, *, step: int = 0) -> dict[str, float]:
+        """Measure now, without a trainer. `data` is a LightningDataModule, a batch or `Batches`.
+
+        The module is used in the mode that it is in; a new one is in training mode.
+        """
+        batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
+        with untouched(module):
+            values = self.compute(module, Batches(*(to_module(batch, module) for batch in batches)), step)
+        return to_floats(values)
+
+    def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
+        if not values:
+            raise ValueError(
+                f"monitor {type(self).__name__}: recorded nothing at step {step}; the module has no site it "
+                "measures: define `sites()` or leave this monitor out"
+            )
+        for tag, value in values.items():
+            self.recorded.setdefault(tag, []).append((step, value))
+        for logger in loggers:
+            logger.log_metrics(values, step)
+
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            self.recorded, self._started_at, self._batches = {}, None, None
+
+    def on_train_batch_start(
+        self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        held_out = (
+            self._batches.held_out if self._batches else held_out_batch(trainer, batch, self.batch_size)
+        )
+        self._batches = Batches(held_out, batch)
+        step = trainer.global_step
+        # Under gradient accumulation several batches share a step: its first one counts.
+        if step % self.every_n_steps == 0 and step != self._started_at:
+            self._started_at = step
+            self.start(trainer, module, step)
+
+    def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
+        self.record(trainer.loggers, self.measure(module, self._batches, step=step), step)
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        step = trainer.global_step
+        if self.measures_after_training and self._batches and step != self._started_at:
+            self.record(trainer.loggers, self.measure(module, self._batches, step=step), step)
+
+    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        self._batches = None
+
+
+class StepMonitor(Monitor):
+    """Watches training steps themselves, through hooks that exist during the measured steps alone."""
+
+    def __init__(self, *, every_n_steps: int) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        self.handles: list[torch.utils.hooks.RemovableHandle] = []
+        self._watching = False
+
+    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
+        """Before the forward pass: attach hooks, append them to `handles`."""
+
+    def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
+        """After the backward pass. `backward_scale` multiplies the gradients of activations."""
+
+    def collect(self, module: LightningModule) -> Mapping[str, Tensor] | None:
+        """After the update: the values, or None to watch another step."""
+        raise NotImplementedError
+
+    def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
+        if is_compiled(module):
+            raise ValueError(
+                f"monitor {type(self).__name__}: hooks on a compiled module never run; "
+                "train without torch.compile or leave this monitor out"
+            )
+        self._watching = True
+        self.watch(module, self._batches.training, step)
+
+    def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
+        if not self._watching:
+            return
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        loss_scale = scaler.get_scale() if scaler else 1.0
+        # Fused optimizers unscale in their own step, so that `.grad` still is too large by the scale here.
+        scale = loss_scale if getattr(optimizer, "_step_supports_amp_scaling", False) else 1.0
+        gradients = {p: p.grad for p in module.parameters() if p.grad is not None}
+        if scale != 1:
+            gradients = {p: gradient / scale for p, gradient in gradients.items()}
+        self.before_update(gradients, loss_scale / trainer.accumulate_grad_batches)
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        if not self._watching or trainer.global_step == self._started_at:
+            return
+        values = self.collect(module)
+        if values is not None:
+            self.release()
+            self.record(trainer.loggers, to_floats(values), self._started_at)
+
+    def release(self) -> None:
+        self._watching = False
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self.release()
+        super().on_train_end(trainer, module)
+
+    def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
+        self.release()
+
+    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        self.release()
+        super().teardown(trainer, module, stage)
+
+
+def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
+    """One copy from the device for all values together."""
+    if not values:
+        return {}
+    stacked = torch.stack([wide(value.detach()) for value in values.values()])
+    return dict(zip(values, stacked.tolist(), strict=True))
+
+
+def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
+    if hasattr(trainer.datamodule, "probe_batch"):
+        return trainer.datamodule.probe_batch(size)
+    loaders = trainer.val_dataloaders
+    return training if not loaders else first_batch(loaders[0] if isinstance(loaders, list) else loaders)
+
+
+def first_batch(loader: Any) -> Any:
+    with isolate_rng():  # a DataLoader draws a seed when it starts
+        return next(iter(loader))
+
+
+def batches_of(data: Any, size: int) -> Batches:
+    if not hasattr(data, "train_dataloader"):
+        return Batches(data, data)
+    held_out = data.probe_batch(size) if hasattr(data, "probe_batch") else first_batch(data.val_dataloader())
+    return Batches(held_out, first_batch(data.train_dataloader()))

@@ -1,0 +1,89 @@
+"""Batch statistics against population statistics: training-inference discrepancy, and what it does to the loss."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule
+from torch import Tensor, nn
+
+from normexp.monitors.base import Batches, Monitor
+from normexp.monitors.guard import step_output
+from normexp.monitors.sites import channel_dim, sites_of
+from normexp.monitors.statistics import to_rows
+
+
+def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
+    """Training-inference discrepancy of one batch `rows` (..., n, C) against running statistics (..., C), each (...):
+
+    tid_mean = |mean_batch - mean| / |std| and tid_std = |std_batch - std| / |std|, norms over channels (Wang et al.
+    2022, arXiv:2210.05153). The batch's std has correction 0: what training divides by.
+    """
+    norm = torch.linalg.vector_norm
+    mean = rows.mean(-2)
+    std = (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
+    running_std = running_var.sqrt()
+    scale = norm(running_std, dim=-1)
+    return {
+        "tid_mean": norm(mean - running_mean, dim=-1) / scale,
+        "tid_std": norm(std - running_std, dim=-1) / scale,
+    }
+
+
+class BatchStatistics(Monitor):
+    """`tid_mean/<layer>` and `tid_std/<layer>` of each norm that keeps running statistics, on the held-out batch; and
+    one model's three evaluations (Wu & Johnson 2021, arXiv:2105.07576):
+
+    `loss_train_batch/network` (training batch, batch statistics), `loss_val_batch/network` (held-out batch, batch
+    statistics), `loss_population/network` (the same held-out batch, running statistics) and the gap of the last two,
+    `loss_mode_gap/network` = population - batch. Where `training_step` returns `batch_accuracy`, as this project's
+    does, also `accuracy_train_batch`, `accuracy_val_batch`, `accuracy_population`.
+
+    Only the norms change mode: dropout is off in all three, so that the gap is theirs alone. Take `batch_size` equal to
+    that of training, since batch statistics depend on it.
+    """
+
+    def __init__(self, *, every_n_steps: int, batch_size: int) -> None:
+        super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
+
+    def keys(self) -> set[str]:
+        where = ("train_batch", "val_batch", "population")
+        losses = {f"{name}_{place}" for name in ("loss", "accuracy") for place in where}
+        return {"tid_mean", "tid_std", "loss_mode_gap"} | losses
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        values: dict[str, Tensor] = {}
+        tracked = [
+            site for site in sites_of(module) if getattr(site.module, "running_mean", None) is not None
+        ]
+        module.eval()
+        population = self._evaluate(module, batches.held_out)
+        # Running statistics from before the passes in training mode, which move them (until `untouched` ends).
+        running = {s.layer: (s.module.running_mean.clone(), s.module.running_var.clone()) for s in tracked}
+        for site in tracked:
+            site.module.train()
+        train = self._evaluate(module, batches.training)
+        for site in tracked:
+            site.module.register_forward_pre_hook(self._record(values, site.layer, *running[site.layer]))
+        val = self._evaluate(module, batches.held_out)
+        for place, result in (("train_batch", train), ("val_batch", val), ("population", population)):
+            values |= {f"{name}_{place}/network": value for name, value in result.items()}
+        values["loss_mode_gap/network"] = population["loss"] - val["loss"]
+        return values
+
+    @staticmethod
+    def _record(values: dict[str, Tensor], layer: str, mean: Tensor, var: Tensor) -> Any:
+        def hook(norm: nn.Module, inputs: tuple) -> None:
+            rows = to_rows(inputs[0], channel_dim(norm, inputs[0].ndim))
+            values.update({f"{name}/{layer}": value for name, value in discrepancy(rows, mean, var).items()})
+
+        return hook
+
+    @staticmethod
+    def _evaluate(module: LightningModule, batch: Any) -> dict[str, Tensor]:
+        with torch.no_grad():
+            output = step_output(module, batch)
+        result = {"loss": output["loss"]}
+        if "batch_accuracy" in output:
+            result["accuracy"] = output["batch_accuracy"]
+        return result

@@ -1,0 +1,111 @@
+"""TensorBoard pages of what monitors recorded: charts of all layers, percentile bands, heat maps of layer x time."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+
+from normexp.monitors.base import Monitor
+
+Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
+
+
+def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
+    """Statistic -> its layers in order, from tags `<statistic>/<layer>`."""
+    found: dict[str, list[str]] = {}
+    for tag in sorted(tags):
+        statistic, layer = tag.split("/", 1)
+        found.setdefault(statistic, []).append(layer)
+    return found
+
+
+def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
+    """The argument of `SummaryWriter.add_custom_scalars`, from monitor name -> what it recorded.
+
+    One category a monitor with one chart a statistic, all layers in it; and one of percentile bands with one chart a
+    layer: the median inside the range of the 15th to the 85th percentile.
+    """
+    pages: dict[str, dict[str, list]] = {}
+    bands: dict[str, list] = {}
+    for name, tags in recorded.items():
+        statistics = by_statistic(tags)
+        pages[name] = {statistic: ["Multiline", [f"^{statistic}/"]] for statistic in statistics}
+        for statistic, layers in statistics.items():
+            place, _, percentile = statistic.rpartition("_")
+            if percentile == "p50" and {f"{place}_p15", f"{place}_p85"} <= statistics.keys():
+                for layer in layers:
+                    band = [f"{place}_{p}/{layer}" for p in ("p50", "p15", "p85")]
+                    bands[f"{place}/{layer}"] = ["Margin", band]
+    if bands:
+        pages["Percentile bands"] = bands
+    # TensorBoard draws the charts of a category last first.
+    return {page: dict(reversed(charts.items())) for page, charts in pages.items()}
+
+
+def heat_map(statistic: str, recorded: Recorded) -> Any:
+    """A matplotlib figure of one statistic, layers from the input on top to the output over steps."""
+    from matplotlib.figure import Figure  # here: half a second of import is for those who want figures
+
+    layers = by_statistic(recorded)[statistic]
+    rows = [dict(recorded[f"{statistic}/{layer}"]) for layer in layers]
+    steps = sorted(set().union(*rows))
+    values = [[row.get(step, float("nan")) for step in steps] for row in rows]
+    figure = Figure(figsize=(8, 1.2 + 0.3 * len(layers)))
+    figure.subplots_adjust(
+        left=0.25, right=0.99, bottom=0.5 / figure.get_figheight(), top=1 - 0.4 / figure.get_figheight()
+    )
+    axes = figure.subplots()
+    image = axes.pcolormesh(values, norm=scale_of(values))
+    axes.set_yticks([i + 0.5 for i in range(len(layers))], layers)
+    axes.invert_yaxis()
+    shown = range(0, len(steps), max(1, len(steps) // 8))
+    axes.set_xticks([i + 0.5 for i in shown], [str(steps[i]) for i in shown])
+    axes.set(title=statistic, xlabel="step")
+    figure.colorbar(image)
+    return figure
+
+
+def scale_of(values: Sequence[Sequence[float]]) -> str:
+    """Colors by logarithm where positive values span more than two decades."""
+    finite = [v for row in values for v in row if abs(v) < float("inf")]
+    return "log" if finite and min(finite) > 0 and max(finite) > 100 * min(finite) else "linear"
+
+
+class Charts(Callback):
+    """Writes the custom-scalar layout once the first values are there, and again, with the figures, at the end.
+
+    Args:
+        heat_maps: statistics to draw as figures `heat_map/<statistic>` at the end, a tenth of a second each; those
+            that this model or norm does not have are left out.
+    """
+
+    def __init__(self, *, heat_maps: Sequence[str] = ()) -> None:
+        self.heat_maps = list(heat_maps)
+        self._laid_out = False
+
+    def write(self, loggers: Sequence[Logger], callbacks: Sequence[Callback], step: int) -> None:
+        """Layout and figures of everything that the monitors among `callbacks` recorded."""
+        recorded = {type(c).__name__: c.recorded for c in callbacks if isinstance(c, Monitor) and c.recorded}
+        for logger in loggers:
+            if isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_custom_scalars(layout(recorded))
+                for tags in recorded.values():
+                    for statistic in by_statistic(tags).keys() & set(self.heat_maps):
+                        logger.experiment.add_figure(f"heat_map/{statistic}", heat_map(statistic, tags), step)
+
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        self._laid_out = False
+        known = set().union(
+            *(callback.keys() for callback in trainer.callbacks if isinstance(callback, Monitor))
+        )
+        if unknown := sorted(set(self.heat_maps) - known):
+            raise ValueError(f"heat_maps={unknown}: no monitor of this run measures it; see docs/monitors.md")
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
+        if not self._laid_out and trainer.global_step:
+            self._laid_out = True
+            Charts().write(trainer.loggers, trainer.callbacks, trainer.global_step)
+
+    def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self.write(trainer.loggers, trainer.callbacks, trainer.global_step)

@@ -1,0 +1,93 @@
+"""What public re-implementations of Santurkar et al. measure instead; none is the paper's quantity.
+
+Compare with `internal_covariate_shift` and `smoothness`: those hold the batch fixed and change the weights alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule
+from torch import Tensor, nn
+
+from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.gradient_noise import leading_size, rows_of
+from normexp.monitors.guard import gradients_of, loss_of, weights
+from normexp.monitors.internal_covariate_shift import Weights, plain_step
+from normexp.monitors.sites import layer_weights, sites_of
+
+
+def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[str, Tensor]:
+    """From gradients and weights (..., P) of two consecutive steps, each on its own mini-batch, each (...):
+
+    proxy_gradient_sum = |g' + g| (shown as "ICS" in course notebooks); proxy_gradient_change = |g' - g| (shown as
+    "gradient predictiveness"); proxy_beta = |g' - g| / |w' - w| (shown as "beta-smoothness").
+    """
+    norm = torch.linalg.vector_norm
+    change = norm(g_next - g, dim=-1)
+    return {
+        "proxy_gradient_sum": norm(g_next + g, dim=-1),
+        "proxy_gradient_change": change,
+        "proxy_beta": change / norm(w_next - w, dim=-1),
+    }
+
+
+def gradient_norm_envelope(norms: Tensor) -> tuple[Tensor, Tensor]:
+    """Lowest and highest gradient norm at each step over runs of several learning rates: (runs, steps) -> (steps,)
+    each. The fourth proxy, shown as "loss landscape"; it needs several runs, so no callback measures it."""
+    return norms.amin(0), norms.amax(0)
+
+
+class CovariateShiftProxies(StepMonitor):
+    """`proxy_gradient_sum`, `proxy_gradient_change` and `proxy_beta`, each `/<layer>` for the layer's linear map and
+    `/network` for all parameters, from the measured step and the one after it.
+
+    Args:
+        step_size: of the plain gradient step taken in thought where `measure` is called without training; the two
+            halves of the batch then are the two mini-batches.
+    """
+
+    measures_after_training = False
+
+    def __init__(self, *, every_n_steps: int, step_size: float = 0.1) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        if every_n_steps < 2:
+            raise ValueError(f"every_n_steps={every_n_steps}: two steps make one value; use at least 2")
+        if not step_size > 0:
+            raise ValueError(f"step_size={step_size}: must be positive")
+        self.step_size = step_size
+
+    def keys(self) -> set[str]:
+        return {"proxy_gradient_sum", "proxy_gradient_change", "proxy_beta"}
+
+    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
+        self._steps: list[tuple[Weights, Weights]] = []  # (gradients, weights) of each
+
+    def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
+        gradients = {p: g.clone() for p, g in gradients.items()}
+        self._steps.append((gradients, {p: p.detach().clone() for p in gradients}))
+
+    def collect(self, module: LightningModule) -> Mapping[str, Tensor] | None:
+        if len(self._steps) < 2:
+            return None
+        (g, w), (g_next, w_next) = self._steps
+        self._steps = []
+        groups = layer_weights(sites_of(module)) | {"network": [p for p in g if p in g_next]}
+        values = {}
+        for layer, parameters in groups.items():
+            own = [p for p in parameters if p in g and p in g_next]
+            vectors = [
+                torch.cat([values_of[p].flatten() for p in own]) for values_of in (g, g_next, w, w_next)
+            ]
+            values |= {f"{name}/{layer}": value for name, value in step_to_step(*vectors).items()}
+        return values
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        half = leading_size(batches.training) // 2
+        halves = rows_of(batches.training, 0, half), rows_of(batches.training, half, 2 * half)
+        self.watch(module, halves[0], step)
+        for batch, point in zip(halves, plain_step(module, halves[0], self.step_size), strict=True):
+            with weights(point):
+                gradients = gradients_of(loss_of(module, batch), list(point))
+                self.before_update(dict(zip(point, gradients, strict=True)), backward_scale=1.0)
+        return self.collect(module)

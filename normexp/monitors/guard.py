@@ -1,0 +1,114 @@
+"""Extra passes through a module that leave no trace: no random number, buffer, mode, attribute or `.grad` changes."""
+
+import contextlib
+import copy
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor, nn
+
+_guarded: list[nn.Module] = []
+
+
+def guard_depth() -> int:
+    """How many guards are open. A hook on training's own pass compares it, to sleep through extra passes."""
+    return len(_guarded)
+
+
+@contextlib.contextmanager
+def untouched(module: nn.Module) -> Iterator[None]:
+    """Inside, every submodule works on a copy of its attributes: modes, buffers, counters, hooks and `self.log`.
+
+    Parameters are shared; inside, use `torch.autograd.grad`, which leaves `.grad` alone, and `weights`.
+    """
+    modules = list(module.modules())
+    originals = [dict(child.__dict__) for child in modules]
+    for child, original in zip(modules, originals, strict=True):
+        child.__dict__.update({name: _own(value) for name, value in original.items()})
+    module.__dict__.update(log=_silent, log_dict=_silent)
+    _guarded.append(module)
+    try:
+        with torch.enable_grad(), _eager(module):
+            yield
+    finally:
+        _guarded.remove(module)
+        for child, original in zip(modules, originals, strict=True):
+            child.__dict__.clear()
+            child.__dict__.update(original)
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value if isinstance(value, nn.Parameter) else value.detach().clone()
+    if isinstance(value, dict):  # buffers, parameters, submodules and hooks live in dictionaries
+        own = copy.copy(value)
+        own.update({key: _own(item) for key, item in value.items() if isinstance(item, Tensor)})
+        return own
+    return copy.copy(value) if isinstance(value, (list, set)) else value
+
+
+def _silent(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+def is_compiled(module: nn.Module) -> bool:
+    names = ("_orig_mod", "_compiled_call_impl", "_compiler_ctx")
+    return any(getattr(child, name, None) is not None for child in module.modules() for name in names)
+
+
+def _eager(module: nn.Module) -> contextlib.AbstractContextManager:
+    # Compiled code runs no hooks that came after it. Asked only where needed: this imports all of the compiler.
+    return torch.compiler.set_stance("force_eager") if is_compiled(module) else contextlib.nullcontext()
+
+
+def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
+    """What `training_step` gives for a batch, with key `loss`. Every call draws the same random numbers (dropout
+    masks), those that training draws next, and gives them back."""
+    if not getattr(module, "automatic_optimization", True):
+        raise ValueError(
+            "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
+        )
+    arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
+    with isolate_rng():
+        output = module.training_step(*arguments)
+    return output if isinstance(output, dict) else {"loss": output}
+
+
+def loss_of(module: nn.Module, batch: Any) -> Tensor:
+    return step_output(module, batch)["loss"]
+
+
+def gradients_of(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Gradient of each parameter, zeros where the loss does not depend on it; `.grad` stays as it is."""
+    return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+
+
+def trained_parameters(module: nn.Module) -> list[nn.Parameter]:
+    return [p for p in module.parameters() if p.requires_grad]
+
+
+@contextlib.contextmanager
+def weights(values: dict[nn.Parameter, Tensor]) -> Iterator[None]:
+    """Inside, each parameter holds the given tensor; afterwards its own again, the very same memory."""
+    originals = {parameter: parameter.data for parameter in values}
+    try:
+        for parameter, value in values.items():
+            parameter.data = value
+        yield
+    finally:
+        for parameter, original in originals.items():
+            parameter.data = original
+
+
+def to_module(batch: Any, module: nn.Module) -> Any:
+    """The batch on the module's device, its floating tensors in the module's precision."""
+    like = next(p for p in module.parameters() if p.is_floating_point())
+
+    def move(x: Tensor) -> Tensor:
+        return x.to(like.device, like.dtype if x.is_floating_point() else x.dtype)
+
+    return apply_to_collection(batch, Tensor, move)

@@ -1,0 +1,80 @@
+"""The largest eigenvalue of the Hessian of the loss, by Lanczos with Hessian-vector products."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from pytorch_lightning import LightningModule
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from normexp.monitors.base import Batches, Monitor
+from normexp.monitors.guard import loss_of, trained_parameters
+
+
+def hessian_product(loss: Tensor, parameters: Sequence[nn.Parameter]) -> Callable[[Tensor], Tensor]:
+    """v (P,) -> H v (P,), by a second backward pass through the gradient (Pearlmutter 1994)."""
+    gradient = _flat(torch.autograd.grad(loss, parameters, create_graph=True, materialize_grads=True))
+
+    def product(vector: Tensor) -> Tensor:
+        return _flat(
+            torch.autograd.grad(gradient, parameters, vector, retain_graph=True, materialize_grads=True)
+        ).detach()
+
+    return product
+
+
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([x.flatten() for x in tensors])
+
+
+def lanczos(product: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:
+    """Eigenvalues, ascending, of a symmetric operator restricted to the Krylov space of `start` (P,): the outermost
+    ones approach the operator's from inside. Each new vector is made orthogonal to all others, twice."""
+    basis = start[None] / torch.linalg.vector_norm(start)  # (k, P)
+    diagonal, beside = [], []
+    for _ in range(min(iterations, len(start))):
+        image = product(basis[-1])
+        diagonal.append(basis[-1] @ image)
+        for _ in range(2):
+            image = image - basis.T @ (basis @ image)
+        beside.append(torch.linalg.vector_norm(image))
+        basis = torch.cat([basis, (image / beside[-1].clamp_min(torch.finfo(image.dtype).tiny))[None]])
+    below = torch.stack(beside[:-1]) if len(beside) > 1 else diagonal[0].new_zeros(0)
+    tridiagonal = (torch.diag(torch.stack(diagonal)) + torch.diag(below, 1) + torch.diag(below, -1)).cpu()
+    if not tridiagonal.isfinite().all():
+        return torch.full((len(diagonal),), float("nan"))
+    return torch.linalg.eigvalsh(tridiagonal)
+
+
+class HessianTopEigenvalue(Monitor):
+    """`hessian_top_eigenvalue/network` and `hessian_lowest_eigenvalue/network` of the loss of the held-out batch by all
+    trained parameters; the lowest one is negative where the loss is not convex.
+
+    Lanczos gives a lower bound of the largest eigenvalue, and an upper bound of the lowest, closing in with
+    `iterations`; each costs about two backward passes. Norms that have an attribute `native` run their written formula,
+    and attention its math kernel, since fast kernels have no second derivative.
+    """
+
+    def __init__(self, *, every_n_steps: int, batch_size: int = 512, iterations: int = 15) -> None:
+        super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
+        if iterations < 1:
+            raise ValueError(f"iterations={iterations}: must be at least 1")
+        self.iterations = iterations
+
+    def keys(self) -> set[str]:
+        return {"hessian_top_eigenvalue", "hessian_lowest_eigenvalue"}
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        for child in module.modules():
+            if hasattr(child, "native"):
+                child.native = False
+        parameters = trained_parameters(module)
+        generator = torch.Generator().manual_seed(0)
+        start = torch.randn(sum(p.numel() for p in parameters), generator=generator).to(parameters[0])
+        with sdpa_kernel(SDPBackend.MATH):
+            product = hessian_product(loss_of(module, batches.held_out), parameters)
+            eigenvalues = lanczos(product, start, self.iterations)
+        return {
+            "hessian_top_eigenvalue/network": eigenvalues[-1],
+            "hessian_lowest_eigenvalue/network": eigenvalues[0],
+        }

@@ -1,0 +1,98 @@
+"""Internal covariate shift as Santurkar et al. 2018 define it (arXiv:1805.11604, definition 2.1)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule
+from torch import Tensor, nn
+
+from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
+from normexp.monitors.sites import layer_weights, sites_of
+
+Weights = dict[nn.Parameter, Tensor]
+
+
+def shift(gradient: Tensor, shifted: Tensor) -> tuple[Tensor, Tensor]:
+    """||G - G'|| and the cosine of the angle between G and G'; vectors are (..., P), results (...)."""
+    distance = torch.linalg.vector_norm(gradient - shifted, dim=-1)
+    return distance, torch.nn.functional.cosine_similarity(gradient, shifted, dim=-1)
+
+
+def shifted_gradients(
+    loss: Callable[[], Tensor], layers: Mapping[str, list[nn.Parameter]], before: Weights, after: Weights
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Layer -> (G, G'), each (P,): the gradient of the loss by the layer's weights, with all weights as they were
+    `before` the step, and with those of the preceding layers as they are `after` it.
+
+    `layers` are in forward order. A parameter of no layer (a gain, a position) moves along with the first layer.
+    """
+    gradients = {}
+    with weights(before):
+        flat = [p for own in layers.values() for p in own]
+        by_parameter = dict(zip(flat, gradients_of(loss(), flat), strict=True))
+    preceding: Weights = {}
+    for layer, own in layers.items():
+        with weights(before | preceding):
+            moved = gradients_of(loss(), own)
+        gradients[layer] = _flat([by_parameter[p] for p in own]), _flat(moved)
+        if not preceding:
+            in_layers = set(flat)
+            preceding = {p: value for p, value in after.items() if p not in in_layers}
+        preceding |= {p: after[p] for p in own}
+    return gradients
+
+
+def _flat(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([x.flatten() for x in tensors])
+
+
+def plain_step(module: LightningModule, batch: Any, step_size: float) -> tuple[Weights, Weights]:
+    """Weights before and after one step of plain gradient descent that nobody takes."""
+    before = {p: p.detach().clone() for p in trained_parameters(module)}
+    gradients = gradients_of(loss_of(module, batch), list(before))
+    return before, {p: w - step_size * g for (p, w), g in zip(before.items(), gradients, strict=True)}
+
+
+class InternalCovariateShift(StepMonitor):
+    """`ics_distance/<layer>` ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias), on
+    the batch of the measured step, the preceding layers moved by the optimizer's own step. The first layer has none
+    before it: 0 and 1. Costs a forward and a backward pass per layer.
+
+    Args:
+        step_size: of the plain gradient step taken in thought where `measure` is called without training.
+    """
+
+    measures_after_training = False  # no step follows the last one
+
+    def __init__(self, *, every_n_steps: int, step_size: float = 0.1) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        if not step_size > 0:
+            raise ValueError(f"step_size={step_size}: must be positive")
+        self.step_size = step_size
+
+    def keys(self) -> set[str]:
+        return {"ics_distance", "ics_cosine"}
+
+    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
+        self._batch = batch
+        self._before = {p: p.detach().clone() for p in trained_parameters(module)}
+
+    def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
+        before, batch = self._before, to_module(self._batch, module)
+        self._before = self._batch = None
+        with untouched(module):
+            return self._values(module, batch, before, {p: p.detach().clone() for p in before})
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        return self._values(module, batches.training, *plain_step(module, batches.training, self.step_size))
+
+    def _values(
+        self, module: LightningModule, batch: Any, before: Weights, after: Weights
+    ) -> Mapping[str, Tensor]:
+        layers = layer_weights(sites_of(module))
+        values = {}
+        for layer, pair in shifted_gradients(lambda: loss_of(module, batch), layers, before, after).items():
+            values[f"ics_distance/{layer}"], values[f"ics_cosine/{layer}"] = shift(*pair)
+        return values

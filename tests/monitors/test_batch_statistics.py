@@ -1,0 +1,49 @@
+import pytest
+import torch
+from small_module import Small, batches
+
+from normexp.monitors import Batches, BatchStatistics
+from normexp.monitors.batch_statistics import discrepancy
+
+
+def test_discrepancy_of_a_known_batch():
+    rows = torch.tensor([[1.0, 10.0], [3.0, 10.0]])  # means 2, 10; stds 1, 0
+    values = discrepancy(rows, torch.tensor([2.0, 6.0]), torch.tensor([9.0, 16.0]))  # running stds 3, 4
+    assert values["tid_mean"].item() == pytest.approx(4 / 5)
+    assert values["tid_std"].item() == pytest.approx((2**2 + 4**2) ** 0.5 / 5)
+
+
+def test_the_three_evaluations_match_modes_set_by_hand():
+    module = Small(dropout=0.5)
+    for batch in batches(5, seed=3):
+        module.loss(batch)  # moves the running statistics
+    x, y = batches(2).dataset.tensors
+    both = Batches(held_out=(x[:16], y[:16]), training=(x[16:], y[16:]))
+    values = BatchStatistics(every_n_steps=1, batch_size=16).measure(module, both)
+
+    norm, state = module.model[1], {k: v.clone() for k, v in module.state_dict().items()}
+    module.eval()
+    population = module.loss(both.held_out).item()
+    norm.train()
+    val = module.loss(both.held_out).item()
+    train = module.loss(both.training).item()
+    module.load_state_dict(state)
+    inputs = module.model[0](x[:16]).detach()
+    assert values["loss_population/network"] == pytest.approx(population)
+    assert values["loss_val_batch/network"] == pytest.approx(val)
+    assert values["loss_train_batch/network"] == pytest.approx(train)
+    assert values["loss_mode_gap/network"] == pytest.approx(population - val)
+    gap = (inputs.mean(0) - norm.running_mean).norm() / norm.running_var.sqrt().norm()
+    tid = next(value for tag, value in values.items() if tag.startswith("tid_mean/"))
+    assert tid == pytest.approx(gap.item(), rel=1e-5)
+
+
+def test_running_statistics_that_are_the_batchs_leave_only_the_correction():
+    module = Small(dropout=0)
+    module.model[1].momentum = 1.0  # the last batch is the running estimate, its variance divided by n - 1
+    batch = batches(1).dataset.tensors
+    module.loss(batch)
+    values = BatchStatistics(every_n_steps=1, batch_size=16).measure(module, batch)
+    tids = {tag.split("/")[0]: value for tag, value in values.items() if tag.startswith("tid")}
+    assert tids["tid_mean"] == pytest.approx(0, abs=1e-6)
+    assert tids["tid_std"] == pytest.approx(1 - (15 / 16) ** 0.5, rel=1e-3)

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from scipy.stats import wasserstein_distance
+from small_module import Small, batches, fit
+
+from normexp.monitors import CovariateShift
+from normexp.monitors.covariate_shift import Distribution, drift
+
+
+def gaussian(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_shift_and_scale_drift_by_what_was_done():
+    rows = gaussian(1000, 4)
+    rows = (rows - rows.mean(0)) / rows.std(0, correction=0)
+    before = Distribution.of(rows, 10_000)
+    moved = drift(Distribution.of(rows + 0.5, 10_000), before)
+    assert moved["mean_drift"].item() == pytest.approx(0.5)
+    assert moved["std_drift"].item() == pytest.approx(0, abs=1e-9)
+    assert moved["wasserstein_drift"].item() == pytest.approx(0.5)
+    scaled = drift(Distribution.of(3 * rows, 10_000), before)
+    assert scaled["mean_drift"].item() == pytest.approx(0, abs=1e-9)
+    assert scaled["std_drift"].item() == pytest.approx(2)
+    # W1 between N(0, 1) and N(0, 9) is 2 E|z|.
+    assert scaled["wasserstein_drift"].item() == pytest.approx(2 * (2 / np.pi) ** 0.5, rel=0.05)
+
+
+def test_drift_matches_scipy_and_a_loop():
+    before, now = gaussian(50, 3), 2 * gaussian(50, 3, seed=1) + 1
+    values = drift(Distribution.of(now, 50), Distribution.of(before, 50))
+    std = [before[:, c].std(correction=0).item() for c in range(3)]
+    distances = [wasserstein_distance(before[:, c].numpy(), now[:, c].numpy()) for c in range(3)]
+    assert values["wasserstein_drift"].item() == pytest.approx(
+        np.mean(distances) / np.sqrt(np.mean(np.square(std)))
+    )
+    means = [(now[:, c].mean() - before[:, c].mean()).item() for c in range(3)]
+    assert values["mean_drift"].item() == pytest.approx(np.linalg.norm(means) / np.linalg.norm(std))
+    stds = [(now[:, c].std(correction=0) - before[:, c].std(correction=0)).item() for c in range(3)]
+    assert values["std_drift"].item() == pytest.approx(np.linalg.norm(stds) / np.linalg.norm(std))
+
+
+def test_a_constant_channel_divides_nothing_by_zero():
+    rows = gaussian(100, 2) * torch.tensor([1.0, 0.0], dtype=torch.float64)
+    values = drift(Distribution.of(rows + 1, 50), Distribution.of(rows, 50))
+    assert all(value.isfinite() for value in values.values())
+
+
+def test_replicas_drift_side_by_side():
+    before, now = gaussian(3, 40, 2), gaussian(3, 40, 2, seed=1)
+    together = drift(Distribution.of(now, 10), Distribution.of(before, 10))
+    for i in range(3):
+        alone = drift(Distribution.of(now[i], 10), Distribution.of(before[i], 10))
+        for name, value in alone.items():
+            assert together[name][i].item() == pytest.approx(value.item())
+
+
+def test_drift_is_from_the_previous_and_from_the_first_measurement():
+    module, monitor = Small(), CovariateShift(every_n_steps=1)
+    x, y = batches(4).dataset.tensors
+    assert not [tag for tag in monitor.measure(module, (x, y)) if "drift" in tag]
+    first = module.model[0].bias.data.clone()
+    for shift in (1.0, 3.0):
+        module.model[0].bias.data = first + shift  # of the input of nothing but what follows BatchNorm
+        module.model[1].bias.data = torch.full((8,), shift)
+        values = monitor.measure(module, (x, y))
+    layers = sorted(tag.split("/")[1] for tag in values if tag.startswith("input_mean/"))
+    assert values[f"mean_drift/{layers[0]}"] == values[f"mean_drift_from_start/{layers[0]}"] == 0  # the data
+    assert 0 < values[f"mean_drift/{layers[1]}"] < values[f"mean_drift_from_start/{layers[1]}"]
+    beta = next(tag for tag in values if tag.startswith("beta_mean/"))
+    assert values[beta] == 3
+
+
+class SaveAtStepFour(pl.Callback):
+    def __init__(self, path):
+        self.path = path
+
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == 4:
+            trainer.save_checkpoint(self.path)
+
+
+def test_a_resumed_run_goes_on_with_its_references(tmp_path):
+    path, loader = tmp_path / "last.ckpt", batches(4)
+    whole = fit(Small(dropout=0), [CovariateShift(every_n_steps=2), SaveAtStepFour(path)], steps=8, loader=loader)
+    resumed = fit(Small(dropout=0), [CovariateShift(every_n_steps=2)], steps=8, loader=loader, resume=path)
+    assert resumed.values == {(step, tag): value for (step, tag), value in whole.values.items() if step >= 4}
+
+
+def test_references_of_another_batch_are_not_compared_with():
+    monitor = CovariateShift(every_n_steps=1, batch_size=64)
+    monitor.measure(Small(), batches(4).dataset.tensors)
+    other = CovariateShift(every_n_steps=1, batch_size=16)
+    other.load_state_dict(monitor.state_dict())
+    assert not [tag for tag in other.measure(Small(), batches(1).dataset.tensors) if "drift" in tag]

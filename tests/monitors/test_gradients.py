@@ -1,0 +1,114 @@
+import pytest
+import torch
+from pytorch_lightning.plugins.precision import MixedPrecision
+from small_module import Small, batches, fit
+from torch import nn
+
+from normexp.monitors import Gradients
+from normexp.monitors.gradients import growth_rate, joint_norm
+
+
+def test_growth_rate_of_a_geometric_series_is_its_factor():
+    squared = 1.467 ** torch.arange(20.0, dtype=torch.float64).flip(
+        0
+    )  # the first layer has the largest gradient
+    replicas = torch.stack([squared.sqrt(), 7 * squared.sqrt(), squared.flip(0).sqrt()])
+    assert growth_rate(replicas).tolist() == pytest.approx([1.467, 1.467, 1 / 1.467])
+
+
+def test_norms_are_those_of_a_deep_linear_network_in_closed_form():
+    """Loss w_3 w_2 w_1 x, summed over samples: the gradient by a layer's output is the product of what comes after."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(4, 4, bias=False), nn.Identity(), nn.Linear(4, 4, bias=False), nn.Identity()]
+    module = Small().double()
+    module.model = nn.Sequential(*layers, nn.Linear(4, 1, bias=False)).double()
+    module.sites = lambda: [
+        ("layer00", "linear", module.model[0]), ("layer00", "activation", module.model[1]),
+        ("layer01", "linear", module.model[2]), ("layer01", "activation", module.model[3]),
+        ("layer02", "linear", module.model[4]),
+    ]  # fmt: skip
+    module.training_step = lambda batch, index: module.model(batch).sum()
+    x = torch.randn(5, 4, dtype=torch.float64)
+    values = Gradients(every_n_steps=1).measure(module, x)
+    w1, w2, w3 = (module.model[i].weight.detach() for i in (0, 2, 4))
+    by_output = {"layer00": (w3 @ w2).expand(5, 4), "layer01": w3.expand(5, 4)}
+    by_weight = {"layer00": (w3 @ w2).T @ x.sum(0)[None], "layer01": w3.T @ (w1 @ x.sum(0))[None]}
+    by_weight["layer02"] = (w2 @ w1 @ x.sum(0))[None]
+    for layer, expected in by_output.items():
+        assert values[f"activation_gradient_norm/{layer}"] == pytest.approx(expected.norm().item())
+    for layer, expected in by_weight.items():
+        assert values[f"gradient_norm/{layer}"] == pytest.approx(expected.norm().item())
+    total = sum(expected.norm() ** 2 for expected in by_weight.values()).sqrt()
+    assert values["gradient_norm/network"] == pytest.approx(total.item())
+    ratio = by_output["layer00"].norm() / by_output["layer01"].norm()
+    assert values["gradient_first_last_ratio/activation"] == pytest.approx(ratio.item())
+    assert values["gradient_growth_rate/activation"] == pytest.approx(ratio.item() ** 2)
+
+
+def naive(module, batch):
+    """Norms by `.backward()` on a copy and a loop."""
+    module.loss(batch).backward()
+    return {name: p.grad.norm().item() for name, p in module.named_parameters()}
+
+
+def first(loader, count=1):
+    x, y = loader.dataset.tensors
+    return x[: 16 * count], y[: 16 * count]
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_clip_val": 1e-3}], ids=["plain", "clipped"])
+def test_gradients_in_training_are_those_of_the_loss_before_clipping(options):
+    loader, twin, module = batches(2), Small(dropout=0), Small(dropout=0)
+    module.load_state_dict(twin.state_dict())
+    lines = fit(module, [Gradients(every_n_steps=1, per_parameter=True)], steps=1, loader=loader, **options)
+    for name, value in naive(twin, first(loader)).items():
+        assert lines.values[0, f"parameter_gradient_norm/{name}"] == pytest.approx(value, rel=1e-5)
+
+
+def test_accumulated_gradients_are_those_of_the_joined_batch():
+    loader, twin, module = batches(2), Small(dropout=0), Small(dropout=0)
+    del twin.model[1], module.model[1]  # a BatchNorm would see other batches
+    module.load_state_dict(twin.state_dict())
+    lines = fit(
+        module,
+        [Gradients(every_n_steps=1, per_parameter=True)],
+        steps=1,
+        loader=loader,
+        accumulate_grad_batches=2,
+    )
+    assert {step for step, _ in lines.values} == {0, 1}
+    for name, value in naive(twin, first(loader, 2)).items():
+        assert lines.values[0, f"parameter_gradient_norm/{name}"] == pytest.approx(value, rel=1e-5)
+    # The gradient by an activation is that of its own micro-batch, as if it were alone.
+    alone = Gradients(every_n_steps=1).measure(twin, first(loader))
+    for tag in (tag for tag in alone if tag.startswith("activation_gradient_norm")):
+        assert lines.values[0, tag] == pytest.approx(alone[tag], rel=1e-5)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_gradients_under_a_loss_scaler_are_unscaled(fused):
+    """A fused optimizer unscales in its own step: without care its gradients read 1024 times too large here."""
+    loader, twin, module = batches(2), Small(dropout=0), Small(dropout=0)
+    module.load_state_dict(twin.state_dict())
+    module.configure_optimizers = lambda: torch.optim.SGD(module.parameters(), 0.1, fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    plugin = MixedPrecision("16-mixed", device="cpu", scaler=scaler)
+    plugin.autocast_context_manager = lambda: torch.autocast("cpu", dtype=torch.bfloat16)
+    lines = fit(module, [Gradients(every_n_steps=1)], steps=1, loader=loader, plugins=plugin)
+    expected = Gradients(every_n_steps=1).measure(twin, first(loader))
+    for tag, value in expected.items():
+        assert lines.values[0, tag] == pytest.approx(value, rel=0.05), tag
+
+
+def test_update_ratio_of_gradient_descent_is_the_step_over_the_weights():
+    module = Small(lr=0.25)
+    weights = torch.cat([module.model[0].weight.detach().flatten(), module.model[0].bias.detach()])
+    lines = fit(module, [Gradients(every_n_steps=1)], steps=1)
+    layer = next(tag for _, tag in lines.values if tag.startswith("update_ratio/")).split("/")[1]
+    expected = 0.25 * lines.values[0, f"gradient_norm/{layer}"] / weights.norm().item()
+    assert lines.values[0, f"update_ratio/{layer}"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_joint_norm_of_half_precision_does_not_overflow():
+    large = torch.full((1000,), 100.0, dtype=torch.float16)
+    assert joint_norm([large, large]).item() == pytest.approx(100 * 2000**0.5)

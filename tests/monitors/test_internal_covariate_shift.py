@@ -1,0 +1,116 @@
+import pytest
+import torch
+from small_module import Small, batches, fit
+from torch import nn
+
+from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
+from normexp.monitors.covariate_shift_proxies import gradient_norm_envelope, step_to_step
+from normexp.monitors.internal_covariate_shift import shift, shifted_gradients
+
+
+def test_a_deep_linear_network_has_the_shift_that_can_be_written_down():
+    """L = 1/2 |W3 W2 W1 x - y|^2 with d = W3 W2 W1 x - y:  dL/dW1 = (W3 W2)' d x', and so on. G' has the layers
+    before replaced by their updated weights."""
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 7, dtype=torch.float64), torch.randn(4, 7, dtype=torch.float64)
+    parameters = [nn.Parameter(torch.randn(4, 4, dtype=torch.float64) / 2) for _ in range(3)]
+    before = {p: p.detach().clone() for p in parameters}
+    after = {p: p.detach() + 0.1 * torch.randn(4, 4, dtype=torch.float64) for p in parameters}
+
+    def loss():
+        w1, w2, w3 = parameters
+        return (w3 @ w2 @ w1 @ x - y).square().sum() / 2
+
+    def gradient(i, w1, w2, w3):
+        d = w3 @ w2 @ w1 @ x - y
+        return [(w3 @ w2).T @ d @ x.T, w3.T @ d @ (w1 @ x).T, d @ (w2 @ w1 @ x).T][i]
+
+    layers = {f"layer0{i}": [p] for i, p in enumerate(parameters)}
+    measured = shifted_gradients(loss, layers, before, after)
+    old, new = list(before.values()), list(after.values())
+    for i, (G, shifted) in enumerate(measured.values()):
+        expected = gradient(i, *old), gradient(i, *new[:i], *old[i:])
+        assert torch.allclose(G, expected[0].flatten())
+        assert torch.allclose(shifted, expected[1].flatten())
+        distance, cosine = shift(G, shifted)
+        assert distance.item() == pytest.approx((expected[0] - expected[1]).norm().item())
+        dot = (expected[0] * expected[1]).sum() / (expected[0].norm() * expected[1].norm())
+        assert cosine.item() == pytest.approx(dot.item())
+    assert [torch.equal(p, w) for p, w in before.items()] == [True] * 3  # the weights are back
+
+
+def naive_shift(before, after, batch):
+    """Copies of the module, `.backward()`, and names instead of parameters."""
+    names = [name for name in before if name.startswith("model.")]
+    linear = [[n for n in names if n.startswith(f"model.{i}.")] for i in (0, 3, 6)]
+    others = [n for n in names if n.startswith("model.1.") and "running" not in n and "num" not in n]
+
+    def gradients(weights):
+        module = Small(dropout=0)
+        module.load_state_dict(weights)
+        module.loss(batch).backward()
+        return {name: p.grad for name, p in module.named_parameters()}
+
+    result, mixed = [], dict(before)
+    for i, own in enumerate(linear):
+        pair = gradients(before), gradients(mixed)
+        G, shifted = (torch.cat([g[name].flatten() for name in own]) for g in pair)
+        result.append((G - shifted).norm().item())
+        mixed |= {name: after[name] for name in own + (others if i == 0 else [])}
+    return result
+
+
+def test_shift_in_training_is_that_of_the_optimizers_own_step():
+    module = Small(dropout=0)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    loader = batches(1)
+    lines = fit(module, [InternalCovariateShift(every_n_steps=1)], steps=1, loader=loader)
+    expected = naive_shift(before, module.state_dict(), loader.dataset.tensors)
+    measured = [value for (_, tag), value in sorted(lines.values.items()) if tag.startswith("ics_distance")]
+    assert measured == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert {step for step, _ in lines.values} == {0}  # no step follows the last
+
+
+def test_without_training_a_plain_step_is_taken_in_thought():
+    module = Small(dropout=0)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    batch = batches(1).dataset.tensors
+    values = InternalCovariateShift(every_n_steps=1, step_size=0.3).measure(module, batch)
+    twin = Small(dropout=0)
+    twin.load_state_dict(before)
+    twin.loss(batch).backward()
+    after = dict(before) | {name: (p - 0.3 * p.grad).detach() for name, p in twin.named_parameters()}
+    measured = [value for tag, value in sorted(values.items()) if tag.startswith("ics_distance")]
+    assert measured == pytest.approx(naive_shift(before, after, batch), rel=1e-4, abs=1e-6)
+
+
+def test_proxies_match_a_loop():
+    g, g_next, w, w_next = torch.randn(4, 3, 10, dtype=torch.float64)  # 3 replicas
+    values = step_to_step(g, g_next, w, w_next)
+    for i in range(3):
+        change = sum((a - b) ** 2 for a, b in zip(g[i], g_next[i], strict=True)) ** 0.5
+        moved = sum((a - b) ** 2 for a, b in zip(w[i], w_next[i], strict=True)) ** 0.5
+        total = sum((a + b) ** 2 for a, b in zip(g[i], g_next[i], strict=True)) ** 0.5
+        assert values["proxy_gradient_change"][i].item() == pytest.approx(change.item())
+        assert values["proxy_beta"][i].item() == pytest.approx((change / moved).item())
+        assert values["proxy_gradient_sum"][i].item() == pytest.approx(total.item())
+    low, high = gradient_norm_envelope(torch.tensor([[1.0, 5.0], [2.0, 4.0], [3.0, 6.0]]))
+    assert (low.tolist(), high.tolist()) == ([1, 4], [3, 6])
+
+
+def test_proxies_in_training_take_two_consecutive_steps():
+    module, twin = Small(dropout=0, lr=0.5), Small(dropout=0, lr=0.5)
+    loader = batches(3)
+    lines = fit(module, [CovariateShiftProxies(every_n_steps=2)], steps=3, loader=loader)
+    (optimizer, gradients, weights) = (twin.configure_optimizers(), [], [])
+    for x, y in list(loader)[:2]:
+        optimizer.zero_grad()
+        twin.loss((x, y)).backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in twin.parameters()]))
+        weights.append(torch.cat([p.detach().flatten().clone() for p in twin.parameters()]))
+        optimizer.step()
+    for name, value in step_to_step(*gradients, *weights).items():
+        assert lines.values[0, f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
+    assert {step for step, _ in lines.values} == {
+        0
+    }  # the pair that began at step 2 never had its second step

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import torch
+
+from normexp.monitors.gradient_noise import noise_and_signal
+from normexp.monitors.representation import geometry
+
+
+def test_orthogonal_samples_have_full_rank_and_parallel_ones_rank_one():
+    orthogonal = {
+        name: value.item() for name, value in geometry(3 * torch.eye(5, 8, dtype=torch.float64)).items()
+    }
+    assert orthogonal == pytest.approx(
+        {"q_value": 9 / 8, "c_value": 0, "abs_cosine": 0, "effective_rank": 5, "orthogonality_gap": 0}
+    )
+    parallel = torch.outer(torch.tensor([1.0, 2.0, -3.0]), torch.ones(4)).double()
+    values = {name: value.item() for name, value in geometry(parallel).items()}
+    assert values["effective_rank"] == pytest.approx(1, abs=1e-5)
+    assert values["c_value"] == pytest.approx((1 - 1 - 1) / 3)
+    assert values["abs_cosine"] == pytest.approx(1)
+
+
+def test_geometry_matches_loops_and_a_singular_value_decomposition():
+    features = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))  # 2 replicas
+    values = geometry(features)
+    for i, x in enumerate(features.double().numpy()):
+        cosines = [
+            a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
+            for j, a in enumerate(x)
+            for k, b in enumerate(x)
+            if j != k
+        ]
+        share = np.linalg.svd(x)[1]
+        share = share / share.sum()
+        gram = x @ x.T
+        gap = np.linalg.norm(gram / np.square(np.linalg.norm(x)) - np.eye(6) / 6)
+        assert values["q_value"][i].item() == pytest.approx(np.square(x).mean(), rel=1e-5)
+        assert values["c_value"][i].item() == pytest.approx(np.mean(cosines), rel=1e-4)
+        assert values["abs_cosine"][i].item() == pytest.approx(np.mean(np.abs(cosines)), rel=1e-5)
+        assert values["effective_rank"][i].item() == pytest.approx(
+            np.exp(-(share * np.log(share)).sum()), rel=1e-4
+        )
+        assert values["orthogonality_gap"][i].item() == pytest.approx(gap, rel=1e-5)
+
+
+def test_a_collapsed_representation_in_single_precision_still_has_rank_one():
+    generator = torch.Generator().manual_seed(0)
+    features = torch.ones(200, 300) + 1e-6 * torch.randn(200, 300, generator=generator)
+    assert geometry(features)["effective_rank"].item() == pytest.approx(1, abs=0.01)
+
+
+def test_features_that_are_not_finite_have_no_rank():
+    assert geometry(torch.full((3, 4), float("inf")))["effective_rank"].isnan()
+
+
+def test_noise_and_signal_of_gaussian_gradients_are_their_variance_and_mean():
+    """g_i = G + noise of variance s^2 in each of P coordinates: tr(Sigma) = P s^2."""
+    generator = torch.Generator().manual_seed(0)
+    G, std, size, chunks = torch.full((50,), 0.3, dtype=torch.float64), 2.0, 4, 8
+    samples = G + std * torch.randn(3000, chunks, size, 50, generator=generator, dtype=torch.float64)
+    means = samples.mean(2)  # (trials, chunks, P)
+    noise, signal = noise_and_signal(means.square().sum(-1), means.mean(1).square().sum(-1), size)
+    assert noise.mean().item() == pytest.approx(50 * std**2, rel=0.02)
+    assert signal.mean().item() == pytest.approx(50 * 0.3**2, rel=0.05)

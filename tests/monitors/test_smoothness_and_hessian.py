@@ -1,0 +1,101 @@
+import pytest
+import torch
+from small_module import Small, batches
+from torch import nn
+
+from normexp.monitors import HessianTopEigenvalue, Smoothness
+from normexp.monitors.hessian import hessian_product, lanczos
+from normexp.monitors.smoothness import along_gradient
+
+
+def quadratic(eigenvalues):
+    """A loss 1/2 w'Aw with the given spectrum, in float64, and its parameter."""
+    n = len(eigenvalues)
+    basis, _ = torch.linalg.qr(
+        torch.randn(n, n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    )
+    A = basis @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ basis.T
+    w = nn.Parameter(torch.arange(1, n + 1, dtype=torch.float64))
+    return A, w, lambda: w @ A @ w / 2
+
+
+def test_smoothness_of_a_quadratic_in_closed_form():
+    A, w, loss = quadratic([5.0, 2.0, 1.0, 0.1])
+    sizes = [0.05, 0.1, 0.4]
+    values = along_gradient(loss, [w], sizes)
+    start = w.detach()
+    g = A @ start
+    losses = [((start - s * g) @ A @ (start - s * g) / 2).item() for s in sizes]
+    distances = [(s * (A @ g).norm()).item() for s in sizes]
+    assert values["landscape_loss_min"].item() == pytest.approx(min(losses))
+    assert values["landscape_loss_max"].item() == pytest.approx(max(losses))
+    assert values["gradient_predictiveness_min"].item() == pytest.approx(distances[0])
+    assert values["gradient_predictiveness_max"].item() == pytest.approx(distances[-1])
+    assert values["effective_beta"].item() == pytest.approx(((A @ g).norm() / g.norm()).item())
+    assert values["effective_beta"] < 5  # never above the largest eigenvalue
+
+
+def test_smoothness_of_a_network_matches_copies_moved_by_hand():
+    module, batch = Small(dropout=0), batches(1).dataset.tensors
+    values = Smoothness(every_n_steps=1, step_sizes=[0.2, 0.5]).measure(module, batch)
+    module.loss(batch).backward()
+    g = [p.grad.clone() for p in module.parameters()]
+    losses, distances, betas = [], [], []
+    for size in (0.2, 0.5):
+        moved = Small(dropout=0)
+        moved.load_state_dict(module.state_dict())
+        with torch.no_grad():
+            for p, direction in zip(moved.parameters(), g, strict=True):
+                p -= size * direction
+        loss = moved.loss(batch)
+        loss.backward()
+        losses.append(loss.item())
+        difference = [p.grad - old for p, old in zip(moved.parameters(), g, strict=True)]
+        distances.append(sum(d.square().sum() for d in difference).sqrt().item())
+        betas.append(distances[-1] / (size * sum(d.square().sum() for d in g).sqrt().item()))
+    assert values["landscape_loss_min/network"] == pytest.approx(min(losses), rel=1e-5)
+    assert values["gradient_predictiveness_max/network"] == pytest.approx(max(distances), rel=1e-4)
+    assert values["effective_beta/network"] == pytest.approx(max(betas), rel=1e-4)
+
+
+@pytest.mark.parametrize("iterations", [6, 50])
+def test_lanczos_finds_both_ends_of_a_spectrum(iterations):
+    A, w, loss = quadratic([9.0, 4.0, 1.0, 0.5, 0.0, -3.0])
+    product = hessian_product(loss(), [w])
+    v = torch.randn(6, dtype=torch.float64)
+    assert torch.allclose(product(v), A @ v)
+    found = lanczos(product, torch.ones(6, dtype=torch.float64), iterations)
+    assert found[-1].item() == pytest.approx(9)
+    assert found[0].item() == pytest.approx(-3)
+
+
+def test_lanczos_survives_a_start_inside_an_invariant_space():
+    A = torch.diag(torch.tensor([2.0, 1.0, 1.0, 1.0], dtype=torch.float64))
+    found = lanczos(lambda v: A @ v, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), 4)
+    assert found[-1].item() == pytest.approx(2)
+
+
+def test_eigenvalues_of_a_network_are_those_of_its_whole_hessian():
+    module = Small(dropout=0).double()
+    x, y = batches(2).dataset.tensors
+    values = HessianTopEigenvalue(every_n_steps=1, iterations=60).measure(module, (x, y))
+    names = [name for name, _ in module.model.named_parameters()]
+    shapes = [p.shape for p in module.model.parameters()]
+
+    def loss(flat):
+        pieces = torch.split(flat, [shape.numel() for shape in shapes])
+        weights = {n: piece.view(s) for n, piece, s in zip(names, pieces, shapes, strict=True)}
+        logits = torch.func.functional_call(module.model, weights, (x.double(),))
+        return nn.functional.cross_entropy(logits, y)
+
+    start = torch.cat([p.detach().flatten() for p in module.model.parameters()])
+    spectrum = torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, start))
+    assert values["hessian_top_eigenvalue/network"] == pytest.approx(spectrum[-1].item(), rel=1e-6)
+    assert values["hessian_lowest_eigenvalue/network"] == pytest.approx(spectrum[0].item(), rel=1e-3)
+
+
+def test_a_network_that_diverged_has_no_eigenvalue():
+    module = Small(dropout=0)
+    module.model[0].weight.data.fill_(float("nan"))
+    values = HessianTopEigenvalue(every_n_steps=1).measure(module, batches(1).dataset.tensors)
+    assert values["hessian_top_eigenvalue/network"] != values["hessian_top_eigenvalue/network"]
