@@ -20,11 +20,14 @@ def unpack(root: Path, files: list[str]) -> None:
         if target.exists() or not archive.is_file():
             continue
         partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        with suppress(OSError, EOFError, zlib.error):
+        try:
             with gzip.open(archive) as source, open(partial, "wb") as unpacked:
                 shutil.copyfileobj(source, unpacked)
             partial.replace(target)
-        partial.unlink(missing_ok=True)
+        except (OSError, EOFError, zlib.error):
+            pass  # the caller sees that the file is still absent
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def download(dataset: type, root: Path, files: list[str]) -> None:
@@ -49,9 +52,10 @@ def download(dataset: type, root: Path, files: list[str]) -> None:
     except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
         folder = (root / files[0]).parent.resolve()
         names = ", ".join(Path(file).name for file in files)
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1]  # of the last mirror tried
         raise ValueError(
             f"data.root={root}: no {dataset.__name__} in {folder} (expected {names}), and it cannot be downloaded "
-            f"({' '.join(str(error).split())}); put the files there, name their folder with data.root=..., "
+            f"({reason}); put the files there, name their folder with data.root=..., "
             "or take data=digits, which needs no download"
         ) from error
     finally:

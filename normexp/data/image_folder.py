@@ -35,14 +35,14 @@ class ImageFolder(ImageData):
         if not folder.is_dir():
             raise ValueError(f"data.path={self.path}: no such folder; {LAYOUT}")
         train, test = (self._images_by_class(folder / part) for part in ("train", "test"))
-        if len(train) < 2:
+        if len(train) == 1:
             raise ValueError(
-                f"data.path={self.path}: train has one class, {next(iter(train))}; give two or more"
+                f"data.path={self.path}: train has one class, {next(iter(train))}; two are needed"
             )
         if train.keys() != test.keys():
             odd = ", ".join(sorted(train.keys() ^ test.keys()))
             raise ValueError(
-                f"data.path={self.path}: {odd} in only one of train and test; give both all classes"
+                f"data.path={self.path}: {odd} in only one of train and test; both need all classes"
             )
         self.num_classes = len(train)
         digest = hashlib.sha256()
@@ -70,28 +70,27 @@ class ImageFolder(ImageData):
         for label, files in enumerate(classes.values()):
             for file in files:
                 name = f"{file.parent.parent.name}/{file.parent.name}/{file.name}"
-                content = file.read_bytes()
+                try:
+                    content = file.read_bytes()
+                    images.append(self._decode(content))
+                except Exception as error:  # PIL's decoders raise nearly everything
+                    reason = " ".join(str(error).split())
+                    where = f"data.path={self.path}"
+                    raise ValueError(
+                        f"{where}: cannot read {name} ({reason}); repair or remove it"
+                    ) from error
                 digest.update(f"{name} {len(content)}\n".encode())
                 digest.update(content)
-                images.append(self._decode(name, content))
                 labels.append(label)
         return Split(torch.stack(images), torch.tensor(labels))
 
-    def _decode(self, name: str, content: bytes) -> torch.Tensor:
+    def _decode(self, content: bytes) -> torch.Tensor:
         from PIL import Image, ImageOps
         from torchvision.transforms.functional import pil_to_tensor
 
-        try:
-            image = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
-            if image.mode.startswith(("I", "F")):
-                raise ValueError(
-                    f"more than 8 bits a pixel, mode {image.mode}"
-                )  # `convert` would cut them off
-            image = image.convert("L" if self.channels == 1 else "RGB")
-            image = image.resize((self.image_size, self.image_size), Image.Resampling.BILINEAR)
-        except Exception as error:  # PIL's decoders raise nearly everything
-            reason = " ".join(str(error).split())
-            raise ValueError(
-                f"data.path={self.path}: cannot read {name} ({reason}); repair or remove it"
-            ) from error
+        image = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+        if image.mode.startswith(("I", "F")):  # `convert` would cut them off at 255
+            raise ValueError(f"more than 8 bits a pixel, mode {image.mode}")
+        image = image.convert("L" if self.channels == 1 else "RGB")
+        image = image.resize((self.image_size, self.image_size), Image.Resampling.BILINEAR)
         return pil_to_tensor(image)  # (C, H, W)

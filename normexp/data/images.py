@@ -49,7 +49,7 @@ class ImageData(DataModule):
         train, test = self.read_images()
         val_size, train_size = self._sizes(len(train.y))
         side = min(train.x.shape[2:])
-        if not 0 <= self.shift < side:
+        if self.augment and not 0 <= self.shift < side:
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
 
         order = stratified_order(train.y, self.split_seed)

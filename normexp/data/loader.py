@@ -59,8 +59,8 @@ class BatchLoader:
             shape = (len(self), self.order.batch_size)
             draws = self.augmentation.draw(epoch, shape)[:, self.share].to(self.x.device)
         for batch in range(first, len(self)):
-            x = self.x.index_select(0, rows[batch])
-            y = self.y.index_select(0, rows[batch])
+            chosen = rows[batch]
+            x, y = self.x.index_select(0, chosen), self.y.index_select(0, chosen)
             if draws is not None:
                 x = self.augmentation(x, draws[batch])
             self._handed_out = batch + 1

@@ -75,8 +75,8 @@ class ClassPairedOrder(ShuffledOrder):
 
     def batches(self, epoch: int) -> Tensor:
         generator = keyed_generator("batches", self.seed, epoch)
-        ranks = torch.rand(len(self), len(self.members), generator=generator).argsort(dim=1)
-        classes = ranks[:, : self.classes_per_batch]  # (num_batches, classes_per_batch), distinct in a row
+        shuffled = torch.rand(len(self), len(self.members), generator=generator).argsort(dim=1)
+        classes = shuffled[:, : self.classes_per_batch]  # (num_batches, classes_per_batch), distinct in a row
         rows = torch.empty(*classes.shape, self.samples_per_class, dtype=torch.int64)
         for label, members in enumerate(self.members):
             chosen = classes == label

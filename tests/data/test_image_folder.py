@@ -118,7 +118,7 @@ def sixteen_bits(folder):
         (remove("test"), {}, "it has no folder test; expected train/CLASS/"),
         (no_classes, {}, "train has no class folders; expected train/CLASS/"),
         (empty("train/sky"), {}, "train/sky has no image"),
-        (only_one_class, {}, "train has one class, grass; give two or more"),
+        (only_one_class, {}, "train has one class, grass; two are needed"),
         (remove("test/sky"), {}, "sky in only one of train and test"),
         (
             write("train/sky/bad.png", b"not an image"),
@@ -144,7 +144,7 @@ def test_a_photo_is_turned_upright_as_its_exif_says(folder):
     exif[0x0112] = 3  # turned by 180 degrees
     content = folder / "train" / "sky" / "turned.jpg"
     Image.fromarray(pixels).save(content, exif=exif, quality=100)
-    upright = image_folder(folder)._decode("turned.jpg", content.read_bytes())
+    upright = image_folder(folder)._decode(content.read_bytes())
     assert upright.dtype == torch.uint8
     assert upright[:, 0].max() < 20
     assert upright[:, -1].min() > 235

@@ -88,7 +88,7 @@ def test_smaller_training_subsets_are_stratified_and_lie_within_larger_ones():
         ({"train_size": 0}, "data.train_size=0: validation leaves 1149 images; choose 1..1149"),
         ({"train_size": 1150}, "data.train_size=1150: "),
         ({"split_seed": -1}, "data.split_seed=-1: choose a number in 0.."),
-        ({"shift": 8}, r"data.shift=8: must lie in 0..7, within the image"),
+        ({"shift": 8, "augment": True}, r"data.shift=8: must lie in 0..7, within the image"),
         ({"batch_size": 0}, "batch_size=0: a batch holds at least one sample"),
         ({"eval_batch_size": 0}, "data.eval_batch_size=0: "),
         ({"batch_size": 1150}, "batch_size=1150: the training split has 1149 samples .* choose at most 1149"),
