@@ -1,6 +1,7 @@
 """From a composed configuration to the parts of a run. With `cli.py` the only module that knows Hydra."""
 
 import copy
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,12 +54,21 @@ def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
         model,
         instantiate(cfg.optimizer),
         instantiate(cfg.schedule),
+        total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
     )
     digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
     chosen = {group: choices[group] for group in GROUPS}
     return Parts(config, chosen, digest, data, module, instantiate(cfg.trainer), monitors)
+
+
+def total_steps(config: dict[str, Any], data: LightningDataModule) -> int:
+    """Optimizer steps of the whole run; the batches left over in accumulation make a step of their own."""
+    if config["max_steps"] is not None:
+        return config["max_steps"]
+    batches = len(data.training_order(data.splits["train"]))
+    return config["max_epochs"] * math.ceil(batches / config["trainer"].get("accumulate_grad_batches", 1))
 
 
 def build_model(cfg: DictConfig, data: LightningDataModule, seed: int) -> torch.nn.Module:

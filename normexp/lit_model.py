@@ -16,6 +16,8 @@ class LitModel(pl.LightningModule):
     Args:
         optimizer: called with parameter groups, gives a torch optimizer.
         schedule: `schedule(step, total_steps)` gives the factor on the learning rate.
+        total_steps: optimizer steps of the whole run, for the schedule. (Lightning's `estimated_stepping_batches` would
+            start the loaders before a resumed run has restored where they stood.)
         channels_last: memory format of four-dimensional inputs.
         decay_vectors: whether gains, shifts and biases (parameters of fewer than two axes) get weight decay.
     """
@@ -26,6 +28,7 @@ class LitModel(pl.LightningModule):
         optimizer,
         schedule,
         *,
+        total_steps: int,
         channels_last: bool = False,
         decay_vectors: bool = False,
     ):
@@ -33,6 +36,7 @@ class LitModel(pl.LightningModule):
         self.model = model
         self.make_optimizer = optimizer
         self.schedule = schedule
+        self.total_steps = total_steps
         self.channels_last = channels_last
         self.decay_vectors = decay_vectors
 
@@ -89,6 +93,7 @@ class LitModel(pl.LightningModule):
         optimizer = self.make_optimizer(groups, fused=fused)
         if not self.schedule.varies:
             return optimizer
-        total_steps = int(self.trainer.estimated_stepping_batches)
-        factor = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self.schedule(step, total_steps))
+        factor = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: self.schedule(step, self.total_steps)
+        )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": factor, "interval": "step"}}

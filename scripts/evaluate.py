@@ -8,7 +8,9 @@ from pathlib import Path
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a run")
-    parser.add_argument("--checkpoint", choices=["last", "best"], default="last", help="which weights (default: last)")
+    parser.add_argument(
+        "--checkpoint", choices=["last", "best"], default="last", help="which weights (default: last)"
+    )
     parser.add_argument("overrides", nargs="*", help="changed keys, for example data.root=/my/data")
     return parser.parse_args(arguments)
 
@@ -29,11 +31,14 @@ def main(arguments: list[str]) -> int:
 
     from normexp.build import build
     from normexp.runs import read_summary
-    from normexp.training.fit import final_metrics, quiet_lightning
+    from normexp.training.fit import quiet_lightning
+    from normexp.training.summary import final_metrics
 
     cfg = OmegaConf.merge(OmegaConf.load(saved), OmegaConf.from_dotlist(options.overrides))
     summary = read_summary(options.run) or {}
-    choices = summary.get("choices") or OmegaConf.load(options.run / ".hydra" / "hydra.yaml").hydra.runtime.choices
+    choices = (
+        summary.get("choices") or OmegaConf.load(options.run / ".hydra" / "hydra.yaml").hydra.runtime.choices
+    )
     quiet_lightning()
     try:
         parts = build(cfg, dict(choices))
@@ -44,10 +49,11 @@ def main(arguments: list[str]) -> int:
     parts.module.load_state_dict(state["state_dict"])
     trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
     parts.data.trainer = trainer
-    parts.module.to(trainer.strategy.root_device)
     metrics = final_metrics(parts, trainer)
     recorded = summary.get("metrics", {})
-    table = Table(title=f"{options.run}, {options.checkpoint}.ckpt, step {state['global_step']}", show_edge=False)
+    table = Table(
+        title=f"{options.run}, {options.checkpoint}.ckpt, step {state['global_step']}", show_edge=False
+    )
     for column in ("metric", "now", "recorded"):
         table.add_column(column, justify="left" if column == "metric" else "right")
     for name, value in metrics.items():

@@ -1,32 +1,27 @@
 """Train one run and say what came of it."""
 
-import datetime
+import contextlib
 import logging
 import os
-import platform
-import shlex
-import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
-import torchvision
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
-from normexp import __version__
-from normexp.monitors import convergence, measure_without_fit
+from normexp.monitors import measure_without_fit
 from normexp.parts import Parts
-from normexp.training.evaluation import evaluate
 from normexp.training.interrupt import KeepRandomState, SaveOnSignal
 from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
-
-TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its samples
+from normexp.training.summary import final_metrics, hyperparameter_metrics, summarize
 
 
 def quiet_lightning() -> None:
@@ -47,49 +42,45 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     `folder=None` is `fast_dev_run`: one batch of everything, nothing saved.
     """
     quiet_lightning()
-    config = parts.config
     checkpoint = folder / "checkpoints" / "last.ckpt" if folder else None
     resume = checkpoint if checkpoint is not None and checkpoint.exists() else None
-    recorder = Recorder(config["log_every_n_steps"])
+    recorder = Recorder(parts.config["log_every_n_steps"])
     interrupt = SaveOnSignal(checkpoint)
     callbacks = [recorder, *parts.monitors, KeepRandomState(), TimedProgressBar(recorder, console)]
     if folder:
         # The checkpoint of an interruption must hold what every callback knows, hence last.
         callbacks += [*checkpoints(checkpoint.parent), interrupt]
-    loggers = make_loggers(folder, resume) if folder else []
-    trainer = parts.make_trainer(
-        **length(config),
-        callbacks=callbacks,
-        logger=loggers,
-        default_root_dir=folder,
-        fast_dev_run=folder is None,
-        num_sanity_val_steps=0,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
-    )
-    parts.data.trainer = trainer
-    device = trainer.strategy.root_device
-    if config["max_steps"] == 0:  # Lightning's fit would call no hook
-        parts.module.to(device)
-        measure_without_fit(callbacks, parts.module, parts.data, loggers)
-        if folder:
-            trainer.strategy.connect(parts.module)
-            trainer.save_checkpoint(checkpoint)
-    else:
-        with interrupt:
-            trainer.fit(parts.module, datamodule=parts.data, ckpt_path=resume)
-    parts.module.to(device)  # fit leaves it on the CPU
-    metrics = final_metrics(parts, trainer)
-    summary = summarize(parts, recorder, trainer, metrics)
-    for logger in loggers:
-        if isinstance(logger, TensorBoardLogger):
-            shown = {f"final/{name.replace('/', '_')}": value for name, value in metrics.items()}
-            logger.log_hyperparams(
-                config, {**shown, "final/diverged": float(summary["status"] == "diverged")}
-            )
-        logger.finalize("success")
+    with open_loggers(folder, resume) as loggers:
+        trainer = parts.make_trainer(
+            **length(parts.config),
+            callbacks=callbacks,
+            logger=loggers,
+            default_root_dir=folder,
+            fast_dev_run=folder is None,
+            num_sanity_val_steps=0,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
+        )
+        parts.data.trainer = trainer
+        if parts.config["max_steps"] == 0:
+            take_no_step(parts, trainer, checkpoint)
+        else:
+            with interrupt:
+                trainer.fit(parts.module, datamodule=parts.data, ckpt_path=resume)
+        summary = summarize(parts, recorder, trainer, final_metrics(parts, trainer))
+        for logger in loggers:
+            logger.log_hyperparams(parts.config, hyperparameter_metrics(summary))
     return summary
+
+
+def take_no_step(parts: Parts, trainer: pl.Trainer, checkpoint: Path | None) -> None:
+    """Measure and save the network at initialization; Lightning's fit with `max_steps=0` would call no hook."""
+    parts.module.to(trainer.strategy.root_device)
+    measure_without_fit(trainer.callbacks, parts.module, parts.data, trainer.loggers)
+    if checkpoint:
+        trainer.strategy.connect(parts.module)
+        trainer.save_checkpoint(checkpoint)
 
 
 def length(config: dict[str, Any]) -> dict[str, Any]:
@@ -115,57 +106,21 @@ def checkpoints(folder: Path) -> list[ModelCheckpoint]:
     ]
 
 
-def make_loggers(folder: Path, resume: Path | None) -> list:
+@contextlib.contextmanager
+def open_loggers(folder: Path | None, resume: Path | None) -> Iterator[list]:
     """TensorBoard events beside `metrics.csv`; both drop what was written after the checkpoint resumed from."""
+    if folder is None:
+        yield []
+        return
     step = torch.load(resume, map_location="cpu", weights_only=True)["global_step"] if resume else None
     purge = {} if step is None else {"purge_step": step + 1}
-    board = TensorBoardLogger(folder, name="", version="", default_hp_metric=False, **purge)
-    return [board, MetricsCSV(folder / "metrics.csv", step)]
-
-
-def final_metrics(parts: Parts, trainer: pl.Trainer) -> dict[str, float]:
-    """Loss and accuracy on all three splits in evaluation mode with the last weights."""
-    metrics = {}
-    for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
-        batches = parts.data.evaluation_loader(split, limit)
-        for name, value in evaluate(parts.module, batches, trainer).items():
-            metrics[f"{split}/{name}"] = value
-    return metrics
-
-
-def summarize(
-    parts: Parts, recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
-) -> dict[str, Any]:
-    finite = all(abs(value) < float("inf") for value in metrics.values())
-    diverged = recorder.divergence_step is not None or not finite
-    return {
-        "status": "diverged" if diverged else "completed",
-        "choices": parts.choices,
-        "hash": parts.digest,
-        "fingerprint": parts.data.fingerprint,
-        "metrics": metrics,
-        "convergence": convergence(
-            recorder.history, parts.config["accuracies"], divergence_step=recorder.divergence_step
-        ),
-        "steps": trainer.global_step,
-        "epochs": recorder.clock["epoch"],
-        "seconds": recorder.seconds,
-        "parameters": sum(p.numel() for p in parts.module.parameters()),
-        "config": parts.config,
-        "execution": {
-            "mode": "alone",
-            "device": str(trainer.strategy.root_device),
-            "devices": trainer.world_size,
-            "precision": trainer.precision,
-            "threads": torch.get_num_threads(),
-        },
-        "versions": {
-            "normexp": __version__,
-            "torch": torch.__version__,
-            "torchvision": torchvision.__version__,
-            "pytorch_lightning": pl.__version__,
-            "python": platform.python_version(),
-        },
-        "command": shlex.join(["python", *sys.argv]),
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
+    loggers = [TensorBoardLogger(folder, name="", version="", default_hp_metric=False, **purge)]
+    if rank_zero_only.rank == 0:
+        loggers.append(MetricsCSV(folder / "metrics.csv", step))
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.finalize("")
+            if isinstance(logger, MetricsCSV):
+                logger.close()

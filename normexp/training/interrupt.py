@@ -40,7 +40,12 @@ class SaveOnSignal(pl.Callback):
             raise KeyboardInterrupt
         self.received = signum
 
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+    def on_train_start(self, trainer, module) -> None:
+        # Lightning put its own handler in front, which stops with exit status 0 and without a checkpoint.
+        signal.signal(signal.SIGTERM, self._remember)
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        # Not at the end of the batch before: a validation due then would be lost on resume.
         if self.received is not None:
             trainer.save_checkpoint(self.checkpoint)
             raise Interrupted(self.received, trainer.global_step)

@@ -64,7 +64,7 @@ class TimedProgressBar(ProgressBar):
             transient=True,
         )
         self._task = self._progress.add_task(
-            "", total=trainer.estimated_stepping_batches, completed=trainer.global_step, epoch="", numbers=""
+            "", total=module.total_steps, completed=trainer.global_step, epoch="", numbers=""
         )
         self._progress.start()
 

@@ -196,7 +196,7 @@ def test_accumulated_gradients_count_optimizer_steps(train):
 
 
 def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
-    from normexp.training.fit import final_metrics
+    from normexp.training.summary import final_metrics
 
     summary, folder = train("norm=batchnorm")
     parts = make_parts("norm=batchnorm")
@@ -204,4 +204,5 @@ def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
         torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     )
     trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    parts.data.trainer = trainer
     assert final_metrics(parts, trainer) == summary["metrics"]
