@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning import LightningModule
+from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
 from normexp.monitors import statistics as stats
@@ -138,13 +139,11 @@ class Activations(StepMonitor):
         self.release()
         return self.collect(module)
 
-    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *arguments: Any) -> None:
-        super().on_train_batch_end(trainer, module, *arguments)
-        if self._samples and not self._watching:
-            samples, self._samples = self._samples, {}
-            finite = {tag: sample[sample.isfinite()].cpu() for tag, sample in samples.items()}
-            for logger in trainer.loggers:
-                if hasattr(logger.experiment, "add_histogram"):
-                    for tag, sample in finite.items():
-                        if len(sample):  # a diverged network has none
-                            logger.experiment.add_histogram(tag, sample, self._started_at, bins=64)
+    def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
+        super().record(loggers, values, step)
+        finite = {tag: sample[sample.isfinite()].cpu() for tag, sample in self._samples.items()}
+        for logger in loggers:
+            if hasattr(logger.experiment, "add_histogram"):
+                for tag, sample in finite.items():
+                    if len(sample):  # a diverged network has none
+                        logger.experiment.add_histogram(tag, sample, step, bins=64)

@@ -58,13 +58,11 @@ class BatchStatistics(Monitor):
         ]
         module.eval()
         population = self._evaluate(module, batches.held_out)
-        # Running statistics from before the passes in training mode, which move them (until `untouched` ends).
-        running = {s.layer: (s.module.running_mean.clone(), s.module.running_var.clone()) for s in tracked}
         for site in tracked:
             site.module.train()
         train = self._evaluate(module, batches.training)
         for site in tracked:
-            site.module.register_forward_pre_hook(self._record(values, site.layer, *running[site.layer]))
+            site.module.register_forward_pre_hook(self._record(values, site.layer))
         val = self._evaluate(module, batches.held_out)
         for place, result in (("train_batch", train), ("val_batch", val), ("population", population)):
             values |= {f"{name}_{place}/network": value for name, value in result.items()}
@@ -72,10 +70,11 @@ class BatchStatistics(Monitor):
         return values
 
     @staticmethod
-    def _record(values: dict[str, Tensor], layer: str, mean: Tensor, var: Tensor) -> Any:
+    def _record(values: dict[str, Tensor], layer: str) -> Any:
         def hook(norm: nn.Module, inputs: tuple) -> None:
             rows = to_rows(inputs[0], channel_dim(norm, inputs[0].ndim))
-            values.update({f"{name}/{layer}": value for name, value in discrepancy(rows, mean, var).items()})
+            tid = discrepancy(rows, norm.running_mean, norm.running_var)
+            values.update({f"{name}/{layer}": value for name, value in tid.items()})
 
         return hook
 

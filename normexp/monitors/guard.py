@@ -66,16 +66,29 @@ def _eager(module: nn.Module) -> contextlib.AbstractContextManager:
 
 
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
-    """What `training_step` gives for a batch, with key `loss`. Every call draws the same random numbers (dropout
-    masks), those that training draws next, and gives them back."""
+    """What `training_step` gives for a batch, with key `loss`. Every call starts from the same random numbers (those
+    that training draws next) and the same buffers, so that passes differ in nothing but weights and batch."""
     if not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
         )
     arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
-    with isolate_rng():
+    with isolate_rng(), _own_buffers(module):
         output = module.training_step(*arguments)
     return output if isinstance(output, dict) else {"loss": output}
+
+
+@contextlib.contextmanager
+def _own_buffers(module: nn.Module) -> Iterator[None]:
+    # Copies are handed in rather than written back: autograd has kept the tensors that the pass used.
+    originals = [(child._buffers, dict(child._buffers)) for child in module.modules() if child._buffers]
+    for buffers, original in originals:
+        buffers.update({name: buffer.clone() for name, buffer in original.items() if buffer is not None})
+    try:
+        yield
+    finally:
+        for buffers, original in originals:
+            buffers.update(original)
 
 
 def loss_of(module: nn.Module, batch: Any) -> Tensor:

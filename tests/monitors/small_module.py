@@ -52,12 +52,19 @@ class Lines(pl.loggers.logger.DummyLogger):
         self.values |= {(step, tag): value for tag, value in metrics.items() if "/" in tag}
 
 
-def fit(module, monitors, *, steps=6, loader=None, resume=None, **options) -> Lines:
+def fit(
+    module, monitors, *, steps=6, loader=None, datamodule=None, resume=None, logger=None, **options
+) -> Lines:
     lines = Lines()
+    torch.manual_seed(1)
     trainer = pl.Trainer(
-        max_steps=steps, max_epochs=-1, callbacks=list(monitors), logger=lines, accelerator="cpu",
+        max_steps=steps, max_epochs=-1, callbacks=list(monitors), logger=logger or lines, accelerator="cpu",
         num_sanity_val_steps=0, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         log_every_n_steps=1, **options,
     )  # fmt: skip
-    trainer.fit(module, loader or batches(steps), ckpt_path=resume, weights_only=True)
+    if datamodule is None:
+        loader = loader or batches(steps)
+    else:
+        datamodule.trainer = trainer
+    trainer.fit(module, loader, datamodule=datamodule, ckpt_path=resume, weights_only=True)
     return lines

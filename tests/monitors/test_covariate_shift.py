@@ -84,7 +84,9 @@ class SaveAtStepFour(pl.Callback):
 
 def test_a_resumed_run_goes_on_with_its_references(tmp_path):
     path, loader = tmp_path / "last.ckpt", batches(4)
-    whole = fit(Small(dropout=0), [CovariateShift(every_n_steps=2), SaveAtStepFour(path)], steps=8, loader=loader)
+    whole = fit(
+        Small(dropout=0), [CovariateShift(every_n_steps=2), SaveAtStepFour(path)], steps=8, loader=loader
+    )
     resumed = fit(Small(dropout=0), [CovariateShift(every_n_steps=2)], steps=8, loader=loader, resume=path)
     assert resumed.values == {(step, tag): value for (step, tag), value in whole.values.items() if step >= 4}
 

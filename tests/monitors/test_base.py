@@ -1,0 +1,237 @@
+"""When monitors measure, and that nothing of it shows in what they watch."""
+
+import random
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from small_module import Small, batches, fit
+from torch import nn
+
+import normexp.monitors as monitors
+from normexp.monitors.guard import loss_of, to_module, untouched, weights
+from normexp.monitors.sites import sites_of
+
+EVERY = {
+    "activations": lambda n: monitors.Activations(every_n_steps=n, histogram_every_n_steps=n),
+    "gradients": lambda n: monitors.Gradients(every_n_steps=n, per_parameter=True),
+    "covariate_shift": lambda n: monitors.CovariateShift(every_n_steps=n),
+    "internal_covariate_shift": lambda n: monitors.InternalCovariateShift(every_n_steps=n),
+    "covariate_shift_proxies": lambda n: monitors.CovariateShiftProxies(every_n_steps=n),
+    "smoothness": lambda n: monitors.Smoothness(every_n_steps=n),
+    "hessian": lambda n: monitors.HessianTopEigenvalue(every_n_steps=n, iterations=3),
+    "gradient_noise": lambda n: monitors.GradientNoiseScale(every_n_steps=n),
+    "batch_statistics": lambda n: monitors.BatchStatistics(every_n_steps=n, batch_size=16),
+    "representation": lambda n: monitors.Representation(every_n_steps=n),
+}
+
+
+def hooks(module):
+    return sum(
+        len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) for m in module.modules()
+    )
+
+
+def state(module):
+    """Everything a monitor could leave a trace in."""
+    generators = [torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()]
+    gradients = {name: p.grad for name, p in module.named_parameters()}
+    modes = {name: child.training for name, child in module.named_modules()}
+    return [
+        {k: v.clone() for k, v in module.state_dict().items()},
+        generators,
+        gradients,
+        modes,
+        list(module.losses),
+    ]
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        assert torch.equal(a, b)
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_measuring_leaves_no_trace(name):
+    module, batch = Small(), batches(1).dataset.tensors
+    module.model[1].eval()  # a mode of one's own stays too
+    before = state(module)
+    values = EVERY[name](2).measure(module, batch)
+    assert values
+    assert_same(state(module), before)
+    assert hooks(module) == 0
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_training_is_bit_identical_with_a_monitor_on_and_off(name):
+    plain, watched = Small(), Small()
+    fit(plain, [], steps=5)
+    lines = fit(watched, [EVERY[name](2)], steps=5)
+    assert lines.values
+    assert_same(watched.losses, plain.losses)
+    assert_same(watched.state_dict(), plain.state_dict())
+    assert hooks(watched) == 0
+
+
+def test_all_monitors_together_measure_what_each_does_alone():
+    """One's extra pass must not wake another's hooks on the training pass."""
+    for order in (list(EVERY), list(EVERY)[::-1]):
+        together = fit(Small(), [EVERY[name](2) for name in order], steps=4)
+        for name in EVERY:
+            alone = fit(Small(), [EVERY[name](2)], steps=4)
+            assert {key: together.values[key] for key in alone.values} == pytest.approx(
+                alone.values, nan_ok=True
+            )
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_monitor_emits_only_the_keys_it_documents_finite_and_in_order(name):
+    monitor = EVERY[name](2)
+    lines = fit(Small(), [monitor], steps=5)
+    emitted = {tag.split("/")[0] for _, tag in lines.values}
+    assert emitted <= monitor.keys()
+    assert all(np.isfinite(value) for value in lines.values.values())
+    missing = monitor.keys() - emitted
+    assert all(key.startswith(("residual", "accuracy")) for key in missing)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(5, {0, 2, 4, 5}), (4, {0, 2, 4}), (1, {0, 1})])
+def test_measurements_are_at_initialization_at_the_pace_and_at_the_end(steps, expected):
+    for name in ("gradients", "representation"):
+        assert {step for step, _ in fit(Small(), [EVERY[name](2)], steps=steps).values} == expected
+
+
+def test_under_accumulation_a_step_is_measured_once():
+    monitor = EVERY["activations"](1)
+    fit(Small(), [monitor], steps=3, loader=batches(6), accumulate_grad_batches=2)
+    assert [step for step, _ in next(iter(monitor.recorded.values()))] == [0, 1, 2, 3]
+
+
+def test_the_value_of_a_step_is_that_of_the_weights_before_it():
+    module, loader = Small(dropout=0), batches(3)
+    direct = monitors.Smoothness(every_n_steps=1).measure(module, next(iter(loader)))
+    lines = fit(module, [monitors.Smoothness(every_n_steps=1)], steps=3, loader=loader)
+    assert {tag: lines.values[0, tag] for tag in direct} == direct
+    last = monitors.Smoothness(every_n_steps=1).measure(module, list(loader)[-1])
+    assert {tag: lines.values[3, tag] for tag in last} == last
+
+
+def test_a_second_fit_starts_afresh():
+    monitor = EVERY["covariate_shift"](2)
+    first = fit(Small(dropout=0), [monitor], steps=3)
+    assert fit(Small(dropout=0), [monitor], steps=3).values == first.values
+
+
+class FailAt(pl.Callback):
+    def on_before_optimizer_step(self, trainer, *_):
+        if trainer.global_step == 2:
+            raise RuntimeError("on purpose")
+
+
+@pytest.mark.parametrize("name", ["activations", "gradients"])
+def test_hooks_are_gone_after_an_exception(name):
+    module = Small()
+    module.model.append(nn.Identity())
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fit(module, [EVERY[name](1), FailAt()], steps=4)
+    assert hooks(module) == 0
+
+
+def test_a_monitor_that_recorded_nothing_is_an_error():
+    module = Small()
+    module.model = nn.Linear(6, 3)
+    with pytest.raises(ValueError, match="recorded nothing at step 0"):
+        fit(module, [EVERY["activations"](1)])
+
+
+def test_a_compiled_module_is_refused_by_hooks_and_measured_eagerly_by_passes():
+    module = Small(dropout=0)
+    expected = EVERY["representation"](1).measure(module, batches(1).dataset.tensors)
+    module.model.compile(backend="eager")
+    with pytest.raises(ValueError, match=r"torch\.compile"):
+        fit(module, [EVERY["activations"](1)])
+    assert EVERY["representation"](1).measure(module, batches(1).dataset.tensors) == pytest.approx(expected)
+
+
+def test_a_diverged_network_gives_values_that_are_not_finite_and_no_crash():
+    module = Small()
+    with torch.no_grad():
+        module.model[0].weight.fill_(float("inf"))
+    measured = fit(module, [make(2) for make in EVERY.values()], steps=2).values
+    assert any(np.isnan(value) for value in measured.values())
+
+
+def test_weights_are_lent_and_come_back_even_after_an_error():
+    module = Small()
+    weight = module.model[0].weight
+    memory, value = weight.data_ptr(), weight.detach().clone()
+    with pytest.raises(ZeroDivisionError), weights({weight: torch.zeros_like(weight)}):
+        1 / int(weight.sum())
+    assert weight.data_ptr() == memory
+    assert torch.equal(weight, value)
+
+
+def test_dropout_draws_the_same_mask_in_every_extra_pass():
+    module, batch = Small(dropout=0.5), batches(1).dataset.tensors
+    with untouched(module):
+        assert torch.equal(loss_of(module, batch), loss_of(module, batch))
+
+
+def test_every_extra_pass_starts_from_the_same_buffers():
+    module, batch = Small(), batches(1).dataset.tensors
+    with untouched(module):
+        loss = loss_of(module, batch)
+        assert module.model[1].num_batches_tracked == 0
+        loss.backward()  # the pass kept its own
+
+
+def test_a_module_that_steps_by_itself_is_refused_in_one_line():
+    module = Small()
+    module.automatic_optimization = False
+    with pytest.raises(ValueError, match="automatic_optimization"):
+        EVERY["smoothness"](1).measure(module, batches(1).dataset.tensors)
+
+
+def test_batches_follow_the_precision_of_the_module():
+    x, y = to_module(batches(1).dataset.tensors, Small().double())
+    assert (x.dtype, y.dtype) == (torch.float64, torch.int64)
+
+
+def test_sites_of_an_own_module_are_its_layers_in_order_and_padded():
+    sites = sites_of(
+        nn.ModuleDict({"body": nn.Sequential(nn.Conv2d(1, 2, 3), nn.GroupNorm(1, 2), nn.GELU())})
+    )
+    assert [(site.layer, site.kind) for site in sites] == [
+        ("layer00_body_0", "linear"), ("layer01_body_1", "norm"), ("layer02_body_2", "activation"),
+    ]  # fmt: skip
+    many = [site.layer for site in sites_of(nn.Sequential(*(nn.Linear(1, 1) for _ in range(101))))]
+    assert many == sorted(many)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: monitors.Gradients(every_n_steps=0),
+        lambda: monitors.Activations(every_n_steps=1, statistics=["median"]),
+        lambda: monitors.Activations(every_n_steps=10, histogram_every_n_steps=15),
+        lambda: monitors.Smoothness(every_n_steps=1, step_sizes=[]),
+        lambda: monitors.CovariateShiftProxies(every_n_steps=1),
+        lambda: monitors.GradientNoiseScale(every_n_steps=1, chunks=1),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(make):
+    with pytest.raises(ValueError, match=r"^\w+=.*") as error:
+        make()
+    assert "\n" not in str(error.value)

@@ -1,0 +1,124 @@
+"""Contract 5 on the project's own models and norms: watching changes nothing, and everything can be measured."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from small_module import fit
+
+from normexp.build import build, compose
+from normexp.monitors import Charts, Monitor, measure_without_fit
+
+# The transformer over text warns of norms that run over tokens.
+pytestmark = pytest.mark.filterwarnings("ignore:gpt with .*:UserWarning")
+ROOT = Path(__file__).parents[2]
+MONITORS = sorted(path.stem for path in (ROOT / "configs" / "monitor").glob("*.yaml"))
+MEASURES = [name for name in MONITORS if name not in ("none", "light", "full", "charts")]
+NORMS = sorted(path.stem for path in (ROOT / "configs" / "norm").glob("*.yaml"))
+MODELS = {
+    "mlp": ["data=digits", "model.width=8", "model.depth=2", "model.activation=sigmoid"],
+    "cnn": ["data=digits", "model.width=4", "model.depth=[1,1]"],
+    "resnet": ["data=digits", "model.width=4", "model.depth=8"],
+    "transformer": ["data=digits", "model.width=8", "model.heads=2", "model.depth=1"],
+    "gpt": ["data=python_docs", "model.width=8", "model.heads=2", "model.depth=1", "data.context_length=8"],
+}
+
+
+def parts(model, norm, monitor, pace=2):
+    cfg, choices = compose(
+        [
+            f"model={model}",
+            f"norm={norm}",
+            f"monitor={monitor}",
+            *MODELS[model],
+            "batch_size=8",
+            "trainer=cpu",
+        ]
+    )
+    for node in cfg.monitor.values():
+        for key in node:
+            if key.endswith("every_n_steps") and node[key]:
+                node[key] = pace
+            if key in ("batch_size", "chunks", "iterations"):
+                node[key] = min(node[key], 4)
+    return build(cfg, choices)
+
+
+def run(built, monitors, steps=3):
+    lines = fit(built.module, monitors, steps=steps, datamodule=built.data)
+    return {name: value.clone() for name, value in built.module.state_dict().items()}, lines.values
+
+
+def assert_untouched(model, norm, monitor):
+    plain, _ = run(parts(model, norm, "none"), [])
+    watched = parts(model, norm, monitor)
+    weights, values = run(watched, watched.monitors)
+    assert all(torch.equal(plain[name], weights[name]) for name in plain)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in watched.module.modules())
+    for watch in watched.monitors:
+        if isinstance(watch, Monitor):
+            assert {tag.split("/")[0] for tag in watch.recorded} <= watch.keys()
+            assert 0 in {step for step, _ in next(iter(watch.recorded.values()))}
+    return values
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("norm", ["batchnorm", "layernorm_eps_outside"])
+def test_weights_are_bit_identical_with_every_monitor_on_and_off(model, norm):
+    assert_untouched(model, norm, "full")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("monitor", MEASURES)
+def test_weights_are_bit_identical_with_this_monitor_on_and_off(model, monitor):
+    assert_untouched(model, "batchnorm", monitor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_every_norm_is_measured_at_initialization_by_every_monitor(model, norm):
+    try:
+        built = parts(model, norm, "full")
+    except ValueError as refused:
+        pytest.skip(str(refused))
+    before = {name: value.clone() for name, value in built.module.state_dict().items()}
+    values = measure_without_fit(built.monitors, built.module, built.data, [])
+    assert math.isfinite(values["hessian_top_eigenvalue/network"])
+    assert all(torch.equal(value, before[name]) for name, value in built.module.state_dict().items())
+
+
+@pytest.mark.parametrize("name", MONITORS)
+def test_every_config_says_what_it_is_and_builds(name):
+    path = ROOT / "configs" / "monitor" / f"{name}.yaml"
+    assert path.read_text().startswith("# ")
+    cfg, _ = compose([f"monitor={name}"])
+    for key, node in cfg.monitor.items():
+        assert isinstance(instantiate(node), (Monitor, Charts)), key
+
+
+def test_monitors_combine_by_name():
+    cfg, _ = compose(["monitor=[gradients,hessian]"])
+    assert list(cfg.monitor) == ["gradients", "hessian"]
+    assert set(compose(["monitor=full"])[0].monitor) == set(MEASURES) | {"charts"}
+
+
+def test_every_key_and_config_is_documented_and_no_other():
+    """The tables of docs/monitors.md list each config with the statistics that it can emit, in backticks."""
+    page = (ROOT / "docs" / "monitors.md").read_text()
+    for name in MEASURES:
+        node = OmegaConf.to_container(
+            compose(["monitor=full", "model=transformer"])[0].monitor, resolve=True
+        )[name]
+        monitor = instantiate(node)
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+        documented = set(row.split("|")[2].replace("`", "").replace(",", " ").split())
+        expanded = set()
+        for key in documented:
+            places = ["norm_input", "norm_output", "preactivation", "activation", "residual"]
+            expanded |= {key.replace("<place>", place) for place in places}
+        assert expanded == monitor.keys()
