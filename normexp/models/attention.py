@@ -41,9 +41,8 @@ class Attention(nn.Module):
         self.output = weights.linear(width, width, to_stream=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (
-            self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
-        )  # each (N, h, T, d)
+        qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))  # (N, T, 3, h, d)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()  # each (N, h, T, d)
         if self.qk_norm:
             k = self.norm_key(k.flatten(0, 1)).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
             q = self.norm_query(q.flatten(0, 1)).unflatten(0, (-1, self.heads))
@@ -54,8 +53,6 @@ class Attention(nn.Module):
     def sites(self, layer: str) -> list[Site]:
         sites = [Site(layer, "linear", self.qkv)]
         if self.qk_norm:
-            sites += [
-                Site(f"{layer}_key", "norm", self.norm_key),
-                Site(f"{layer}_query", "norm", self.norm_query),
-            ]
+            sites.append(Site(f"{layer}_key", "norm", self.norm_key))
+            sites.append(Site(f"{layer}_query", "norm", self.norm_query))
         return [*sites, Site(f"{layer}_output", "linear", self.output)]

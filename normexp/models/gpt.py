@@ -60,7 +60,7 @@ class GPT(nn.Module):
         super().__init__()
         (context,) = input_shape
         weights = TransformerWeights(initialization, depth, weight_norm)
-        self.stack = TransformerStack(
+        self.stack = TransformerStack(  # first, since it checks the sizes
             context,
             norm,
             weights,

@@ -19,7 +19,8 @@ def shortcut(x: Tensor, channels: int, stride: int) -> Tensor:
 class BasicBlock(nn.Module):
     """``relu(shortcut(x) + norm(conv(relu(norm(conv(x))))))``, or without the sum where ``skip`` is False.
 
-    Figure 2 of He et al. 2015, arXiv:1512.03385. Shape: (N, C, H, W) to (N, channels, H/stride, W/stride).
+    Figure 2 of He et al. 2015, arXiv:1512.03385. The residual site is the sum, before its ReLU.
+    Shape: (N, C, H, W) to (N, channels, H/stride, W/stride).
     """
 
     def __init__(

@@ -18,7 +18,8 @@ class ResNet(nn.Module):
     second and third stage begin with stride 2. Here convolutions have a bias, so that every norm has the same weights.
 
     With ``alpha`` the blocks are the scaled ones of Brock et al. 2021 (arXiv:2101.08692), meant for the norm ``none``:
-    the variance of the stream starts at v = 1 and grows by alpha^2 a block, in units of the stem's variance. It departs
+    the variance of the stream starts at v = 1 and grows by alpha^2 a block, in units of the stem's variance. So it does
+    with He's initialization, and with scaled weight standardization of gain sqrt(2 / (1 - 1/pi)), ReLU's. It departs
     from the paper where channels double: He's zero channels halve the average v there, and beta = sqrt(v) follows,
     where the paper resets v by a convolution in the shortcut.
 

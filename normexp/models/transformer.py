@@ -63,7 +63,7 @@ class Transformer(nn.Module):
         tokens = (height // self.patch_size) * (columns // self.patch_size)
 
         weights = TransformerWeights(initialization, depth, weight_norm)
-        self.stack = TransformerStack(
+        self.stack = TransformerStack(  # first, since it checks the sizes
             tokens,
             norm,
             weights,

@@ -38,13 +38,10 @@ class TransformerStack(nn.Module):
         causal: bool,
     ):
         super().__init__()
-        for argument, value in {
-            "depth": weights.depth,
-            "width": width,
-            "heads": heads,
-            "mlp_ratio": mlp_ratio,
-        }.items():
-            require_at_least(argument, value, 1)
+        require_at_least("depth", weights.depth, 1)
+        require_at_least("width", width, 1)
+        require_at_least("heads", heads, 1)
+        require_at_least("mlp_ratio", mlp_ratio, 1)
         if width % heads:
             raise ValueError(f"heads={heads}: do not divide width={width}; choose a divisor of the width")
         if not 0 <= dropout < 1:

@@ -1,6 +1,7 @@
 """Every model small enough for tests, under every norm in configs/norm."""
 
 import warnings
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ SMALL = {
 }
 
 
+@cache
 def norm_factory(name: str):
     root = {
         "eps": 1e-5,
@@ -41,8 +43,13 @@ def norm_factory(name: str):
     return instantiate(cfg.norm)
 
 
+@cache
+def default_model_factory(name: str):
+    return instantiate(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))
+
+
 def model_factory(name: str, **options):
-    return instantiate(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"), **options)
+    return partial(default_model_factory(name), **options)
 
 
 def small_model(name: str, norm: str = "layernorm", seed: int = 0, **options) -> nn.Module:
