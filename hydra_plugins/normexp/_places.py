@@ -1,0 +1,39 @@
+"""How many jobs at a time, with how many threads, on which GPU."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def places(
+    trainers: Sequence[dict[str, Any]], workers: int | None, runs_per_gpu: int
+) -> list[dict[str, str]]:
+    """Environment of each place for a job; none for `workers=0`.
+
+    On the CPU as many places as cores. With GPUs each place sees one of them, `runs_per_gpu` places the same one; where
+    some run asks for several devices, every run sees all, one run at a time.
+    """
+    if workers == 0:
+        return []
+    on_cpu = all(trainer.get("accelerator") == "cpu" for trainer in trainers)
+    gpus = [] if on_cpu else visible_gpus()
+    if not gpus:
+        return [{}] * (workers or cores())
+    if any(trainer.get("devices", 1) != 1 for trainer in trainers):
+        return [{}] * (workers or 1)
+    count = workers or len(gpus) * runs_per_gpu
+    return [{"CUDA_VISIBLE_DEVICES": gpus[place % len(gpus)]} for place in range(count)]
+
+
+def visible_gpus() -> list[str]:
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name.strip()]
+    return [str(index) for index in range(torch.cuda.device_count())]

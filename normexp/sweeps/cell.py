@@ -1,0 +1,64 @@
+"""One cell of a sweep: the run that it stands for, and what has become of it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from normexp.runs import read_summary
+
+# planned and running are passing states; skipped runs were finished by an earlier launch
+STATES = ("planned", "running", "completed", "diverged", "failed", "interrupted", "skipped")
+
+
+@dataclass
+class Cell:
+    name: str  # the overrides in which the cells differ, e.g. "norm=batchnorm batch_size=2 seed=0"
+    overrides: list[str]
+    choices: dict[str, str]
+    config: dict[str, Any]  # resolved
+    digest: str
+    folder: Path
+    estimate: float | None = None  # seconds
+    state: str = "planned"
+    seconds: float | None = None
+    error: str | None = None
+    log: Path | None = None
+
+    @property
+    def run(self) -> str:
+        """The run's name inside its study, as TensorBoard shows it."""
+        return f"{self.choices['model']}/{self.folder.name}"
+
+    def finish(self, exit_code: int, seconds: float, *, stopped: bool) -> None:
+        """Note how the run's process ended. Its summary says what came of it: no summary, no run."""
+        self.seconds = seconds
+        summary = read_summary(self.folder)
+        if exit_code == 0 and (summary or self.config["fast_dev_run"]):
+            self.state = summary["status"] if summary else "completed"
+        elif stopped or exit_code in (130, 143):
+            self.state = "interrupted"
+        else:
+            self.state, self.error = "failed", _reason(exit_code, self.log)
+
+
+def _reason(exit_code: int, log: Path | None) -> str:
+    lines = log.read_text(errors="replace").split("\n") if log and log.exists() else []
+    last = next((line for line in reversed(lines) if line.strip()), "no message")
+    if exit_code < 0:
+        return f"killed by signal {-exit_code}; the last line of its log: {last}"
+    return last.removeprefix("Error: ")
+
+
+def write_ledger(folder: Path, command: str, cells: list[Cell]) -> None:
+    """`sweep.json`: the plan and where it stands, for reports and for people who look while it runs."""
+    rows = [
+        {
+            "cell": cell.name, "run": cell.run, "folder": str(cell.folder), "hash": cell.digest, "state": cell.state,
+            "seconds": cell.seconds, "error": cell.error, "log": str(cell.log) if cell.log else None,
+        }
+        for cell in cells
+    ]  # fmt: skip
+    temporary = folder / "sweep.json.tmp"
+    temporary.write_text(json.dumps({"command": command, "cells": rows}, indent=1) + "\n")
+    temporary.replace(folder / "sweep.json")

@@ -1,0 +1,95 @@
+"""A whole grid checked before anything starts: every cell composed, validated, its model built and rehearsed."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from normexp.identity import config_hash, default_folder
+from normexp.parts import Parts
+from normexp.runs import read_summary
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.estimate import estimate, seconds_per_step, steps_of
+
+SHOWN = 3  # so many errors are told, the others are counted
+
+
+def plan(
+    names: Sequence[str],
+    overrides: Sequence[list[str]],
+    resolve: Callable[[int], tuple[dict[str, Any], dict[str, str]]],
+    build: Callable[[int], Parts],
+) -> list[Cell]:
+    """The cells of a sweep, checked; those that are finished already are marked as skipped.
+
+    Args:
+        names, overrides: of each cell, for people and for its command.
+        resolve: the configuration and the choices of the i-th cell, validated.
+        build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
+
+    Raises ValueError in one line that names the cells which cannot run, or two cells that are the same run.
+    """
+    cells: list[Cell] = []
+    broken: dict[str, list[str]] = {}  # what is wrong -> cells
+    built: dict[str, tuple[str, int, float | None]] = {}  # what was learned from building one of its kind
+    step_seconds: dict[str, float] = {}
+    for index, name in enumerate(names):
+        try:
+            config, choices = resolve(index)
+            kind = _kind(config)
+            if kind not in built:
+                parts = build(index)
+                built[kind] = (parts.data.fingerprint, steps_of(parts), _timed(parts, step_seconds))
+        except ValueError as error:
+            broken.setdefault(str(error), []).append(name)
+            continue
+        fingerprint, steps, seconds = built[kind]
+        digest = config_hash(config, fingerprint)
+        folder = Path(config["run_dir"]) if config["run_dir"] else default_folder(config, choices, digest)
+        time = None if seconds is None else estimate(steps, seconds)
+        state = "skipped" if read_summary(folder) else "planned"
+        cells.append(Cell(name, list(overrides[index]), choices, config, digest, folder, time, state))
+    if broken:
+        raise ValueError(_describe(broken, len(names)))
+    _refuse_twins(cells)
+    return cells
+
+
+def _describe(broken: dict[str, list[str]], total: int) -> str:
+    parts = []
+    for error, names in list(broken.items())[:SHOWN]:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        parts.append(f"{error} [cell {names[0]}{more}]")
+    if len(broken) > SHOWN:
+        parts.append(f"and {len(broken) - SHOWN} other errors")
+    return f"{sum(map(len, broken.values()))} of {total} cells cannot run: {'; '.join(parts)}"
+
+
+def _kind(config: dict[str, Any]) -> str:
+    """What decides whether a run can be built and how long its steps take: all but the seed and the learning rate."""
+    data = {**config["data"], "seed": None}
+    optimizer = {**config["optimizer"], "lr": None}
+    return json.dumps({**config, "data": data, "optimizer": optimizer, "seed": None, "lr": None}, default=str)
+
+
+def _timed(parts: Parts, step_seconds: dict[str, float]) -> float | None:
+    """Seconds of a step, timed once for each model, data and batch size: the norm changes little. None on a GPU."""
+    if parts.config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available():
+        return None
+    key = json.dumps([parts.config[name] for name in ("model", "data", "batch_size")], default=str)
+    if key not in step_seconds:
+        step_seconds[key] = seconds_per_step(parts)
+    return step_seconds[key]
+
+
+def _refuse_twins(cells: list[Cell]) -> None:
+    seen: dict[Path, Cell] = {}
+    for cell in cells:
+        twin = seen.setdefault(cell.folder, cell)
+        if twin is not cell:
+            raise ValueError(
+                f"cells '{twin.name}' and '{cell.name}' are the same run, {cell.folder}: values that only say how a run "
+                "is computed or where it is kept make no axis of a sweep"
+            )
