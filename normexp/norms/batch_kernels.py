@@ -1,4 +1,4 @@
-"""Statistics over the batch on torch's native kernels; `native` has the identities behind them."""
+"""Statistics over the batch on torch's native kernels; `native` has the identity behind them."""
 
 import torch
 from torch import Tensor
@@ -7,11 +7,9 @@ from normexp.norms import functional, native
 from normexp.norms.functional import at_least_float32
 
 
-def statistics(x: Tensor, correction: int = 0) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel, (C), cut from the graph: `normalize` knows how they depend on x."""
-    n = x.numel() // x.shape[1]
-    mean, var = _Statistics.apply(at_least_float32(x.detach()))
-    return mean, var * (n / (n - correction))
+def statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of each channel, (C), cut from the graph: `normalize` knows how they depend on x."""
+    return _Statistics.apply(at_least_float32(x.detach()))
 
 
 def normalize(
@@ -25,14 +23,22 @@ def normalize(
     correction: int = 0,
     eps_position: str = "inside",
 ) -> Tensor:
-    """`functional.batch_norm` with the gradient through `mean, var = statistics(x, correction)`."""
+    """`functional.batch_norm` with the gradient through `mean, var = statistics(x)`; `correction` is applied here."""
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[1]) if weight is None else at_least_float32(weight)
     bias = x.new_zeros(x.shape[1]) if bias is None else at_least_float32(bias)
-    return _Normalize.apply(x, weight, bias, mean, var, eps, correction, eps_position)
+    n = x.numel() // x.shape[1]
+    k = n / (n - correction)
+    if eps_position == "inside":
+        s, q = torch.rsqrt(var + eps / k), torch.full_like(var, k**-0.5)
+    else:
+        s, q = native.eps_outside(torch.rsqrt(var + native.TINY), eps, k)
+    return _Normalize.apply(x, weight, bias, mean, s, q, eps, correction, eps_position)
 
 
-class _Statistics(torch.autograd.Function):
+class _Statistics(native.KernelFunction):
+    generate_vmap_rule = False
+
     @staticmethod
     def forward(x):
         return torch.batch_norm_update_stats(x, None, None, 0.0)
@@ -48,34 +54,29 @@ class _Statistics(torch.autograd.Function):
         return (mean.view(x.shape[1:3]), var.view(x.shape[1:3])), (0, 0)
 
 
-class _Normalize(torch.autograd.Function):
-    """y = (x - mean) r(var) weight + bias where mean and var are the batch's."""
-
-    generate_vmap_rule = True
+class _Normalize(native.KernelFunction):
+    """y = (x - mean) s q weight + bias, with the backward pass of the native layer."""
 
     @staticmethod
-    def forward(x, weight, bias, mean, var, eps, correction, eps_position):
-        r = functional.inverse_deviation(var, eps, eps_position)
-        return torch.native_batch_norm(x, weight, bias, mean, r**-2, False, 0.0, 0.0)[0]
+    def forward(x, weight, bias, mean, s, q, eps, correction, eps_position):
+        return torch.native_batch_norm(x, weight * q, bias, mean, s**-2, False, 0.0, 0.0)[0]
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        x, weight, _, mean, var, *options = inputs
-        ctx.eps, ctx.correction, ctx.eps_position = options
-        ctx.save_for_backward(x, weight, mean, var)
+        x, weight, _, mean, s, q, ctx.eps, ctx.correction, ctx.eps_position = inputs
+        ctx.save_for_backward(x, weight, mean, s, q)
 
     @staticmethod
     def backward(ctx, grad):
-        x, weight, mean, var = ctx.saved_tensors
+        x, weight, mean, s, q = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
-            return *_formula_gradients(ctx, grad, x, weight), None, None, None, None, None
-        n = x.numel() // x.shape[1]
-        r = functional.inverse_deviation(var, ctx.eps, ctx.eps_position)
-        s = native.backward_scale(var, ctx.eps, ctx.eps_position, n / (n - ctx.correction))
-        grad_x, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
-            grad, x, weight * (r / s), None, None, mean, s, True, 0.0, [True, True, True]
-        )
-        return grad_x, grad_weight * (r / s), grad_bias, None, None, None, None, None
+            grad_x, grad_weight, grad_bias = _formula_gradients(ctx, grad, x, weight)
+        else:
+            grad_x, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
+                grad, x, weight * q, None, None, mean, s, True, 0.0, [True, True, True]
+            )
+            grad_weight = grad_weight * q
+        return grad_x, grad_weight, grad_bias, None, None, None, None, None, None
 
 
 def _formula_gradients(ctx, grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:

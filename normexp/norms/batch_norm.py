@@ -89,18 +89,18 @@ class BatchNorm(Norm):
 
     def virtual_batches(self, x: Tensor) -> int:
         """The number of groups of samples that are normalized apart."""
-        size = self.virtual_batch_size or len(x)
-        if len(x) % size:
+        size = self.virtual_batch_size or x.shape[0]
+        if x.shape[0] % size:
             raise ValueError(
-                f"virtual_batch_size={size}: does not divide the {len(x)} samples that the layer sees at once; "
+                f"virtual_batch_size={size}: does not divide the {x.shape[0]} samples that the layer sees at once; "
                 "use a divisor of batch_size (of the micro-batch under gradient accumulation)"
             )
-        if x.numel() // len(x) * size == self.num_features:
+        if x.numel() // x.shape[0] * size == self.num_features:
             raise ValueError(
                 f"x.shape={tuple(x.shape)}: BatchNorm cannot train on one value per channel; "
                 "use a larger batch_size or norm=layernorm"
             )
-        return len(x) // size
+        return x.shape[0] // size
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         plain = (
@@ -110,12 +110,13 @@ class BatchNorm(Norm):
         )
         if plain and self.native and groups == 1:
             return self.torch_batch_norm(x)
+        weight, bias = self.weight, self.bias
         if groups > 1:  # virtual batches are further channels: (N, C, ...) -> (N/G, G C, ...)
             x = x.unflatten(0, (groups, -1)).transpose(0, 1).flatten(1, 2)
+            weight, bias = (None if p is None else p.repeat(groups) for p in (weight, bias))
         mean, var = self.statistics(x)
-        weight, bias = (None if p is None else p.repeat(groups) for p in (self.weight, self.bias))
         y = self.standardize(x, mean, var, weight, bias)
-        self.track(mean.view(groups, -1).mean(0), var.view(groups, -1).mean(0), x.numel() // len(mean))
+        self.track(mean, var, x)
         return y if groups == 1 else y.unflatten(1, (groups, -1)).transpose(0, 1).flatten(0, 1)
 
     def torch_batch_norm(self, x: Tensor) -> Tensor:
@@ -126,23 +127,24 @@ class BatchNorm(Norm):
             keep = (n - 1) / n
             x, eps = functional.at_least_float32(x), eps * keep
             weight = x.new_full((self.num_features,), keep**0.5) if weight is None else weight * keep**0.5
-        if stored != 1:  # torch adds var n / (n - 1): bring the buffer to that scale and back
-            self.running_var.div_(stored)
+        # torch adds var n / (n - 1). To store var itself, work on a copy at that scale: torch keeps what it gets for
+        # the backward pass, so the buffer may not be changed after the call.
+        running_var = self.running_var if stored == 1 else self.running_var / stored
         momentum = 1 - self.ema_keep
-        y = F.batch_norm(x, self.running_mean, self.running_var, weight, self.bias, True, momentum, eps)
+        y = F.batch_norm(x, self.running_mean, running_var, weight, self.bias, True, momentum, eps)
         if stored != 1:
-            self.running_var.mul_(stored)
+            self.running_var.copy_(running_var * stored)
         return y
 
     def runs_native(self, x: Tensor) -> bool:
         return self.native and self.deviation == "l2" and native.usable(x)
 
     def statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the batch, one per channel."""
+        """Mean and variance (correction 0) of the batch, one per channel."""
         if self.runs_native(x):
-            return batch_kernels.statistics(x, self.correction)
+            return batch_kernels.statistics(x)
         dims = [0, *range(2, x.dim())]
-        mean, var = functional.moments(functional.at_least_float32(x), dims, self.correction, self.deviation)
+        mean, var = functional.moments(functional.at_least_float32(x), dims, 0, self.deviation)
         return mean.flatten(), var.flatten()
 
     def standardize(
@@ -152,16 +154,23 @@ class BatchNorm(Norm):
         options = {"eps": self.eps, "eps_position": self.eps_position}
         if self.runs_native(x):
             return batch_kernels.normalize(x, mean, var, weight, bias, correction=self.correction, **options)
-        return functional.batch_norm(x, mean, var, weight, bias, **options)
+        return functional.batch_norm(
+            x, mean, self.corrected(var, self.correction, x), weight, bias, **options
+        )
 
-    def track(self, mean: Tensor, var: Tensor, n: int) -> None:
+    def corrected(self, var: Tensor, correction: int, x: Tensor) -> Tensor:
+        n = x.numel() // x.shape[1]
+        return var * (n / (n - correction)) if correction and self.deviation == "l2" else var
+
+    def track(self, mean: Tensor, var: Tensor, x: Tensor) -> None:
         """Move the running estimate, in place: under `torch.func` an assignment to the buffer would be lost."""
-        if self.deviation == "l2":
-            var = var * ((n - self.correction) / (n - self.running_correction))
+        cumulative = self.population_statistics == "cumulative"
+        var = self.corrected(var, self.running_correction, x)
         for running, batch in ((self.running_mean, mean), (self.running_var, var)):
-            cumulative = self.population_statistics == "cumulative"
             step = 1 / self.num_batches_tracked.to(running.dtype) if cumulative else 1 - self.ema_keep
-            running.add_((batch.detach().to(running.dtype) - running) * step)
+            if len(batch) > self.num_features:
+                batch = batch.view(-1, self.num_features).mean(0)  # over virtual batches
+            running.lerp_(batch.detach().to(running.dtype), step)
 
     def from_population(self, x: Tensor) -> Tensor:
         if not self.native:

@@ -48,7 +48,8 @@ class BatchRenorm(BatchNorm):
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         mean, var = self.statistics(x)
-        inverse_std = inverse_deviation(var.detach(), self.eps, self.eps_position)
+        batch_var = self.corrected(var.detach(), self.correction, x)
+        inverse_std = inverse_deviation(batch_var, self.eps, self.eps_position)
         inverse_running = inverse_deviation(self.running_var, self.eps, self.eps_position)
         r_limit, d_limit = (
             1 + (self.r_max - 1) * self.progress(self.r_steps),
@@ -59,7 +60,7 @@ class BatchRenorm(BatchNorm):
         weight = r if self.weight is None else self.weight * r
         bias = d if self.weight is None else self.weight * d
         y = self.standardize(x, mean, var, weight, bias if self.bias is None else self.bias + bias)
-        self.track(mean, var, x.numel() // len(mean))
+        self.track(mean, var, x)
         return y
 
     def progress(self, last_step: int) -> Tensor:

@@ -27,7 +27,7 @@ def moments(
         return mean, centered.square().sum(dims, keepdim=True) / (n - correction)
     if deviation == "l1":
         return mean, (math.sqrt(math.pi / 2) * centered.abs().mean(dims, keepdim=True)).square()
-    factor = (1 + math.sqrt(math.pi * math.log(4))) / math.sqrt(8 * math.log(n))
+    factor = (1 + math.sqrt(math.pi * math.log(4))) / math.sqrt(8 * math.log(max(n, 2)))
     return mean, (factor * centered.abs().amax(dims, keepdim=True)).square()
 
 

@@ -1,19 +1,33 @@
 """What makes torch's native kernels compute more than the one formula they were written for.
 
-Let y = (x - mean) r(v) w + b with the biased variance v and any r, and let k = n / (n - correction).
-
-Unbiased variance, eps inside the root, is the native kernel with other numbers:
-    (x - mean) / sqrt(k v + eps) = k^-1/2 (x - mean) / sqrt(v + eps / k).
-
-Any other r. With g the gradient of y, that of x is
+Let y = (x - mean) r(v) w + b with the biased variance v and any decreasing r. With g the gradient of y, that of x is
     w r (g - mean g) + 2 w r' (x - mean) mean(g (x - mean)),
-and the native backward, fed the inverse deviation s and the weight q, gives
-    q s (g - mean g) - q s^3 (x - mean) mean(g (x - mean)).
-They agree for s = sqrt(-2 r' / r) and q = w r / s.
+and the native backward of a layer with inverse deviation s and weight q w gives
+    q w s (g - mean g) - q w s^3 (x - mean) mean(g (x - mean)).
+They agree for s = sqrt(-2 r' / r) and q = r / s, and then the forward agrees too: y is the native layer with s and q w.
+With k = n / (n - correction):
+    eps inside, r = (k v + eps)^-1/2:          s = (v + eps / k)^-1/2,   q = k^-1/2, the same for all values;
+    eps outside, r = 1 / (sqrt(k v) + eps):    s and q of `eps_outside`.
 """
+
+import inspect
+import math
 
 import torch
 from torch import Tensor
+
+TINY = 1e-30  # added to v where v^-1/2 is needed, so that it is finite for v = 0
+
+
+class KernelFunction(torch.autograd.Function):
+    """A Function of kernels that work under vmap. torch asks for the signature of `forward` at every call, which takes
+    longer than the kernels of a small layer; here it is worked out once."""
+
+    generate_vmap_rule = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.forward.__signature__ = inspect.signature(cls.forward)
 
 
 def usable(x: Tensor) -> bool:
@@ -21,14 +35,8 @@ def usable(x: Tensor) -> bool:
     return x.device.type in ("cpu", "cuda") and not torch.compiler.is_compiling()
 
 
-def backward_scale(var: Tensor, eps: float, eps_position: str, k: float) -> Tensor:
-    """s of the module's docstring, where `var` = k v.
-
-    inside: r = (k v + eps)^-1/2 and s = sqrt(k) r;   outside: r = 1 / (sqrt(k v) + eps) and s^2 = k r / sqrt(k v).
-    """
-    if eps_position == "inside":
-        return (k / (var + eps)).sqrt()
-    std = var.sqrt()
-    # At std = 0 the term with s^3 vanishes with x - mean; the floor keeps its factors finite.
-    floor = eps * torch.finfo(std.dtype).eps
-    return (k / ((std + eps) * std.clamp(min=floor))).sqrt()
+def eps_outside(rstd: Tensor, eps: float, k: float) -> tuple[Tensor, Tensor]:
+    """s and q from v^-1/2: with t = sqrt(k) + eps v^-1/2, r = v^-1/2 / t, q = (t sqrt(k))^-1/2 and s = r / q."""
+    c = math.sqrt(k)
+    q = (rstd * eps).add_(c).mul_(c).rsqrt_()
+    return rstd * q * c, q

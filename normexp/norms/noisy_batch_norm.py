@@ -52,14 +52,15 @@ class NoisyBatchNorm(BatchNorm):
         seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
         generator = torch.Generator(x.device).manual_seed(seed)
 
-        def uniform(like: Tensor) -> Tensor:  # U(-1, 1)
-            return torch.empty_like(like).uniform_(-1, 1, generator=generator)
+        def uniform(*shape: int) -> Tensor:  # U(-1, 1)
+            return torch.empty(shape, device=x.device).uniform_(-1, 1, generator=generator)
 
-        step = y.detach().new_empty(1, self.num_features, *[1] * (x.dim() - 2))
-        mean = self.mean_range * uniform(step)
-        scale = 1 + (self.scale_max - 1) * (uniform(step) + 1) / 2
-        m = mean + self.mean_spread * uniform(y.detach())
-        s = scale + self.scale_spread * torch.empty_like(y).normal_(generator=generator)
+        per_channel = (1, self.num_features, *[1] * (x.dim() - 2))
+        mean = self.mean_range * uniform(*per_channel)
+        scale = 1 + (self.scale_max - 1) * (uniform(*per_channel) + 1) / 2
+        m = mean + self.mean_spread * uniform(*x.shape)
+        normal = torch.empty(x.shape, device=x.device).normal_(generator=generator)
+        s = scale + self.scale_spread * normal
         return s * y + m
 
     def extra_repr(self) -> str:

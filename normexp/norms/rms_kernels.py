@@ -14,22 +14,22 @@ def rms_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: floa
     """`functional.rms_norm` over all of a sample's values."""
     if not native.usable(x):
         return functional.rms_norm(x, weight, bias, eps=eps)
-    rows = at_least_float32(x).flatten(1)  # (N, C, ...) -> (N, n)
-    per_channel = x.new_ones(x.shape[1]) if weight is None else weight
-    per_value = at_least_float32(per_channel).repeat_interleave(math.prod(x.shape[2:]))  # (C) -> (n)
-    on_gpu = x.is_cuda  # where torch has a kernel
-    y = (
-        F.rms_norm(rows, rows.shape[1:], per_value, eps)
-        if on_gpu
-        else _RMSNorm.apply(rows, per_value, eps)[0]
-    )
-    return affine(y.view(x.shape), None, bias)
+    weight = x.new_ones(x.shape[1]) if weight is None else weight
+    if x.dim() > 2:  # (N, C, ...) -> (N, n) and (C) -> (n)
+        rows, weight = x.flatten(1), weight.repeat_interleave(math.prod(x.shape[2:]))
+        return affine(_rows(rows, weight, eps).view(x.shape), None, bias)
+    return affine(_rows(x, weight, eps), None, bias)
 
 
-class _RMSNorm(torch.autograd.Function):
+def _rows(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    x, weight = at_least_float32(x), at_least_float32(weight)
+    if x.is_cuda:  # where torch has a kernel
+        return F.rms_norm(x, x.shape[1:], weight, eps)
+    return _RMSNorm.apply(x, weight, eps)[0]
+
+
+class _RMSNorm(native.KernelFunction):
     """y = x r weight with r = 1 / sqrt(mean(x^2) + eps) for each row of (N, n); also returns r."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x, weight, eps):

@@ -28,6 +28,8 @@ def group_norm(
         keep = (n - correction) / n
         x, eps = at_least_float32(x), eps * keep
         weight = x.new_full((x.shape[1],), keep**0.5) if weight is None else weight * keep**0.5
+    if weight is None and bias is not None:
+        weight = torch.ones_like(bias)  # the kernels mix half precision inputs with both or none
     if groups == 1 and x.dim() == 2:
         return F.layer_norm(x, x.shape[1:], weight, bias, eps)
     # Not F.group_norm: it refuses one sample with one value in a group, where the output is the bias.
@@ -46,42 +48,38 @@ def _eps_outside(
     return _GroupNormEpsOutside.apply(x, weight, bias, groups, eps, correction)[0]
 
 
-class _GroupNormEpsOutside(torch.autograd.Function):
-    """y = (x - mean) / (std + eps) * weight + bias; also returns mean and the scales r and s of `native`."""
-
-    generate_vmap_rule = True
+class _GroupNormEpsOutside(native.KernelFunction):
+    """y = (x - mean) / (std + eps) * weight + bias; also returns mean and v^-1/2, (N, G)."""
 
     @staticmethod
     def forward(x, weight, bias, groups, eps, correction):
-        n = math.prod(x.shape[1:]) // groups
-        k = n / (n - correction)
-        y, mean, rstd = _native_forward(x, weight, groups, 1e-30)  # rstd = v^-1/2, finite for v = 0
-        std = k**0.5 / rstd
-        r = 1 / (std + eps)
-        s = native.backward_scale(std.square(), eps, "outside", k)
-        per_group = _grouped(y, groups)
-        per_group.mul_(_per_group(r / rstd, per_group))
-        return y.add_(functional.along_channels(bias, y)), mean, r, s
+        y, mean, rstd = _native_forward(x, weight, groups, native.TINY)
+        s, q = native.eps_outside(rstd, eps, _ratio(x, groups, correction))
+        y.mul_(_along_groups(s * q / rstd, y))
+        return y.add_(functional.along_channels(bias, y)), mean, rstd
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        x, weight, _, *options = inputs
-        ctx.groups, ctx.eps, ctx.correction = options
+        x, weight, _, ctx.groups, ctx.eps, ctx.correction = inputs
         ctx.save_for_backward(x, weight, *output[1:])
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, grad, *_):
-        x, weight, mean, r, s = ctx.saved_tensors
+        x, weight, mean, rstd = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
             return *_formula_gradients(ctx, grad, x, weight), None, None, None
+        s, q = native.eps_outside(rstd, ctx.eps, _ratio(x, ctx.groups, ctx.correction))
         # The native backward loses its digits where |mean| is large against the deviation: it gets x - mean, mean 0.
-        grouped, grad_grouped = _grouped(x, ctx.groups), _grouped(grad, ctx.groups)
-        centered = (grouped - _per_group(mean, grouped)).flatten(1, 2)
-        scaled = (grad_grouped * _per_group(r / s, grouped)).flatten(1, 2)
+        centered, scaled = x - _along_groups(mean, x), grad * _along_groups(q, x)
         grad_x, grad_weight = _native_backward(scaled, centered, s, weight, ctx.groups)
         return grad_x, grad_weight, grad.sum([0, *range(2, x.dim())]), None, None, None
+
+
+def _ratio(x: Tensor, groups: int, correction: int) -> float:
+    n = math.prod(x.shape[1:]) // groups
+    return n / (n - correction)
 
 
 def _formula_gradients(ctx, grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
@@ -92,12 +90,11 @@ def _formula_gradients(ctx, grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Te
     return torch.func.vjp(formula, x, weight, torch.zeros_like(weight))[1](grad)
 
 
-def _grouped(x: Tensor, groups: int) -> Tensor:
-    return x.unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
-
-
-def _per_group(values: Tensor, grouped: Tensor) -> Tensor:
-    return values.view(*grouped.shape[:2], *[1] * (grouped.dim() - 2))  # (N, G) -> (N, G, 1, ...)
+def _along_groups(values: Tensor, x: Tensor) -> Tensor:
+    """One value for each group, (N, G), to one for each channel of x, (N, C, 1, ...); (N, 1, ...) for one group."""
+    if 1 < values.shape[1] < x.shape[1]:
+        values = values.repeat_interleave(x.shape[1] // values.shape[1], 1)
+    return values.view(*values.shape[:2], *[1] * (x.dim() - 2))
 
 
 def _native_forward(x: Tensor, weight: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:

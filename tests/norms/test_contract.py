@@ -1,0 +1,192 @@
+"""What every choice in configs/norm promises, on dense layers, images and tokens. A new yaml is covered too."""
+
+import copy
+import inspect
+
+import pytest
+import torch
+from norms.layers import (
+    CASES,
+    LAYOUTS,
+    NAMES,
+    REFUSED,
+    assert_same,
+    build,
+    norm_factory,
+    outcome,
+    sample,
+    values,
+)
+
+every_case = pytest.mark.parametrize(("name", "layout"), CASES)
+every_name = pytest.mark.parametrize("name", NAMES)
+
+
+@every_name
+def test_attributes_are_declared(name):
+    layer = norm_factory(name)(8)
+    assert (layer.num_features, layer.channel_dim, layer.layer) == (8, 1, 1)
+    assert layer.eps >= 0
+    assert layer.correction in (0, 1)
+    assert isinstance(layer.batch_statistics, bool)
+    assert isinstance(layer.mixes_tokens, bool)
+    assert layer.native is True
+    assert "8, channel_dim=1" in repr(layer)
+
+
+@every_name
+def test_options_are_keyword_only_and_annotated(name):
+    parameters = inspect.signature(norm_factory(name).func).parameters.values()
+    assert [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == [
+        "num_features",
+        "channel_dim",
+    ]
+    assert all(p.annotation is not p.empty for p in parameters)
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_shape_and_dtype_are_kept(name, layout, dtype):
+    layer = norm_factory(name)(8, LAYOUTS[layout][1])
+    x = sample(layout, dtype=dtype)
+    for training in (True, False):
+        y = layer.train(training)(x)
+        assert (y.shape, y.dtype) == (x.shape, dtype)
+        assert y.isfinite().all()
+
+
+@every_case
+def test_autocast_agrees_with_float32_within_bfloat16(name, layout):
+    layer = norm_factory(name)(8, LAYOUTS[layout][1])
+    x = sample(layout, dtype=torch.bfloat16)
+    expected = copy.deepcopy(layer)(x.float())
+    x.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(x)
+    y.float().square().sum().backward()
+    assert y.dtype == x.grad.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), expected, rtol=0.02, atol=0.03)
+
+
+@every_case
+def test_native_kernels_equal_the_formula(name, layout):
+    for training in (True, False):
+        native, formula = (
+            outcome(build(name, layout, native=n).train(training), sample(layout)) for n in (True, False)
+        )
+        assert_same(native, formula, rtol=1e-9, atol=1e-10)
+
+
+@every_name
+def test_channels_last_images_give_the_same(name):
+    layer, x = build(name, "image"), sample("image")
+    channels_last = outcome(layer, x.to(memory_format=torch.channels_last))
+    assert_same(channels_last, outcome(layer, x), rtol=1e-9, atol=1e-10)
+
+
+@every_case
+def test_only_declared_batch_statistics_let_samples_see_each_other(name, layout):
+    for training in (True, False):
+        layer, x = build(name, layout).train(training), sample(layout)
+        changed = torch.cat([values(x.shape, seed=9)[:1], x[1:]])
+        others = [copy.deepcopy(layer)(inputs)[1:] for inputs in (x, changed)]
+        depends = not torch.equal(*others)
+        assert depends == (layer.batch_statistics and training)
+
+
+@every_name
+def test_only_declared_norms_let_tokens_see_each_other(name):
+    if (name, "tokens") in REFUSED:
+        pytest.skip("refused on tokens")
+    layer, x = build(name, "tokens"), sample("tokens")[:2]
+    changed = torch.cat([x[:, :-1], values(x.shape, seed=9)[:, -1:]], dim=1)
+    earlier = [copy.deepcopy(layer)(inputs)[:, :-1] for inputs in (x, changed)]
+    assert (not torch.equal(*earlier)) == layer.mixes_tokens
+
+
+@every_case
+def test_state_dict_goes_round_and_training_continues_the_same(name, layout):
+    layer = build(name, layout)
+    for seed in range(3):
+        layer(sample(layout, seed))
+    resumed = norm_factory(name)(8, LAYOUTS[layout][1], layer=3).double()
+    resumed.load_state_dict(layer.state_dict())
+    assert_same(outcome(resumed, sample(layout, 7)), outcome(layer, sample(layout, 7)), rtol=0, atol=0)
+
+
+@every_name
+def test_random_stream_is_left_alone(name):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    build(name, "image")(sample("image"))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@every_name
+def test_wrong_sizes_are_refused_with_argument_value_and_remedy(name):
+    for x, channel_dim in ((torch.ones(4, 7), 1), (torch.ones(4, 8, 7), -1), (torch.ones(8), 1)):
+        with pytest.raises(
+            ValueError, match=r"x\.shape=\(.*\): expected 8 features at axis .*; build the norm"
+        ):
+            norm_factory(name)(8, channel_dim)(x)
+    with pytest.raises(ValueError, match=r"num_features=0: .*; pass"):
+        norm_factory(name)(0)
+    with pytest.raises(ValueError, match=r"channel_dim=2: .*; use"):
+        norm_factory(name)(8, 2)
+
+
+@pytest.mark.parametrize(("name", "layout"), sorted(REFUSED))
+def test_layers_with_nothing_to_normalize_over_refuse_in_one_line(name, layout):
+    with pytest.raises(ValueError, match="nothing to normalize over; use norm") as error:
+        build(name, layout)(sample(layout))
+    assert "\n" not in str(error.value)
+
+
+@every_case
+@pytest.mark.parametrize("native", [True, False], ids=["native", "formula"])
+def test_constant_input_gives_finite_output_and_gradients(name, layout, native):
+    """A mean of 3.3 is no power of two: kernels that do not center lose the gradient there."""
+    for training in (True, False):
+        layer = norm_factory(name)(8, LAYOUTS[layout][1]).train(training)
+        layer.native = native
+        result = outcome(layer, torch.full(LAYOUTS[layout][0], 3.3))
+        assert all(value.isfinite().all() for value in result.values())
+
+
+@every_case
+def test_float32_follows_float64_on_constant_input(name, layout):
+    """The gradient is as large as 1 / eps there, and a rounded mean may show in the output multiplied by that."""
+    x = torch.full(LAYOUTS[layout][0], 3.25)  # exact in both, so that both see a deviation of 0
+    layer = norm_factory(name)(8, LAYOUTS[layout][1])
+    single, double = outcome(layer, x), outcome(copy.deepcopy(layer).double(), x.double())
+    outside = layer.eps_position == "outside"
+    amplified = 2**-23 * 3.25 / (layer.eps if outside else max(layer.eps, 1e-10) ** 0.5)
+    torch.testing.assert_close(single["output"].double(), double["output"], rtol=1e-5, atol=amplified)
+    largest = double["gradient of x"].abs().max().item()
+    torch.testing.assert_close(
+        single["gradient of x"].double(), double["gradient of x"], rtol=0, atol=1e-4 * largest
+    )
+
+
+@every_name
+@pytest.mark.parametrize("native", [True, False], ids=["native", "formula"])
+def test_width_one_is_finite_or_refused(name, native):
+    x = values((4, 1), dtype=torch.float32)
+    layer = norm_factory(name, *(["num_groups=1"] if name == "groupnorm" else []))(1)
+    layer.native = native
+    if layer.correction and not layer.batch_statistics:
+        with pytest.raises(ValueError, match="no unbiased variance; use correction=0"):
+            layer(x)
+    elif (name, "dense") not in REFUSED:
+        assert all(value.isfinite().all() for value in outcome(layer, x).values())
+
+
+@every_case
+@pytest.mark.parametrize("native", [True, False], ids=["native", "formula"])
+def test_large_mean_keeps_its_digits_in_float32(name, layout, native):
+    """E[x^2] - E[x]^2 would be off by more than the deviation at mean 2000."""
+    x = sample(layout) + 2000
+    layer = norm_factory(name)(8, LAYOUTS[layout][1])
+    layer.native = native
+    expected = copy.deepcopy(layer).double()(x.float().double())
+    torch.testing.assert_close(layer(x.float()).double(), expected, rtol=1e-3, atol=3e-3)
