@@ -77,6 +77,15 @@ def groups() -> list[str]:
     return [name for name in first if (CONFIGS / name).is_dir()]
 
 
+def keys() -> list[str]:
+    """Every key that some choice has: `lr`, `norm.eps`, ..."""
+    found = set(re.findall(r"^(\w+):", (CONFIGS / "train.yaml").read_text(), re.M)) | set(groups())
+    for group in groups():
+        for path in (CONFIGS / group).glob("*.yaml"):
+            found |= {f"{group}.{key}" for key in re.findall(r"^ {0,2}([a-z]\w*):", path.read_text(), re.M)}
+    return sorted(found)
+
+
 def find_mistake(arguments: list[str]) -> str | None:
     """Common slips, recognized before Hydra parses anything."""
     for index, argument in enumerate(arguments):
@@ -95,7 +104,8 @@ def find_mistake(arguments: list[str]) -> str | None:
         if equals and name in groups() and "(" not in value and "[" not in value:
             known = choices(name)
             values = value.split(",")
-            if len(values) > 1 and not {"-m", "--multirun"} & set(arguments) and name != "experiment":
+            preset = any(other.startswith("experiment=") for other in arguments)  # sweeps by itself
+            if len(values) > 1 and not {"-m", "--multirun"} & set(arguments) and not preset:
                 return f"{argument}: several values make a sweep; add -m: python {sys.argv[0]} -m {' '.join(arguments)}"
             if "--config-dir" in arguments or any("searchpath" in a for a in arguments):
                 continue  # the user brings choices of their own
@@ -116,7 +126,9 @@ def one_line(error: Exception) -> str:
     """What went wrong in one line: Hydra's and OmegaConf's messages shortened, others as they are."""
     text = str(error).strip()
     if match := re.search(r"Could not override '([^']+)'", text):
-        return f"{match[1]}: no such key; `python train.py --cfg job` prints all keys"
+        near = difflib.get_close_matches(match[1], keys(), n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"{match[1]}: no such key; {hint}`python train.py --cfg job` prints all keys"
     if match := re.search(
         r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
         text,

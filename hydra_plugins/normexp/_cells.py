@@ -15,8 +15,8 @@ def compose_cells(
 ) -> list[DictConfig]:
     """What Hydra would compose for each job, `hydra` node included.
 
-    Hydra takes 70 to 150 ms to compose one configuration. Cells mostly differ in plain values (seeds, batch sizes), which
-    Hydra sets after composing: so each combination of choices is composed once, and the values are set on copies.
+    Hydra takes 70 to 150 ms to compose one configuration. Cells mostly differ in plain values (seeds, batch sizes),
+    which Hydra sets after composing: so each combination of choices is composed once, values are set on copies.
     """
     parser = OverridesParser.create(config_loader=loader)
     groups = set(master.hydra.runtime.choices)

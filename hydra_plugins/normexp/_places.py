@@ -17,16 +17,20 @@ def places(
 ) -> list[dict[str, str]]:
     """Environment of each place for a job; none for `workers=0`.
 
-    On the CPU as many places as cores. With GPUs each place sees one of them, `runs_per_gpu` places the same one; where
-    some run asks for several devices, every run sees all, one run at a time.
+    On the CPU as many places as cores, or as there are cores for runs on several devices. With GPUs each place sees one
+    of them, `runs_per_gpu` places the same one; where some run asks for several, every run sees all, one at a time.
     """
     if workers == 0:
         return []
     on_cpu = all(trainer.get("accelerator") == "cpu" for trainer in trainers)
     gpus = [] if on_cpu else visible_gpus()
+    devices = [trainer.get("devices", 1) for trainer in trainers]
     if not gpus:
-        return [{}] * (workers or cores())
-    if any(trainer.get("devices", 1) != 1 for trainer in trainers):
+        most = (
+            max(n for n in devices if isinstance(n, int)) if any(isinstance(n, int) for n in devices) else 1
+        )
+        return [{}] * (workers or max(1, cores() // max(1, most)))
+    if any(n != 1 for n in devices):
         return [{}] * (workers or 1)
     count = workers or len(gpus) * runs_per_gpu
     return [{"CUDA_VISIBLE_DEVICES": gpus[place % len(gpus)]} for place in range(count)]

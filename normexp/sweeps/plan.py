@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from normexp.cli import one_line
 from normexp.identity import config_hash, default_folder
 from normexp.parts import Parts
 from normexp.runs import read_summary
@@ -42,8 +43,8 @@ def plan(
             if kind not in built:
                 parts = build(index)
                 built[kind] = (parts.data.fingerprint, steps_of(parts), _timed(parts, step_seconds))
-        except ValueError as error:
-            broken.setdefault(str(error), []).append(name)
+        except Exception as error:
+            broken.setdefault(one_line(error), []).append(name)
             continue
         fingerprint, steps, seconds = built[kind]
         digest = config_hash(config, fingerprint)
@@ -90,6 +91,6 @@ def _refuse_twins(cells: list[Cell]) -> None:
         twin = seen.setdefault(cell.folder, cell)
         if twin is not cell:
             raise ValueError(
-                f"cells '{twin.name}' and '{cell.name}' are the same run, {cell.folder}: values that only say how a run "
-                "is computed or where it is kept make no axis of a sweep"
+                f"cells '{twin.name}' and '{cell.name}' are the same run, {cell.folder}: values that only say how a "
+                "run is computed or where it is kept make no axis of a sweep"
             )
