@@ -170,7 +170,7 @@ class BatchNorm(Norm):
             step = 1 / self.num_batches_tracked.to(running.dtype) if cumulative else 1 - self.ema_keep
             if len(batch) > self.num_features:
                 batch = batch.view(-1, self.num_features).mean(0)  # over virtual batches
-            running.lerp_(batch.detach().to(running.dtype), step)
+            running.add_((batch.detach().to(running.dtype) - running) * step)
 
     def from_population(self, x: Tensor) -> Tensor:
         if not self.native:

@@ -33,7 +33,7 @@ class _RMSNorm(native.KernelFunction):
 
     @staticmethod
     def forward(x, weight, eps):
-        mean_square = torch.linalg.vector_norm(x, dim=1, keepdim=True).square_().div_(x.shape[1])
+        mean_square = torch.linalg.vector_norm(x, dim=1, keepdim=True).square() / x.shape[1]
         r = mean_square.add_(eps).rsqrt_()
         return (x * r).mul_(weight), r
 
@@ -42,7 +42,6 @@ class _RMSNorm(native.KernelFunction):
         x, weight, ctx.eps = inputs
         ctx.save_for_backward(x, weight, output[1])
         ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, grad, _):

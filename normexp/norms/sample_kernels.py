@@ -63,7 +63,6 @@ class _GroupNormEpsOutside(native.KernelFunction):
         x, weight, _, ctx.groups, ctx.eps, ctx.correction = inputs
         ctx.save_for_backward(x, weight, *output[1:])
         ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, grad, *_):

@@ -1,0 +1,148 @@
+"""Members that torch does not have, against loops written from the papers' equations: values and gradients."""
+
+import pytest
+import torch
+from norms import references
+from norms.layers import LAYOUTS, assert_same, build, outcome, sample, values
+
+EPS = 1e-5
+
+
+def places(x, layout):
+    """(N, C, P) with the positions that are normalized with a sample; a token is a sample of one position."""
+    return x.reshape(-1, 8, 1) if layout == "tokens" else x.reshape(x.shape[0], 8, -1)
+
+
+def small_sample(layout):
+    x = sample(layout)[:3]
+    if layout == "image":
+        return x[:, :, :2, :2].clone()
+    return x[:, :2].clone() if layout == "tokens" else x
+
+
+def affine(y, layer):
+    y = y if layer.weight is None else y * layer.weight[:, None]
+    return y if layer.bias is None else y + layer.bias[:, None]
+
+
+def of(kind, **options):
+    return lambda x, layer: affine(references.normalized(x, kind, eps=layer.eps, **options), layer)
+
+
+def switchable(x, layer):
+    p, q = layer.mean_weight.softmax(0), layer.var_weight.softmax(0)
+    return affine(references.switchable(x, p, q, layer.combine, eps=EPS), layer)
+
+
+TWINS = {
+    "layernorm_unbiased": of("sample", correction=1),
+    "layernorm_eps_outside": of("sample", outside=True),
+    "layernorm_annotated": of("sample", correction=1, outside=True),
+    "layernorm_channels": of("channels"),
+    "layernorm_simple": of("sample"),
+    "layernorm_gain": of("sample"),
+    "layernorm_bias": of("sample"),
+    "layernorm_detach": of("sample", detach="mean std"),
+    "layernorm_scaling": lambda x, layer: of("sample")(x, layer) / 3**0.5,  # built at layer 3
+    "layernorm_l1": of("sample", outside=True, spread=references.mean_absolute),
+    "layernorm_linf": of("sample", outside=True, spread=references.largest_absolute),
+    "adanorm": lambda x, layer: references.ada_norm(x, eps=EPS, k=0.1, scale=1.0),
+    "rmsnorm": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS), layer),
+    "rmsnorm_partial": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS, fraction=0.5), layer),
+    "scalenorm": lambda x, layer: references.scale_norm(x, layer.weight, eps=EPS),
+    "batchnorm_unbiased": of("batch", correction=1),
+    "batchnorm_eps_outside": of("batch", outside=True),
+    "batchnorm_l1": of("batch", outside=True, spread=references.mean_absolute),
+    "batchnorm_linf": of("batch", outside=True, spread=references.largest_absolute),
+    "switchablenorm": switchable,
+    "switchablenorm_layer_batch": switchable,
+    "dyt": lambda x, layer: affine(
+        ((2 * layer.alpha * x).exp() - 1) / ((2 * layer.alpha * x).exp() + 1), layer
+    ),
+    "derf": lambda x, layer: affine(
+        2 * torch.special.ndtr((layer.alpha * x + layer.shift) * 2**0.5) - 1, layer
+    ),
+    "hardtanh": lambda x, layer: affine(
+        (layer.alpha * x).maximum(-torch.ones(1)).minimum(torch.ones(1)), layer
+    ),
+    "affine": lambda x, layer: affine(x, layer),
+}
+CASES = [(name, layout) for name in TWINS for layout in LAYOUTS]
+CASES = [case for case in CASES if case[0] != "switchablenorm" or case[1] == "image"]
+
+
+@pytest.mark.parametrize(("name", "layout"), CASES)
+def test_values_and_gradients_equal_the_papers_equations(name, layout):
+    layer, x = build(name, layout), small_sample(layout)
+    native, formula = outcome(layer, x), outcome(build(name, layout, native=False), x)
+    x = x.requires_grad_()
+    y = TWINS[name](places(x, layout), layer).reshape(x.shape)
+    y.backward(values(x.shape, seed=1))
+    twin = {"output": y.detach(), "gradient of x": x.grad}
+    twin |= {f"gradient of {key}": parameter.grad for key, parameter in layer.named_parameters()}
+    for ours in (native, formula):
+        assert_same({key: ours[key] for key in twin}, twin, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("detach", ["none", "mean", "std", "both"])
+def test_detach_stops_the_gradient_of_each_statistic(detach):
+    layer, x = build("layernorm", "dense", f"detach={detach}"), sample("dense").requires_grad_()
+    y = references.normalized(
+        x[..., None], "sample", eps=EPS, detach="mean std" if detach == "both" else detach
+    )[..., 0]
+    (y * layer.weight + layer.bias).backward(values(y.shape, seed=1))
+    torch.testing.assert_close(outcome(layer, x.detach())["gradient of x"], x.grad)
+
+
+def test_detached_gradient_has_the_mean_that_theorem_1_of_the_paper_says():
+    """Xu et al. 2019: attached, the gradient of a token has mean 0; detached, mean(g) / std."""
+    x, g = sample("dense"), values((4, 8), seed=1)
+    attached = outcome(build("layernorm_simple"), x)["gradient of x"].mean(1)
+    detached = outcome(build("layernorm_detach"), x)["gradient of x"].mean(1)
+    torch.testing.assert_close(attached, torch.zeros(4, dtype=torch.float64))
+    torch.testing.assert_close(detached, g.mean(1) / (x.var(1, correction=0) + EPS).sqrt())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("step", [0, 1, 2, 9], ids=lambda step: f"step{step}")
+def test_batch_renorm_follows_algorithm_1_and_its_schedule(layout, step):
+    """warmup_steps=1, r_steps=d_steps=3: limits (1, 0) at steps 0 and 1, (2, 2.5) at step 2, (3, 5) from step 3."""
+    layer = build("batchrenorm", layout)
+    layer.num_batches_tracked.fill_(step)
+    r_limit, d_limit = {0: (1, 0), 1: (1, 0), 2: (2, 2.5), 9: (3, 5)}[step]
+    running = layer.running_mean.clone(), layer.running_var.clone()
+    x = sample(layout)
+    ours = outcome(layer, x)
+    x = x.requires_grad_()
+    y = references.batch_renorm(places(x, layout), *running, eps=EPS, r_limit=r_limit, d_limit=d_limit)
+    y = affine(y, layer).reshape(x.shape)
+    y.backward(values(x.shape, seed=1))
+    torch.testing.assert_close(ours["output"], y.detach())
+    torch.testing.assert_close(ours["gradient of x"], x.grad)
+    torch.testing.assert_close(ours["gradient of weight"], layer.weight.grad)
+
+
+@pytest.mark.parametrize("name", ["powernorm", "powernorm_unscaled"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_power_norm_follows_the_papers_algorithms_for_three_steps(name, layout):
+    """warmup_steps=1: the first step uses the batch, the next two the running estimate."""
+    layer = build(name, layout)
+    twin = references.PowerNormReference(
+        layer.running_phi, layer.running_nu, eps=EPS, keep=0.9, gradient_keep=0.9
+    )
+    for step in range(3):
+        x, g = sample(layout, seed=step).requires_grad_(), values(LAYOUTS[layout][0], seed=10 + step)
+        y = layer(x)
+        y.backward(g)
+        inner = places(x, layout)
+        if layer.token_scaling:
+            inner = references.divided_by_rms(inner, eps=EPS)
+        direction = places(g, layout) * layer.weight.detach()[:, None]
+        z, gradient = twin.step(inner.detach(), direction, warm=step == 0)
+        torch.testing.assert_close(y.detach(), affine(z, layer).detach().reshape(y.shape))
+        expected = (
+            torch.autograd.grad(inner, x, gradient)[0] if layer.token_scaling else gradient.reshape(x.shape)
+        )
+        torch.testing.assert_close(x.grad, expected)
+        torch.testing.assert_close(layer.running_phi, twin.phi)
+        torch.testing.assert_close(layer.running_nu, twin.nu)

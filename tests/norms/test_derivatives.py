@@ -1,0 +1,127 @@
+"""First and second derivatives of every member, in reverse and forward mode, and batches of layers under vmap."""
+
+import copy
+
+import pytest
+import torch
+from norms.layers import CASES, build, sample, values
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.func import functional_call, stack_module_state
+
+SMALL = {"dense": (4, 8), "image": (2, 8, 1, 2), "tokens": (2, 2, 8)}
+POWER = (
+    "powernorm",
+    "powernorm_unscaled",
+)  # in training their backward is not the gradient: that is the method
+DETACHED = ("adanorm", "layernorm_detach")  # nor is theirs, in any mode
+NO_REPLICAS = {
+    "batchnorm_noisy": "item",
+    "batchnorm_frozen": "item",
+    "powernorm": "vmap",
+    "powernorm_unscaled": "vmap",
+}
+
+
+def as_function(layer, x):
+    """The layer as a pure function of its trained parameters and x: each call starts from the same buffers."""
+    names = [name for name, p in layer.named_parameters() if p.requires_grad]
+
+    def function(x, *parameters):
+        state = {name: buffer.clone() for name, buffer in layer.named_buffers()} | dict(
+            zip(names, parameters, strict=True)
+        )
+        return functional_call(layer, state, (x,))
+
+    parameters = [layer.get_parameter(name).detach().clone().requires_grad_() for name in names]
+    return function, (x.clone().requires_grad_(), *parameters)
+
+
+DIFFERENTIATED = [(name, layout) for name, layout in CASES if name not in DETACHED]
+
+
+@pytest.mark.parametrize(("name", "layout"), DIFFERENTIATED)
+def test_gradcheck_in_training_and_eval(name, layout):
+    for training in (False,) if name in POWER else (True, False):
+        for native in (True, False):
+            layer = build(name, layout, native=native).train(training)
+            assert gradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
+
+
+@pytest.mark.parametrize("name", ["batchnorm_eps_outside", "layernorm_eps_outside", "layernorm_annotated"])
+@pytest.mark.parametrize("eps", [0.3, 1e-5])
+def test_full_gradcheck_of_the_kernels_with_a_small_and_a_large_eps(name, eps):
+    for layout, shape in SMALL.items():
+        assert gradcheck(*as_function(build(name, layout, f"eps={eps}"), values(shape)))
+
+
+@pytest.mark.parametrize(("name", "layout"), DIFFERENTIATED)
+def test_second_derivatives_are_right_with_native_kernels_too(name, layout):
+    """The kernels hand over to the formula where their gradient is differentiated again."""
+    layer = build(name, layout).train(name not in POWER)
+    assert gradgradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated:FutureWarning")  # torch's forward mode
+@pytest.mark.parametrize(
+    "name", [name for name, layout in DIFFERENTIATED if layout == "tokens" and name not in POWER]
+)
+def test_formula_has_forward_mode_derivatives(name):
+    layer = build(name, "tokens", native=False)
+    function, (x, *parameters) = as_function(layer, sample("tokens"))
+    direction, g = values(x.shape, seed=2), values(x.shape, seed=3)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(
+            function(forward_ad.make_dual(x.detach(), direction), *parameters)
+        ).tangent
+    (gradient,) = torch.autograd.grad(function(x, *parameters), x, g)
+    torch.testing.assert_close((tangent * g).sum(), (gradient * direction).sum())
+
+
+@pytest.mark.parametrize(("name", "layout"), [case for case in CASES if case[0] not in NO_REPLICAS])
+def test_replicas_under_vmap_equal_layers_alone(name, layout):
+    """Stacked parameters and buffers: outputs, gradients and the buffers updated in place."""
+    layers = [build(name, layout) for _ in range(3)]
+    for k, layer in enumerate(layers):
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.add_(0.1 * k)
+    x = torch.stack([sample(layout, seed=k) for k in range(3)])
+    g = torch.stack([values(x.shape[1:], seed=10 + k) for k in range(3)])
+
+    parameters, buffers = stack_module_state(layers)
+    template = copy.deepcopy(layers[0])
+    leaves = {key: value.detach().clone().requires_grad_() for key, value in parameters.items()}
+    stacked_x = x.clone().requires_grad_()
+    y = torch.vmap(lambda p, b, x: functional_call(template, (p, b), (x,)))(leaves, buffers, stacked_x)
+    y.backward(g)
+
+    for k, layer in enumerate(layers):
+        alone = x[k].clone().requires_grad_()
+        expected = layer(alone)
+        expected.backward(g[k])
+        torch.testing.assert_close(y[k], expected)
+        torch.testing.assert_close(stacked_x.grad[k], alone.grad)
+        for key, parameter in layer.named_parameters():
+            torch.testing.assert_close(leaves[key].grad[k], parameter.grad)
+        for key, buffer in layer.named_buffers():
+            torch.testing.assert_close(buffers[key][k], buffer)
+
+
+@pytest.mark.parametrize("name", NO_REPLICAS)
+def test_members_that_cannot_be_replicated_say_so(name):
+    layers = [build(name) for _ in range(2)]
+    parameters, buffers = stack_module_state(layers)
+    with pytest.raises(RuntimeError, match=NO_REPLICAS[name]):
+        torch.vmap(lambda p, b, x: functional_call(layers[0], (p, b), (x,)))(
+            parameters, buffers, torch.stack([sample("dense")] * 2)
+        )
+
+
+def test_functional_gradient_inside_vmap_is_right():
+    """torch.func.grad under vmap: per-sample gradients of a member that runs on its own kernel."""
+    layer = build("layernorm_eps_outside")
+    x, g = sample("dense"), values((4, 8), seed=1)
+    inner = torch.vmap(torch.func.grad(lambda row, g: (layer(row[None])[0] * g).sum()))(x, g)
+    x = x.requires_grad_()
+    (expected,) = torch.autograd.grad(layer(x), x, g)
+    torch.testing.assert_close(inner, expected)
