@@ -131,7 +131,17 @@ class BatchNorm(Norm):
         # the backward pass, so the buffer may not be changed after the call.
         running_var = self.running_var if stored == 1 else self.running_var / stored
         momentum = 1 - self.ema_keep
-        y = F.batch_norm(x, self.running_mean, running_var, weight, self.bias, True, momentum, eps)
+        y = torch.batch_norm(  # not F.batch_norm: it refuses eps=0
+            x,
+            weight,
+            self.bias,
+            self.running_mean,
+            running_var,
+            True,
+            momentum,
+            eps,
+            torch.backends.cudnn.enabled,
+        )
         if stored != 1:
             self.running_var.copy_(running_var * stored)
         return y

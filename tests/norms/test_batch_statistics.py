@@ -1,0 +1,232 @@
+"""Which samples a batch norm uses, what it remembers of them, and when."""
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+from norms.layers import build, norm_factory, sample, values
+from torch import nn
+
+from normexp.norms import BatchNorm, recompute_population_statistics
+
+
+@pytest.mark.parametrize("layout", ["dense", "image", "tokens"])
+def test_ghost_batch_norm_is_batch_norm_of_each_group(layout):
+    ghost, plain, x = build("batchnorm_ghost", layout), build("batchnorm", layout), sample(layout)
+    start = ghost.running_var.clone()
+    expected, moved = [], []
+    for group in x.split(2):  # built with virtual_batch_size=2
+        layer = copy.deepcopy(plain)
+        expected.append(layer(group))
+        moved.append(layer.running_var)
+    torch.testing.assert_close(ghost(x), torch.cat(expected))
+    torch.testing.assert_close(ghost.running_var, torch.stack(moved).mean(0))
+    assert not torch.allclose(ghost.running_var, start)
+    assert ghost.num_batches_tracked == 1
+
+
+def test_one_group_of_the_whole_batch_is_batch_norm():
+    ghost, plain, x = (
+        build("batchnorm_ghost", "dense", "virtual_batch_size=4"),
+        build("batchnorm"),
+        sample("dense"),
+    )
+    torch.testing.assert_close(ghost(x), plain(x))
+    assert not torch.allclose(build("batchnorm_ghost")(x), plain(x))
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_virtual_batch_that_does_not_divide_what_the_layer_sees_is_refused(size):
+    layer = build("batchnorm_ghost", "dense", f"virtual_batch_size={size}")
+    with pytest.raises(
+        ValueError, match=rf"virtual_batch_size={size}: does not divide the 4 samples .*; use a divisor"
+    ):
+        layer(sample("dense"))
+
+
+@pytest.mark.parametrize(
+    "name", ["batchnorm", "batchnorm_eps_outside", "batchrenorm", "switchablenorm_layer_batch"]
+)
+def test_training_on_one_value_per_channel_is_refused_in_one_line(name):
+    layer = norm_factory(name)(8)
+    with pytest.raises(ValueError, match="one value per channel; use a larger batch_size") as error:
+        layer(torch.ones(1, 8))
+    assert "\n" not in str(error.value)
+    layer.eval()(torch.ones(1, 8))
+
+
+def test_virtual_batches_of_one_value_per_channel_are_refused():
+    with pytest.raises(ValueError, match="one value per channel"):
+        build("batchnorm_ghost", "dense", "virtual_batch_size=1")(sample("dense"))
+
+
+@pytest.mark.parametrize("name", ["batchnorm", "batchnorm_eps_outside", "batchnorm_cumulative"])
+def test_running_correction_stores_the_variance_it_names(name):
+    keep = [] if name == "batchnorm_cumulative" else ["ema_keep=0.0"]
+    x = sample("image")
+    for correction in (0, 1):
+        layer = norm_factory(name, *keep, f"running_correction={correction}")(8).double()
+        layer(x)
+        torch.testing.assert_close(layer.running_var, x.var((0, 2, 3), correction=correction))
+
+
+def test_backward_works_after_the_next_forward():
+    """Gradient accumulation by summed losses: buffers change between a forward pass and its backward pass."""
+    for options in (["running_correction=0"], ["correction=1"], ["eps_position=outside"]):
+        layer = norm_factory("batchnorm", *options)(8).double()
+        (layer(sample("dense")).sum() + layer(sample("dense", seed=1)).sum()).backward()
+
+
+def test_frozen_batch_norm_stops_learning_from_the_batch():
+    layer = build("batchnorm_frozen")  # built with freeze_after=2
+    for seed in range(2):
+        layer(sample("dense", seed))
+    frozen = copy.deepcopy(layer.state_dict())
+    x = sample("dense", seed=5)
+    torch.testing.assert_close(layer(x), copy.deepcopy(layer).eval()(x))
+    assert all(torch.equal(frozen[key], value) for key, value in layer.state_dict().items())
+
+
+def test_noise_changes_every_step_depends_on_seed_and_layer_and_is_off_in_eval():
+    x = sample("dense")
+
+    def noisy(*overrides, layer=1, steps=1):
+        norm = norm_factory("batchnorm_noisy", *overrides)(8, layer=layer).double()
+        return [norm(x) for _ in range(steps)][-1]
+
+    assert torch.equal(noisy(), noisy())
+    for other in (noisy("seed=1"), noisy(layer=2), noisy(steps=2)):
+        assert not torch.allclose(noisy(), other)
+    layer = norm_factory("batchnorm_noisy")(8).eval()
+    assert torch.equal(layer(x.float()), norm_factory("batchnorm")(8).eval()(x.float()))
+
+
+def test_noise_has_the_distribution_that_the_paper_gives():
+    """Of a normalized input: step means within 0.5, step scales within 1 to 1.25, both about their middle."""
+    layer, x = norm_factory("batchnorm_noisy", "affine=none")(64), values((4096, 64), dtype=torch.float32)
+    outputs = torch.stack([layer(x) for _ in range(30)])
+    means, stds = outputs.mean(1), outputs.std(1)
+    assert means.abs().max() < 0.53
+    assert means.mean().abs() < 0.03
+    assert stds.min() > 0.97
+    assert stds.max() < 1.29
+    assert stds.mean().item() == pytest.approx(1.13, abs=0.02)
+
+
+def test_batch_renorm_without_correction_limits_is_batch_norm():
+    renorm, plain = (
+        build("batchrenorm", "dense", "r_max=1.0", "d_max=0.0", "ema_keep=0.9"),
+        build("batchnorm"),
+    )
+    for seed in range(5):
+        torch.testing.assert_close(renorm(sample("dense", seed)), plain(sample("dense", seed)))
+
+
+def test_batch_renorm_far_below_its_limits_trains_as_it_evaluates():
+    layer = build("batchrenorm", "dense", "r_max=1e9", "d_max=1e9")
+    layer.num_batches_tracked.fill_(100)
+    x = sample("dense")
+    evaluated = copy.deepcopy(layer).eval()(x)
+    torch.testing.assert_close(layer(x), evaluated)
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(
+            nn.Linear(8, 6),
+            BatchNorm(6),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(6, 5),
+            BatchNorm(5, running_correction=0),
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class TestPopulationStatistics:
+    def test_first_norm_gets_the_moments_of_all_samples_however_they_are_batched(self):
+        x, model = values((30, 8)), Network().double()
+        z = model.layers[0](x)
+        for sizes in ([10, 10, 10], [2, 25, 3], [30]):
+            recompute_population_statistics(model, x.split(sizes))
+            torch.testing.assert_close(model.layers[1].running_mean, z.mean(0))
+            torch.testing.assert_close(model.layers[1].running_var, z.var(0))
+
+    def test_later_norms_see_earlier_ones_normalize_with_the_batch(self):
+        x, model = values((30, 8)), Network().double()
+        recompute_population_statistics(model, [(x[:15], "target"), (x[15:], "target")])
+        inner = [nn.functional.relu(model.layers[1].train()(model.layers[0](part))) for part in x.split(15)]
+        z = model.layers[4](torch.cat(inner))
+        torch.testing.assert_close(model.layers[5].running_mean, z.mean(0))
+        torch.testing.assert_close(model.layers[5].running_var, z.var(0, correction=0))
+
+    def test_everything_else_is_left_as_it_was(self):
+        x, model = values((30, 8)), Network().double()
+        model(x)
+        model.layers[3].eval()
+        modes, rng = [m.training for m in model.modules()], torch.get_rng_state()
+        before = copy.deepcopy(model.state_dict())
+        recompute_population_statistics(model, x.split(10))
+        assert [m.training for m in model.modules()] == modes
+        assert torch.equal(torch.get_rng_state(), rng)
+        after = model.state_dict()
+        assert {key for key in before if not torch.equal(before[key], after[key])} == {
+            f"layers.{k}.running_{statistic}" for k in (1, 5) for statistic in ("mean", "var")
+        }
+        assert not any(m._forward_pre_hooks for m in model.modules())
+
+    def test_failing_batch_changes_nothing(self):
+        x, model = values((30, 8)), Network().double()
+        model(x)
+        before, modes = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()]
+        with pytest.raises(ValueError, match="one value per channel"):
+            recompute_population_statistics(model, [x[:10], x[:1]])
+        assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+        assert [m.training for m in model.modules()] == modes
+        assert not any(m._forward_pre_hooks for m in model.modules())
+
+    def test_a_training_loop_finds_it_on_the_layer_without_importing_norms(self):
+        layer = norm_factory("batchnorm_precise")(8)
+        assert layer.population_statistics == "precise"
+        layer.recompute_population_statistics(nn.Sequential(layer), [values((16, 8), dtype=torch.float32)])
+        torch.testing.assert_close(layer.running_mean, values((16, 8), dtype=torch.float32).mean(0))
+
+
+TWO_PROCESSES = """
+import sys, torch, torch.distributed as dist
+from normexp.norms import BatchNorm, LayerNorm, SyncBatchNorm
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
+norms = (norm(4, eps_position="outside") for norm in (BatchNorm, LayerNorm))
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), *norms)
+parallel = torch.nn.parallel.DistributedDataParallel(model)
+for step in range(2):
+    torch.manual_seed(10 * step + rank)
+    parallel(torch.randn(8, 4)).square().sum().backward()
+gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+both = [torch.empty_like(gradients) for _ in range(2)]
+dist.all_gather(both, gradients)
+assert torch.equal(*both) and gradients.isfinite().all()
+try:
+    SyncBatchNorm(4)(torch.randn(8, 4))
+except ValueError as error:
+    assert "use norm=batchnorm" in str(error)
+else:
+    raise AssertionError("synchronized on a CPU")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_own_kernels_train_in_two_processes_and_sync_on_cpus_is_refused(tmp_path):
+    processes = [
+        subprocess.Popen([sys.executable, "-c", TWO_PROCESSES, str(rank), str(tmp_path / "store")])
+        for rank in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
