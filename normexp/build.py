@@ -3,6 +3,7 @@
 import copy
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from hydra import initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from pytorch_lightning import LightningDataModule
+from pytorch_lightning import LightningDataModule, Trainer
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from normexp.config import GROUPS, resolve_target, validate
 from normexp.identity import config_hash
 from normexp.lit_model import LitModel
 from normexp.parts import Parts
+from normexp.training.lightning import quiet_lightning
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -57,10 +60,12 @@ def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
     )
+    make_trainer = instantiate(cfg.trainer)
+    check_trainer(make_trainer, config, choices)
     digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
     chosen = {group: choices[group] for group in GROUPS}
-    return Parts(config, chosen, digest, data, module, instantiate(cfg.trainer), monitors)
+    return Parts(config, chosen, digest, data, module, make_trainer, monitors)
 
 
 def total_steps(config: dict[str, Any], data: LightningDataModule) -> int:
@@ -97,6 +102,27 @@ def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
         f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
         f"use data={' or data='.join(fitting)}"
     )
+
+
+def check_trainer(
+    make_trainer: Callable[..., Trainer], config: dict[str, Any], choices: dict[str, str]
+) -> None:
+    """Let Lightning look for the hardware before a folder is made."""
+    quiet_lightning()
+    try:
+        world_size = make_trainer(
+            logger=False, enable_checkpointing=False, enable_progress_bar=False
+        ).world_size
+    except MisconfigurationException as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(
+            f"trainer={choices['trainer']}: {reason}; choose trainer=auto or trainer=cpu"
+        ) from None
+    if config["batch_size"] % world_size:
+        raise ValueError(
+            f"batch_size={config['batch_size']}: cannot be shared equally by {world_size} devices; "
+            f"choose a multiple of {world_size}"
+        )
 
 
 def rehearse(model: torch.nn.Module, data: LightningDataModule, batch_size: int) -> None:

@@ -31,7 +31,6 @@ def main(arguments: list[str]) -> int:
 
     from normexp.build import build
     from normexp.runs import read_summary
-    from normexp.training.fit import quiet_lightning
     from normexp.training.summary import final_metrics
 
     cfg = OmegaConf.merge(OmegaConf.load(saved), OmegaConf.from_dotlist(options.overrides))
@@ -39,7 +38,6 @@ def main(arguments: list[str]) -> int:
     choices = (
         summary.get("choices") or OmegaConf.load(options.run / ".hydra" / "hydra.yaml").hydra.runtime.choices
     )
-    quiet_lightning()
     try:
         parts = build(cfg, dict(choices))
     except ValueError as error:

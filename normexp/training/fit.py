@@ -1,9 +1,6 @@
 """Train one run and say what came of it."""
 
 import contextlib
-import logging
-import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,22 +15,11 @@ from rich.console import Console
 from normexp.monitors import measure_without_fit
 from normexp.parts import Parts
 from normexp.training.interrupt import KeepRandomState, SaveOnSignal
+from normexp.training.lightning import quiet_lightning
 from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.summary import final_metrics, hyperparameter_metrics, summarize
-
-
-def quiet_lightning() -> None:
-    """Lightning's notes about hardware and tips are not about the experiment; and without a GPU its NVML check,
-    which it switches on for torch, costs Adam 0.2 ms a step."""
-    for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="The number of training batches .* is smaller than the logging")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")
-    if not torch.cuda.is_available():
-        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
 
 
 def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:

@@ -47,6 +47,11 @@ class MetricsCSV(Logger):
         return ""
 
     @property
+    def experiment(self) -> TextIO:
+        """Lightning asks each logger for what it writes to before it starts worker processes."""
+        return self._file
+
+    @property
     def save_dir(self) -> str:
         return str(self.path.parent)
 
