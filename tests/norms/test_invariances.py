@@ -1,0 +1,161 @@
+"""Who is invariant to what: the table of Ba et al. 2016 for norm(W x), extended to the family, and where it fails.
+
+Columns: all of W scaled, W + 1 g^T (one vector added to every row), one row of W scaled, the data set scaled, a
+constant added to the data set, one sample scaled.
+"""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from norms.layers import NAMES, norm_factory, values
+
+from normexp.norms import LayerNorm
+
+BATCH, LAYER, RMS, NOTHING = "y n y y y n", "y y n y n y", "y n n y n y", "n n n n n n"
+TABLE = {
+    **{name: BATCH for name in NAMES if name.startswith("batchnorm")},
+    **{name: LAYER for name in NAMES if name.startswith("layernorm")},
+    **{name: RMS for name in ("rmsnorm", "rmsnorm_partial", "scalenorm")},
+    **{name: NOTHING for name in ("none", "affine", "dyt", "derf", "hardtanh")},
+    "adanorm": LAYER,
+    "groupnorm": LAYER,
+    "batchrenorm": BATCH,  # during its warm-up
+    "powernorm": RMS,  # divides every sample by its root mean square first
+    "powernorm_unscaled": "y n y y n n",  # RMSNorm of a channel over the batch
+    "switchablenorm_layer_batch": "y n n y n n",
+}
+SEEN = {"instancenorm", "switchablenorm"}  # not for dense layers; below, on images
+GROUPS_OF_MORE_THAN_TWO = {
+    "batchnorm_ghost": ["virtual_batch_size=3"],
+    "groupnorm": ["num_groups=2"],
+}  # two give +-1
+COLUMNS = (
+    "all of W scaled",
+    "W + 1 g^T",
+    "one row of W scaled",
+    "data scaled",
+    "data + constant",
+    "one sample scaled",
+)
+
+
+def changed(column, w, x, factor, vector):
+    """W (8, 5) and x (6, 5), changed in one of the ways of the table."""
+    w, x = w.clone(), x.clone()
+    if column == 0:
+        w *= factor
+    elif column == 1:
+        w += vector  # to every row
+    elif column == 2:
+        w[3] *= factor
+    elif column == 3:
+        x *= factor
+    elif column == 4:
+        x += vector
+    else:
+        x[2] *= factor
+    return w, x
+
+
+def difference(name, column, seed, factor):
+    layer = norm_factory(name, *GROUPS_OF_MORE_THAN_TWO.get(name, []))(8).double()
+    layer.eps = 0.0  # an eps breaks scale invariance a little
+    w, x, vector = values((8, 5), seed), values((6, 5), seed + 1), values((5,), seed + 2)
+    before = copy.deepcopy(layer)(x @ w.T)
+    w, x = changed(column, w, x, factor, vector)
+    after = copy.deepcopy(layer)(x @ w.T)
+    return (after - before).abs().max().item()
+
+
+def test_table_has_every_member():
+    assert set(TABLE) | SEEN == set(NAMES)
+
+
+@pytest.mark.parametrize("column", range(6), ids=COLUMNS)
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row != NOTHING])
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), factor=st.floats(0.1, 0.5) | st.floats(2, 10))
+def test_invariances_hold_and_fail_as_the_table_says(name, column, seed, factor):
+    if TABLE[name].split()[column] == "y":
+        assert difference(name, column, seed, factor) < 1e-7
+    else:
+        assert difference(name, column, seed, factor) > 1e-3
+
+
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row == NOTHING])
+def test_layers_without_statistics_are_invariant_to_nothing(name):
+    for column in range(6):
+        assert difference(name, column, seed=0, factor=3.0) > 1e-3
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), factor=st.floats(0.1, 10))
+@pytest.mark.parametrize(
+    "name", ["batchnorm", "layernorm", "rmsnorm", "groupnorm", "layernorm_unbiased", "layernorm_l1"]
+)
+def test_gradient_of_scaled_weights_is_scaled_inversely(name, seed, factor):
+    """Ioffe, Szegedy 2015, section 3.3: dBN((aW)u)/d(aW) = (1/a) dBN(Wu)/dW, and the same gradient for u."""
+    w, x, g = values((8, 5), seed), values((6, 5), seed + 1), values((6, 8), seed + 2)
+
+    def gradients(w):
+        w, u = w.clone().requires_grad_(), x.clone().requires_grad_()
+        layer = norm_factory(name)(8).double()
+        layer.eps = 0.0
+        return torch.autograd.grad(layer(u @ w.T), (w, u), g)
+
+    (dw, du), (dw_scaled, du_scaled) = gradients(w), gradients(factor * w)
+    torch.testing.assert_close(dw_scaled * factor, dw, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(du_scaled, du, rtol=1e-6, atol=1e-8)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), factor=st.floats(0.1, 10), shift=st.floats(-10, 10))
+def test_instance_norm_forgets_contrast_and_brightness_of_each_channel(seed, factor, shift):
+    x, layer = values((3, 4, 5, 2), seed), norm_factory("instancenorm")(4).double()
+    layer.eps = 0.0
+    altered = x.clone()
+    altered[1, 2] = factor * altered[1, 2] + shift
+    torch.testing.assert_close(layer(altered), layer(x), rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(
+        *(norm_factory("layernorm")(4).double()(inputs) for inputs in (3 * altered + x, x))
+    )
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), groups=st.sampled_from([1, 2, 4, 8]))
+def test_group_norm_lies_between_layer_norm_and_instance_norm(seed, groups):
+    x = values((3, 8, 2, 3), seed)
+    y = norm_factory("groupnorm", f"num_groups={groups}")(8).double()(x)
+    layer, instance = norm_factory("layernorm")(8).double()(x), norm_factory("instancenorm")(8).double()(x)
+    assert torch.allclose(y, layer) == (groups == 1)
+    assert torch.allclose(y, instance) == (groups == 8)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    rows=st.integers(2, 6),
+    width=st.integers(2, 9),
+    seed=st.integers(0, 10_000),
+    eps=st.sampled_from([1e-12, 1e-5, 0.3]),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    correction=st.sampled_from([0, 1]),
+    eps_position=st.sampled_from(["inside", "outside"]),
+)
+def test_kernels_equal_the_formula_for_every_option_and_scale(
+    rows, width, seed, eps, scale, correction, eps_position
+):
+    x = values((rows, width), seed) * scale
+    layers = [
+        LayerNorm(width, eps=eps, correction=correction, eps_position=eps_position).double() for _ in range(2)
+    ]
+    layers[1].native = False
+    results = []
+    for layer in layers:
+        inputs = x.clone().requires_grad_()
+        layer(inputs).backward(values(x.shape, seed + 1))
+        results.append((layer(x).detach(), inputs.grad * scale))
+    for native, formula in zip(*results, strict=True):
+        torch.testing.assert_close(native, formula, rtol=1e-6, atol=1e-7 * formula.abs().max().item())

@@ -1,0 +1,75 @@
+"""Weight standardization and weight normalization of linear maps and convolutions."""
+
+import copy
+import math
+
+import pytest
+import torch
+from norms.layers import values
+from torch import nn
+from torch.autograd import gradcheck
+from torch.func import functional_call
+
+from normexp.norms import normalize_weights, standardize_weights
+
+
+def modules():
+    torch.manual_seed(0)
+    return {"linear": nn.Linear(6, 4).double(), "conv": nn.Conv2d(3, 4, 2).double()}
+
+
+KINDS = ["linear", "conv"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+def test_weight_standardization_equals_a_loop(kind, scaled):
+    plain = modules()[kind]
+    original = plain.weight.detach().clone()
+    module = standardize_weights(copy.deepcopy(plain), eps=1e-5, scaled=scaled)
+    gains = torch.linspace(0.5, 2, 4, dtype=torch.float64)
+    if scaled:
+        module.parametrizations.weight[0].gain.data.copy_(gains)
+    for k, row in enumerate(original):
+        entries = row.flatten().tolist()
+        mean = sum(entries) / len(entries)
+        std = math.sqrt(sum((v - mean) ** 2 for v in entries) / len(entries) + 1e-5)
+        factor = gains[k].item() / math.sqrt(len(entries)) if scaled else 1.0
+        torch.testing.assert_close(module.weight[k], (row - mean) / std * factor)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scaled_standardization_keeps_the_variance_of_its_input(kind):
+    module = standardize_weights(modules()[kind], scaled=True)
+    x = values((4000, 6)) if kind == "linear" else values((1000, 3, 3, 3))
+    z = module((x - x.mean()) / x.std()) - module.bias.view(-1, *[1] * (x.dim() - 2))
+    assert z.var().item() == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weight_normalization_starts_as_it_was_and_separates_length_from_direction(kind):
+    plain = modules()[kind]
+    module = normalize_weights(copy.deepcopy(plain))
+    torch.testing.assert_close(module.weight, plain.weight)
+    length, direction = module.parametrizations.weight.original0, module.parametrizations.weight.original1
+    assert length.numel() == 4
+    with torch.no_grad():
+        direction.mul_(7.0)
+    torch.testing.assert_close(module.weight, plain.weight)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("apply", [standardize_weights, normalize_weights], ids=lambda f: f.__name__)
+def test_parametrizations_draw_nothing_return_the_module_and_differentiate(kind, apply):
+    module = modules()[kind]
+    before, rng = module.weight.detach().clone(), torch.get_rng_state()
+    assert apply(module) is module
+    assert torch.equal(rng, torch.get_rng_state())
+    assert any(torch.equal(before, p) for p in module.parameters())  # the initialized weight is still there
+    x = values((2, 6)) if kind == "linear" else values((2, 3, 3, 3))
+    names = [name for name, _ in module.named_parameters()]
+
+    def function(*parameters):
+        return functional_call(module, dict(zip(names, parameters, strict=True)), (x,))
+
+    assert gradcheck(function, tuple(p.detach().clone().requires_grad_() for p in module.parameters()))
