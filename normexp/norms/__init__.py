@@ -16,7 +16,7 @@ from normexp.norms.power_norm import PowerNorm
 from normexp.norms.rms_norm import RMSNorm, ScaleNorm
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.sync_batch_norm import SyncBatchNorm
-from normexp.norms.weights import normalize_weights, standardize_weights
+from normexp.norms.weights import WeightNormalization, WeightStandardization
 
 __all__ = [
     "AdaNorm",
@@ -35,7 +35,7 @@ __all__ = [
     "ScaleNorm",
     "SwitchableNorm",
     "SyncBatchNorm",
-    "normalize_weights",
+    "WeightNormalization",
+    "WeightStandardization",
     "recompute_population_statistics",
-    "standardize_weights",
 ]

@@ -1,7 +1,8 @@
 """Normalized weights instead of normalized activations: options of the models' linear maps and convolutions.
 
-Both take a module, reparametrize its `weight` in place and return the module. They draw no random numbers, and the
-weight that was initialized is the one that trains on.
+A model calls them with each module, `weight_norm(module)`, which reparametrizes `module.weight` in place and returns the
+module. They draw no random numbers, and the weight that was initialized is the one that trains on. In yaml:
+    model.weight_norm={_target_: normexp.norms.WeightStandardization}
 """
 
 import torch
@@ -11,34 +12,40 @@ from torch.nn.utils import parametrizations, parametrize
 from normexp.norms import sample_kernels
 
 
-def standardize_weights(module: nn.Module, *, eps: float = 1e-5, scaled: bool = False) -> nn.Module:
-    """W = (V - mean) / sqrt(var + eps) over the fan-in of each output (C_out, ...): weight standardization.
+class WeightStandardization:
+    """W = (V - mean) / sqrt(var + eps) over the fan-in of each output (C_out, ...).
 
-    With `scaled`, W = gain * (V - mean) / sqrt((var + eps) * fan_in) with a learned gain (C_out) that starts at 1, so
-    that a linear map keeps the variance of its input.
+    With `scaled`, W = gain * (V - mean) / sqrt((var + eps) * fan_in) with a learned gain (C_out) that starts at 1: a
+    linear map then keeps the variance of its input.
     Source: Qiao et al. 2019, Micro-Batch Training with Batch-Channel Normalization and Weight Standardization (their
     code adds eps to the unbiased std); `scaled`: Brock et al. 2021, NFNets, scaled weight standardization.
     """
-    parametrize.register_parametrization(
-        module, "weight", WeightStandardization(len(module.weight), eps, scaled)
-    )
-    return module
+
+    def __init__(self, *, eps: float = 1e-5, scaled: bool = False) -> None:
+        self.eps, self.scaled = eps, scaled
+
+    def __call__(self, module: nn.Module) -> nn.Module:
+        gain = torch.ones(len(module.weight)) if self.scaled else None
+        parametrize.register_parametrization(module, "weight", _Standardized(self.eps, gain))
+        return module
 
 
-def normalize_weights(module: nn.Module) -> nn.Module:
-    """W = g V / |V| with a learned g for each output: weight normalization, torch's own.
+class WeightNormalization:
+    """W = g V / |V| with a learned length g for each output: torch's own parametrization.
 
     g starts at |V|, so the map starts as it was initialized.
     Source: Salimans, Kingma 2016, Weight Normalization.
     """
-    return parametrizations.weight_norm(module)
+
+    def __call__(self, module: nn.Module) -> nn.Module:
+        return parametrizations.weight_norm(module)
 
 
-class WeightStandardization(nn.Module):
-    def __init__(self, num_outputs: int, eps: float, scaled: bool) -> None:
+class _Standardized(nn.Module):
+    def __init__(self, eps: float, gain: Tensor | None) -> None:
         super().__init__()
         self.eps = eps
-        self.gain = nn.Parameter(torch.ones(num_outputs)) if scaled else None
+        self.gain = None if gain is None else nn.Parameter(gain)
 
     def forward(self, weight: Tensor) -> Tensor:
         standardized = sample_kernels.group_norm(weight, 1, None, None, eps=self.eps)  # an output is a sample

@@ -10,7 +10,7 @@ from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
-from normexp.norms import normalize_weights, standardize_weights
+from normexp.norms import WeightNormalization, WeightStandardization
 
 
 def modules():
@@ -26,7 +26,7 @@ KINDS = ["linear", "conv"]
 def test_weight_standardization_equals_a_loop(kind, scaled):
     plain = modules()[kind]
     original = plain.weight.detach().clone()
-    module = standardize_weights(copy.deepcopy(plain), eps=1e-5, scaled=scaled)
+    module = WeightStandardization(eps=1e-5, scaled=scaled)(copy.deepcopy(plain))
     gains = torch.linspace(0.5, 2, 4, dtype=torch.float64)
     if scaled:
         module.parametrizations.weight[0].gain.data.copy_(gains)
@@ -40,7 +40,7 @@ def test_weight_standardization_equals_a_loop(kind, scaled):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_scaled_standardization_keeps_the_variance_of_its_input(kind):
-    module = standardize_weights(modules()[kind], scaled=True)
+    module = WeightStandardization(scaled=True)(modules()[kind])
     x = values((4000, 6)) if kind == "linear" else values((1000, 3, 3, 3))
     z = module((x - x.mean()) / x.std()) - module.bias.view(-1, *[1] * (x.dim() - 2))
     assert z.var().item() == pytest.approx(1, abs=0.15)
@@ -49,7 +49,7 @@ def test_scaled_standardization_keeps_the_variance_of_its_input(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_weight_normalization_starts_as_it_was_and_separates_length_from_direction(kind):
     plain = modules()[kind]
-    module = normalize_weights(copy.deepcopy(plain))
+    module = WeightNormalization()(copy.deepcopy(plain))
     torch.testing.assert_close(module.weight, plain.weight)
     length, direction = module.parametrizations.weight.original0, module.parametrizations.weight.original1
     assert length.numel() == 4
@@ -59,11 +59,11 @@ def test_weight_normalization_starts_as_it_was_and_separates_length_from_directi
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("apply", [standardize_weights, normalize_weights], ids=lambda f: f.__name__)
-def test_parametrizations_draw_nothing_return_the_module_and_differentiate(kind, apply):
+@pytest.mark.parametrize("factory", [WeightStandardization, WeightNormalization])
+def test_parametrizations_draw_nothing_return_the_module_and_differentiate(kind, factory):
     module = modules()[kind]
     before, rng = module.weight.detach().clone(), torch.get_rng_state()
-    assert apply(module) is module
+    assert factory()(module) is module
     assert torch.equal(rng, torch.get_rng_state())
     assert any(torch.equal(before, p) for p in module.parameters())  # the initialized weight is still there
     x = values((2, 6)) if kind == "linear" else values((2, 3, 3, 3))
