@@ -1,0 +1,1 @@
+"""How a table of evidence becomes a verdict. Knows numbers and yaml, not torch, and not where numbers come from."""

@@ -1,0 +1,131 @@
+"""One comparison: what is compared, the smallest effect that matters, and what would support or refute it."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from normexp.claims.estimate import MeanEstimate, RankEstimate
+from normexp.claims.evidence import bounds, difference
+
+Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
+TRENDS = ("increasing", "decreasing", "flat")
+Region = list[tuple[float, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """How values are compared. The effect of a seed is
+
+    - greater, smaller, different, equivalent: value of `arm` minus value of `baseline` at the same seed, or minus the
+      number `target`; the mean over the factor's levels, or at one level `at`;
+    - increasing, decreasing, flat: slope of the value over the factor, minus that of `baseline` if there is one;
+      with `by: rank` Kendall's tau instead of the slope.
+
+    `margin` is the smallest effect that matters, fixed beforehand. `log` compares logarithms of values, `log2_factor`
+    fits slopes over log2 of the factor.
+    `every` is a universal sentence: each single value is at most, at least, or within `tolerance` equal to a bound,
+    which may be a number, a list along the factor, or one of these for each arm.
+    """
+
+    kind: Kind
+    arm: str | None = None  # every: None takes all arms
+    baseline: str | None = None
+    target: float = 0.0
+    at: Any = None
+    margin: float = 0.0
+    log: bool = False
+    log2_factor: bool = False
+    by: Literal["slope", "rank"] = "slope"
+    at_most: Any = None
+    at_least: Any = None
+    equals: Any = None
+    tolerance: float = 0.0
+
+    @classmethod
+    def read(cls, node: dict[str, Any], path: str) -> "Comparison":
+        known = [field.name for field in fields(cls)]
+        for key in node:
+            if key not in known:
+                raise ValueError(f"{path}: {key}: no such key; the keys are {', '.join(known)}")
+        if node.get("kind") not in get_args(Kind):
+            raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
+        comparison = cls(**node)
+        limits = [comparison.at_most, comparison.at_least, comparison.equals]
+        if comparison.kind == "every" and all(limit is None for limit in limits):
+            raise ValueError(f"{path}: kind=every: give at_most, at_least or equals")
+        if comparison.kind != "every" and comparison.arm is None:
+            raise ValueError(f"{path}: kind={comparison.kind}: name the arm")
+        if comparison.kind in ("equivalent", "flat") and comparison.margin <= 0:
+            raise ValueError(
+                f"{path}: kind={comparison.kind}: needs a margin above 0, or nothing could show it"
+            )
+        return comparison
+
+    def supporting(self) -> Region:
+        """Where the effect lies if the sentence holds."""
+        m = self.margin
+        if self.kind in ("greater", "increasing"):
+            return [(m, math.inf)]
+        if self.kind in ("smaller", "decreasing"):
+            return [(-math.inf, -m)]
+        return [(-math.inf, -m), (m, math.inf)] if self.kind == "different" else [(-m, m)]
+
+    def refuting(self) -> Region:
+        """Everything else: for a claimed difference that includes effects too small to matter."""
+        m = self.margin
+        if self.kind in ("greater", "increasing"):
+            return [(-math.inf, m)]
+        if self.kind in ("smaller", "decreasing"):
+            return [(-m, math.inf)]
+        return [(-m, m)] if self.kind == "different" else [(-math.inf, -m), (m, math.inf)]
+
+    def estimate(self, table: pd.DataFrame, better: str | None) -> MeanEstimate | RankEstimate:
+        """The effect over seeds. Ranks decide where a value is infinite or censored, else the mean."""
+        lows, highs = self._effects(table, better)
+        if np.isfinite(lows).all() and np.array_equal(lows, highs) and self.by == "slope":
+            return MeanEstimate(lows)
+        return RankEstimate(lows, highs)
+
+    def _effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
+        if self.at is not None:
+            table = table[table["factor"] == self.at]
+        both = bounds(table, self.arm, better, self.log)  # each (seeds, factors)
+        if self.kind in TRENDS:
+            factors = np.sort(table["factor"].unique().astype(float))
+            both = self._trend(both, factors)
+            if self.baseline is None:
+                return both
+            return difference(both, self._trend(bounds(table, self.baseline, better, self.log), factors))
+        if self.baseline is None:
+            target = math.log(self.target) if self.log else self.target
+            return both[0].mean(1) - target, both[1].mean(1) - target
+        lows, highs = difference(both, bounds(table, self.baseline, better, self.log))
+        return _mean_over_factor(lows, -math.inf), _mean_over_factor(highs, math.inf)
+
+    def _trend(self, both: tuple[np.ndarray, np.ndarray], factors: np.ndarray) -> tuple:
+        x = np.log2(factors) if self.log2_factor else factors
+        lows, highs = both
+        if self.by == "rank":
+            tau = np.array([_kendall(x, row) for row in np.where(np.isinf(highs), highs, lows)])
+            return tau, tau
+        if not (np.isfinite(lows).all() and np.array_equal(lows, highs)):
+            raise ValueError(
+                "comparison: a slope needs values that are finite and not censored; use by: rank with 8 seeds"
+            )
+        slopes = (lows @ (x - x.mean())) / ((x - x.mean()) ** 2).sum()  # (seeds,)
+        return slopes, slopes
+
+
+def _kendall(x: np.ndarray, y: np.ndarray) -> float:
+    return 0.0 if (y == y[0]).all() else float(stats.kendalltau(x, y).statistic)
+
+
+def _mean_over_factor(x: np.ndarray, unknown: float) -> np.ndarray:
+    """Mean of each row (seeds, factors) -> (seeds); infinities of both signs in one row leave it `unknown`."""
+    with np.errstate(invalid="ignore"):
+        mean = x.mean(1)
+    return np.where(np.isnan(mean), unknown, mean)

@@ -1,0 +1,112 @@
+"""An effect estimated from one number a seed: its interval, and how sure we are that it lies within bounds."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy import stats
+
+RANK_SEEDS = 8  # with fewer seeds a signed-rank test can hardly reach 5%: its smallest level is 2 / 2^n
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """Mean of paired effects with Student's t interval, exact for normal effects at every n.
+
+    A percentile or BCa bootstrap covers less than its level at 5 and 8 seeds (docs/verdicts.md has the numbers),
+    so it is not used.
+    """
+
+    effects: np.ndarray
+    method = "paired t"
+
+    @property
+    def n(self) -> int:
+        return len(self.effects)
+
+    @property
+    def effect(self) -> float:
+        return float(self.effects.mean())
+
+    @property
+    def deviation(self) -> float:
+        return float(self.effects.std(ddof=1))
+
+    def interval(self, level: float) -> tuple[float, float]:
+        half = stats.t.ppf((1 + level) / 2, self.n - 1) * self.deviation / math.sqrt(self.n)
+        return self.effect - half, self.effect + half
+
+    def p_within(self, low: float, high: float) -> float:
+        """The smallest alpha whose (1 - alpha) interval lies within (low, high); 1 where none does."""
+        distance = min(self.effect - low, high - self.effect)
+        error = self.deviation / math.sqrt(self.n)
+        if distance <= 0:
+            return 1.0
+        return 0.0 if error == 0 else float(2 * stats.t.sf(distance / error, self.n - 1))
+
+
+@dataclass(frozen=True)
+class RankEstimate:
+    """Hodges-Lehmann estimate with the interval that inverts Wilcoxon's signed-rank test.
+
+    Effects need only an order: a diverged run is infinitely bad, and an effect of which only bounds are known (a
+    censored time) has `lows` below `highs`. The interval's lower end is taken from `lows`, its upper end from
+    `highs`, so it holds for every value the censored ones may have.
+    """
+
+    lows: np.ndarray
+    highs: np.ndarray
+    method = "signed rank"
+
+    @property
+    def n(self) -> int:
+        return len(self.lows)
+
+    @property
+    def effect(self) -> float:
+        return float((_middle(self.lows) + _middle(self.highs)) / 2)
+
+    @property
+    def deviation(self) -> float:
+        return math.nan
+
+    def interval(self, level: float) -> tuple[float, float]:
+        lows, highs = _walsh_averages(self.lows), _walsh_averages(self.highs)
+        levels = rank_levels(self.n)
+        usable = np.flatnonzero(levels <= 1 - level)
+        if len(usable) == 0:
+            return -math.inf, math.inf
+        return float(lows[usable[-1]]), float(highs[len(highs) - 1 - usable[-1]])
+
+    def p_within(self, low: float, high: float) -> float:
+        lows, highs = _walsh_averages(self.lows), _walsh_averages(self.highs)
+        for k, alpha in enumerate(rank_levels(self.n)):
+            if lows[k] > low and highs[len(highs) - 1 - k] < high:
+                return float(alpha)
+        return 1.0
+
+
+def _walsh_averages(x: np.ndarray) -> np.ndarray:
+    """(x_i + x_j) / 2 for i <= j, sorted; opposite infinities average to 0."""
+    i, j = np.triu_indices(len(x))
+    with np.errstate(invalid="ignore"):
+        averages = (x[i] + x[j]) / 2
+    return np.sort(np.nan_to_num(averages, nan=0.0, posinf=math.inf, neginf=-math.inf))
+
+
+def _middle(x: np.ndarray) -> float:
+    averages = _walsh_averages(x)
+    middle = averages[[(len(averages) - 1) // 2, len(averages) // 2]]
+    return float(middle[0] if middle[0] == middle[1] else middle.mean())
+
+
+@cache
+def rank_levels(n: int) -> np.ndarray:
+    """alpha_k = 2 P(T <= k), T the signed-rank statistic of n effects: the interval between the k-th Walsh average
+    from below and from above (counted from 0) has level 1 - alpha_k. Only alpha_k <= 1."""
+    counts = np.array([1.0])
+    for rank in range(1, n + 1):  # a rank is in the sum or not
+        counts = np.convolve(counts, np.eye(1, rank + 1, 0)[0] + np.eye(1, rank + 1, rank)[0])
+    levels = 2 * np.cumsum(counts) / 2.0**n
+    return levels[levels <= 1]

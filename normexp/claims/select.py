@@ -1,0 +1,36 @@
+"""Which claims a person means: ids, names, what they cover, globs, `all`."""
+
+import difflib
+from fnmatch import fnmatchcase
+
+from normexp.claims.claim import Claim
+
+
+def select(claims: dict[str, Claim], text: str) -> list[Claim]:
+    """The claims that a comma-separated list names, in the order of the folder, each once.
+
+    A word is an id (S37), a name (rescaling_invariance), a sentence of the sources that a claim covers (S37 also
+    brings S37a), a kind of evidence (law, initialization, training), a glob over ids and names (S3*), or `all`.
+    Raises ValueError that lists the nearest for a word that fits nothing.
+    """
+    chosen: set[str] = set()
+    for word in [part.strip() for part in text.split(",") if part.strip()]:
+        found = {claim.id for claim in claims.values() if _fits(claim, word)}
+        if not found:
+            raise ValueError(
+                f"claim={word}: no such claim; nearest: {', '.join(nearest(claims, word))}; --help lists all"
+            )
+        chosen |= found
+    return [claim for claim in claims.values() if claim.id in chosen]
+
+
+def _fits(claim: Claim, word: str) -> bool:
+    names = [claim.id.lower(), claim.name.lower(), *(covered.lower() for covered in claim.covers)]
+    word = word.lower()
+    return word in ("all", claim.evidence) or word in names or any(fnmatchcase(n, word) for n in names[:2])
+
+
+def nearest(claims: dict[str, Claim], word: str) -> list[str]:
+    known = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
+    found = difflib.get_close_matches(word.lower(), known, n=4, cutoff=0.4)
+    return [known[name] for name in found] or list(claims)[:4]

@@ -1,0 +1,42 @@
+"""Evidence without training: a law of a norm, or a measure of a network at its initialization."""
+
+import pandas as pd
+
+from normexp.claims.claim import Claim
+from normexp.claims.evidence import check_complete, make_table
+from normexp.evidence.subjects import law, network, norm_factory
+
+
+def gather(claim: Claim, seeds: int) -> pd.DataFrame:
+    """One value for each arm, level of the factor and seed."""
+    rows = []
+    for arm, choice in claim.arms.items():
+        for level in claim.levels:
+            overrides, options = _case(claim, choice, level)
+            for seed in range(seeds):
+                value = _value(claim, choice, overrides, options, seed)
+                rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
+    table = make_table(rows)
+    check_complete(table, list(claim.arms), claim.levels, list(range(seeds)))
+    return table
+
+
+def _case(claim: Claim, choice: list | dict, level: object) -> tuple[tuple[str, ...], dict]:
+    """Overrides and keyword arguments of one arm at one level. A factor with a dot in its name is an override."""
+    overrides = [*claim.fixed, *(choice if isinstance(choice, list) else [])]
+    options = {**claim.options, **(choice if isinstance(choice, dict) else {})}
+    for name in claim.factor:
+        if "." in name:
+            overrides.append(f"{name}={level}")
+        else:
+            options[name] = level
+    return tuple(overrides), options
+
+
+def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, seed: int) -> float:
+    measure = law(claim.function)
+    if claim.evidence == "initialization":
+        return measure(network(overrides, seed), seed=seed, **options)
+    if isinstance(choice, dict):  # a fact about torch: there is no norm
+        return measure(seed=seed, **options)
+    return measure(norm_factory(overrides), seed=seed, **options)

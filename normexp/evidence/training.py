@@ -1,0 +1,127 @@
+"""Evidence from training: runs of every arm with the same seeds, from a cache that all claims share."""
+
+import contextlib
+import copy
+import fnmatch
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.build import build, resolved
+from normexp.claims.claim import Claim
+from normexp.claims.evidence import check_complete, make_table
+from normexp.evidence.subjects import composed
+from normexp.identity import config_hash, default_folder
+from normexp.runs import read_summary
+from normexp.training.launch import launch
+
+TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never sees them
+
+
+class Runs:
+    """The runs of one claim: trains what is missing, remembers what it cost.
+
+    `report` is called before each run that trains, with how many have trained and a line that names it.
+    """
+
+    def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None]):
+        self.claim, self.outputs, self.report = claim, outputs, report
+        self.trained = self.reused = 0
+        self.seconds = 0.0
+        # Monitors are no part of a run's identity: a claim that reads what they log must not find a run without.
+        watched = any(override.startswith("monitor=") for override in claim.fixed)
+        self.study = "watched" if watched else "runs"
+
+    def summary(self, arm: str, level: Any, seed: int, lr: float | None) -> tuple[dict[str, Any], Path]:
+        """Summary and folder of one run."""
+        cfg, choices = self._config(arm, level, seed, lr)
+        config = resolved(cfg)
+        folder = default_folder(config, choices, config_hash(config))
+        summary = read_summary(folder)
+        if summary is None:
+            self.report(f"{arm} {level} seed {seed}" + (f" lr {lr:g}" if lr else ""))
+            with contextlib.redirect_stdout(io.StringIO()):
+                parts = build(cfg, choices)
+                summary = launch(parts, {})
+            folder = default_folder(config, choices, parts.digest)
+            self.trained += 1
+            self.seconds += summary["seconds"]
+        else:
+            self.reused += 1
+        return summary, folder
+
+    def _config(self, arm: str, level: Any, seed: int, lr: float | None):
+        factor = [f"{name}={level}" for name in self.claim.factor]
+        shared = ["monitor=none", f"name={self.study}", f"outputs={self.outputs}"]
+        cfg, choices = composed((*shared, *self.claim.fixed, *self.claim.arms[arm], *factor))
+        cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
+        cfg.seed = seed
+        if lr is not None:
+            cfg.lr = lr
+        return cfg, choices
+
+
+def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:
+    """The learning rate of each arm at each level: of the same grid, the best mean validation accuracy over seeds
+    that no verdict sees; ties go to the lower validation loss, and a rate that diverged once is out."""
+    seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
+    chosen = {}
+    for arm in claim.arms:
+        for level in claim.levels:
+            scores = {
+                lr: _score([runs.summary(arm, level, s, lr)[0] for s in seeds]) for lr in claim.tune["lr"]
+            }
+            chosen[arm, level] = max(scores, key=scores.get)
+    return chosen
+
+
+def _score(summaries: list[dict[str, Any]]) -> tuple[float, float]:
+    if any(summary["status"] == "diverged" for summary in summaries):
+        return -math.inf, -math.inf
+    accuracy = sum(summary["metrics"]["val/accuracy"] for summary in summaries)
+    return accuracy, -sum(summary["metrics"]["val/loss"] for summary in summaries)
+
+
+def gather(
+    claim: Claim, runs: Runs, rates: dict[tuple[str, Any], float] | None, seeds: range
+) -> pd.DataFrame:
+    """The claim's metric of every arm, level and seed."""
+    rows = []
+    for arm in claim.arms:
+        for level in claim.levels:
+            for seed in seeds:
+                found = runs.summary(arm, level, seed, rates[arm, level] if rates else None)
+                value, censored = read_metric(claim.metric, *found)
+                rows.append({"arm": arm, "factor": level, "seed": seed, "value": value, "censored": censored})
+    table = make_table(rows)
+    check_complete(table, list(claim.arms), claim.levels, list(seeds))
+    return table
+
+
+def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[float, bool]:
+    """(value, censored) of one run.
+
+    `test/accuracy` and the like: the final metric, nan for a diverged run. `convergence/steps_to_0.9`: where the run
+    never got there, the steps it took, censored. `logged/<glob>`: the mean of all matching rows of metrics.csv.
+    """
+    group, _, name = metric.partition("/")
+    diverged = summary["status"] == "diverged"
+    if group == "logged":
+        rows = pd.read_csv(folder / "metrics.csv")
+        rows = rows[[fnmatch.fnmatchcase(tag, name) for tag in rows["metric"]]]
+        if rows.empty:
+            raise ValueError(
+                f"metric={metric}: {folder} logged nothing of that name; add its monitor to the claim"
+            )
+        return (math.nan if diverged else float(rows["value"].mean())), False
+    if group == "convergence":
+        value = summary["convergence"][name]
+        if value is None:
+            return (math.nan, False) if diverged else (float(summary["steps"]), True)
+        return float(value), False
+    value = summary["metrics"].get(metric)
+    return (math.nan if diverged or value is None else float(value)), False

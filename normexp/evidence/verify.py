@@ -1,0 +1,74 @@
+"""From chosen claims to verdicts on disk and a paragraph each on the screen."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.claim import Claim
+from normexp.claims.figure import draw
+from normexp.claims.verdict import VERDICT, make_verdict, paragraph, section, write_verdict
+from normexp.evidence import functions, training
+
+
+def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> int:
+    """Verify claims one after another. A claim that fails to run is named at the end and makes the exit status 1;
+    any verdict makes it 0."""
+    words: dict[str, int] = {}
+    failed: list[str] = []
+    start = time.perf_counter()
+    for claim in claims:
+        if claim.evidence == "none":
+            print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
+            continue
+        try:
+            verdict = verify(claim, out, tuned=tuned, command=command.format(id=claim.id))
+        except ValueError as error:
+            failed.append(f"{claim.id}: {error}")
+            continue
+        words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
+        print(f"\n{paragraph(verdict)}\n    {out / claim.id / VERDICT}", flush=True)
+    counts = ", ".join(f"{count} {word}" for word, count in words.items())
+    print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
+    for line in failed:
+        print(f"Error: {line}")
+    return 1 if failed else 0
+
+
+def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, Any]:
+    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`."""
+    start = time.perf_counter()
+    if claim.evidence == "training":
+        table, verdict = from_training(claim, out, tuned)
+    else:
+        table = functions.gather(claim, claim.looks[-1])
+        verdict = make_verdict(claim, table, looks=1, extra={})
+    verdict |= {"seconds": round(time.perf_counter() - start, 2), "command": command}
+    folder = out / claim.id
+    write_verdict(folder, verdict)
+    table.to_csv(folder / "evidence.csv", index=False)
+    draw(table, verdict, folder / "figure.png")
+    (folder / "section.md").write_text(section(verdict))
+    return verdict
+
+
+def from_training(claim: Claim, out: Path, tuned: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Add seeds look by look until the claim is decided or its budget ends."""
+    runs = training.Runs(claim, out / "cache", report=lambda line: print(f"  {claim.id}: {line}", flush=True))
+    rates = training.tune(claim, runs) if claim.tune and tuned else None
+    chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
+    for seeds in claim.looks:
+        table = training.gather(claim, runs, rates, range(seeds))
+        verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
+        if verdict["verdict"] != "inconclusive":
+            break
+    verdict |= {
+        "learning_rates": chosen or "the optimizer's own in every arm",
+        "runs": {
+            "trained": runs.trained,
+            "from_cache": runs.reused,
+            "training_seconds": round(runs.seconds, 1),
+        },
+    }
+    return table, verdict

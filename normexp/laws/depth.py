@@ -1,0 +1,115 @@
+"""How signals and gradients change with depth in a network at its initialization.
+
+The network is built and initialized by the caller and names its `sites()`; its input is standard normal noise, or
+random tokens, and the loss a random linear function of the output, so that nothing depends on data.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+def noise(network: nn.Module, seed: int, batch_size: int) -> Tensor:
+    """A batch of inputs: the network says what it takes by `input_shape` and `num_classes`, set by the builder."""
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
+    shape = (batch_size, *network.input_shape)
+    if network.accepts == "text":
+        return torch.randint(0, network.num_classes, shape, generator=generator)
+    return torch.randn(shape, generator=generator)
+
+
+@contextlib.contextmanager
+def outputs(network: nn.Module, kind: str) -> Iterator[list[Tensor]]:
+    """Outputs of every site of a kind, in forward order, with their gradients kept."""
+    found: list[Tensor] = []
+
+    def keep(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+        if output.requires_grad:
+            output.retain_grad()
+        found.append(output)
+
+    handles = [site.module.register_forward_hook(keep) for site in network.sites() if site.kind == kind]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def passed(network: nn.Module, seed: int, batch_size: int, kind: str) -> list[Tensor]:
+    """The outputs of every site of a kind with `.grad`, after a forward and a backward pass in training mode."""
+    network.train()
+    with outputs(network, kind) as found:
+        y = network(noise(network, seed, batch_size))
+        generator = torch.Generator().manual_seed(seed + 2_000_000)
+        (y * torch.randn(y.shape, generator=generator)).sum().backward()
+    return found
+
+
+def gradient_profile(network: nn.Module, *, seed: int, batch_size: int) -> Tensor:
+    """log of the squared norm of dL/dh for the output h of each hidden linear map, in forward order, (L,)."""
+    found = passed(network, seed, batch_size, "linear")[:-1]  # the last one makes the logits
+    return torch.stack([h.grad.double().square().sum() for h in found]).log()
+
+
+def gradient_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """Factor by which the squared gradient grows from one layer to the one before it; the geometric mean over the inner
+    layers (the first and last quarter, where input and loss are near, are left out). pi / (pi - 1) = 1.467 for
+    BatchNorm and ReLU in the limit of width and batch (Yang et al. 2019)."""
+    return float(_slope(-gradient_profile(network, seed=seed, batch_size=batch_size)).exp())
+
+
+def gradient_ratio(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """log10 of the first hidden layer's gradient over the last's: 0 is neither vanishing nor exploding."""
+    profile = gradient_profile(network, seed=seed, batch_size=batch_size)
+    return float((profile[0] - profile[-1]) / 2 / math.log(10))
+
+
+def signal_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """Factor by which the mean square of the linear maps' outputs grows a layer, over the inner layers."""
+    with torch.no_grad():
+        return float(_slope(_log_mean_squares(network, seed, batch_size, "linear")[:-1]).exp())
+
+
+def signal_magnitude(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """|log10 of the root mean square| of the last hidden linear map's output: 0 is a healthy scale of 1."""
+    with torch.no_grad():
+        last = _log_mean_squares(network, seed, batch_size, "linear")[-2]
+    return float((last / 2 / math.log(10)).abs())
+
+
+def _log_mean_squares(network: nn.Module, seed: int, batch_size: int, kind: str) -> Tensor:
+    with outputs(network.train(), kind) as found:
+        network(noise(network, seed, batch_size))
+    return torch.stack([h.double().square().mean() for h in found]).log()
+
+
+def _slope(profile: Tensor) -> Tensor:
+    cut = len(profile) // 4
+    inner = profile[cut : len(profile) - cut]
+    return (inner[-1] - inner[0]) / (len(inner) - 1)
+
+
+def cosine_similarity(network: nn.Module, *, seed: int, batch_size: int, place: str = "last") -> float:
+    """Mean |cosine| between different samples at the last (or first) activation: 1 where depth made all samples
+    parallel (rank collapse)."""
+    x = _activation(network, seed, batch_size, place)
+    cosine = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(x, dim=1).T
+    n = len(x)
+    return float((cosine.abs().sum() - n) / (n * (n - 1)))
+
+
+def orthogonality_gap(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """V = ||K / tr K - I / n||_F of the last activation's Gram matrix K (Daneshmand et al. 2021); 0 is orthogonal."""
+    x = _activation(network, seed, batch_size, "last")
+    gram = x @ x.T
+    return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
+
+
+def _activation(network: nn.Module, seed: int, batch_size: int, place: str) -> Tensor:
+    with torch.no_grad(), outputs(network.train(), "activation") as found:
+        network(noise(network, seed, batch_size))
+    return found[-1 if place == "last" else 0].flatten(1).double()  # (N, C)

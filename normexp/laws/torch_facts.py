@@ -1,0 +1,86 @@
+"""Facts about torch that sentences about normalization lean on. No norm takes part."""
+
+import torch
+from torch import Tensor, nn
+
+
+def sample(seed: int, *shape: int) -> Tensor:
+    """Standard normal values in float64."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def default_variance(*, seed: int, n: int) -> float:
+    """torch.var(x) over the variance that divides by n - 1, from its definition; 1 if that is the default."""
+    x = sample(seed, n)
+    return float(x.var() / (((x - x.mean()) ** 2).sum() / (n - 1)))
+
+
+def correction_without_unbiased(*, seed: int, correction: int) -> float:
+    """Relative distance from torch.var(correction=c) to the nearer of the two variances that `unbiased` can give."""
+    x = sample(seed, 10)
+    value = x.var(correction=correction)
+    both = torch.stack([x.var(unbiased=False), x.var(unbiased=True)])
+    return float(((both - value) / value).abs().min())
+
+
+def expected_variance(*, seed: int, correction: int, n: int, samples: int = 200_000) -> float:
+    """Mean over many samples of n standard normal values of their variance, whose population value is 1."""
+    return float(sample(seed, samples, n).var(1, correction=correction).mean())
+
+
+def document_statistic(*, seed: int, statistic: str) -> float:
+    """The numbers of document 004 for [[1, 2], [3, 4]]; nothing in them is random."""
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+    return {
+        "mean": x.mean(),
+        "mean of column 1": x.mean(0)[0],
+        "mean of column 2": x.mean(0)[1],
+        "std": x.std(),
+        "std of row 1": x.std(1)[0],
+        "biased std of row 1": x.std(1, unbiased=False)[0],
+    }[statistic].item()
+
+
+DOCUMENT_INPUT = [
+    [[4, 9, 3, 0], [3, 9, 7, 3], [7, 3, 1, 6]],
+    [[6, 9, 8, 6], [6, 8, 4, 3], [6, 9, 1, 4]],
+]  # document 003: seed 0, randint(0, 10, (2, 3, 4))
+
+
+def document_input(*, seed: int) -> float:
+    """Largest difference between torch's randint at seed 0 and the input that document 003 prints."""
+    drawn = torch.randint(0, 10, (2, 3, 4), generator=torch.Generator().manual_seed(0))
+    return float((drawn - torch.tensor(DOCUMENT_INPUT)).abs().max())
+
+
+def attribute_after_step(*, seed: int, parameter: bool) -> float:
+    """How far an attribute of a module moves in one step of Adam over `module.parameters()`."""
+    module = nn.Linear(3, 3).double()
+    start = sample(seed, 3)
+    module.gain = nn.Parameter(start.clone()) if parameter else start.clone().requires_grad_()
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+    (module(sample(seed + 1, 5, 3)) * module.gain).sum().backward()
+    optimizer.step()
+    return float((module.gain.detach() - start).abs().max())
+
+
+def activation_at(*, seed: int, function: str, at: float = 100.0) -> float:
+    """max(|f(at)|, |f(-at)|): how large an activation grows."""
+    f = getattr(torch.nn.functional, function)
+    return float(f(torch.tensor([at, -at], dtype=torch.float64)).abs().max())
+
+
+def flat_share(*, seed: int, function: str, slope: float = 0.01, n: int = 100_000) -> float:
+    """Share of standard normal inputs at which |f'| is below `slope`."""
+    return float((derivative(function, sample(seed, n)).abs() < slope).double().mean())
+
+
+def mean_derivative(*, seed: int, function: str, scale: float = 1.0, n: int = 400_000) -> float:
+    """E[f'(z)] for z normal with standard deviation `scale`."""
+    return float(derivative(function, scale * sample(seed, n)).mean())
+
+
+def derivative(function: str, x: Tensor) -> Tensor:
+    x = x.requires_grad_()
+    (slope,) = torch.autograd.grad(getattr(torch.nn.functional, function)(x).sum(), x)
+    return slope

@@ -1,0 +1,75 @@
+"""Name a claim, get a verdict with its evidence: `python scripts/verify.py claim=S37`; `--help` lists all claims."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+
+from normexp.claims.claim import BUDGETS, load_claims
+from normexp.claims.plan import plan_text
+from normexp.claims.select import select
+
+CONFIGS = Path(__file__).parents[1] / "configs" / "claim"
+DEFAULTS = {"claim": "initialization", "out": "outputs/claims", "budget": "quick", "tune": "validation"}
+
+HELP = """Name a claim about normalization, get a verdict with its evidence.
+
+  python scripts/verify.py                         the initialization laboratory: what depth does, in under a minute
+  python scripts/verify.py claim=S37               an id, a name, or several with commas
+  python scripts/verify.py claim='S3*'             a glob; law, initialization and training are kinds; or all
+  python scripts/verify.py claim=P10 out=DIR       where DIR/<id>/verdict.json goes (outputs/claims)
+  python scripts/verify.py claim=P10 budget=full   quick (the default), full (CPU) or paper (one GPU)
+  python scripts/verify.py claim=P10 tune=none     every arm gets the optimizer's own learning rate
+
+A verdict is supported, refuted or inconclusive; each is a result, so the exit status is 0.
+
+Claims:"""
+
+
+def main(arguments: list[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        claims = load_claims(CONFIGS)
+        width = max(len(claim.id) for claim in claims.values())
+        print(HELP)
+        for claim in claims.values():
+            kind = "cannot be tested" if claim.evidence == "none" else claim.evidence
+            print(f"  {claim.id:<{width}}  {claim.sentence} [{kind}]")
+        return 0
+    try:
+        options = read(arguments)
+        claims = load_claims(CONFIGS, options["budget"])
+        chosen = select(claims, options["claim"])
+        out = Path(options["out"])
+        print(plan_text(chosen), flush=True)
+        from normexp.evidence.verify import verify_all  # torch and Lightning take seconds to import
+
+        return verify_all(chosen, out, tuned=options["tune"] != "none", command=command(options))
+    except ValueError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+
+
+def read(arguments: list[str]) -> dict[str, str]:
+    """Options as key=value; raises ValueError for anything else."""
+    options = dict(DEFAULTS)
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if key not in options or not equals:
+            raise ValueError(
+                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
+            )
+        options[key] = value
+    for key, allowed in (("budget", BUDGETS), ("tune", ("validation", "none"))):
+        if options[key] not in allowed:
+            raise ValueError(f"{key}={options[key]}: choose from {', '.join(allowed)}")
+    return options
+
+
+def command(options: dict[str, str]) -> str:
+    """The command that reproduces one claim, but for its id."""
+    changed = [f"{key}={options[key]}" for key in ("budget", "tune") if options[key] != DEFAULTS[key]]
+    return " ".join(["python scripts/verify.py claim={id}", *changed])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
