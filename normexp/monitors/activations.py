@@ -40,7 +40,7 @@ class Activations(StepMonitor):
         *,
         every_n_steps: int,
         places: Sequence[Place] = ("preactivation", "activation"),
-        statistics: Sequence[Statistic] = ("mean", "std", "p15", "p50", "p85"),
+        statistics: Sequence[Statistic] = ("mean", "std", "p15", "p50", "p85", *OF_ACTIVATIONS),
         sample_size: int = 1024,
         histogram_every_n_steps: int | None = None,
     ) -> None:

@@ -53,7 +53,16 @@ class Lines(pl.loggers.logger.DummyLogger):
 
 
 def fit(
-    module, monitors, *, steps=6, loader=None, datamodule=None, resume=None, logger=None, **options
+    module,
+    monitors,
+    *,
+    steps=6,
+    loader=None,
+    validation=None,
+    datamodule=None,
+    resume=None,
+    logger=None,
+    **options,
 ) -> Lines:
     lines = Lines()
     torch.manual_seed(1)
@@ -66,5 +75,5 @@ def fit(
         loader = loader or batches(steps)
     else:
         datamodule.trainer = trainer
-    trainer.fit(module, loader, datamodule=datamodule, ckpt_path=resume, weights_only=True)
+    trainer.fit(module, loader, validation, datamodule=datamodule, ckpt_path=resume, weights_only=True)
     return lines

@@ -1,0 +1,42 @@
+"""The callback that a notebook would have: what the light set costs when it is written without care."""
+
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+
+class Naive(pl.Callback):
+    """The statistics of the light set the obvious way: at every step, each number copied to the host by itself."""
+
+    def on_train_start(self, trainer, module):
+        self.values, self.handles = {}, []
+        for site in module.model.sites():
+            if site.kind == "activation":
+                self.handles.append(site.module.register_forward_hook(self.hook(site.layer)))
+
+    def hook(self, layer: str):
+        def record(activation: nn.Module, inputs: tuple, output: torch.Tensor) -> None:
+            for place, x in (("preactivation", inputs[0].detach()), ("activation", output.detach())):
+                self.values[f"{place}_mean/{layer}"] = x.mean().item()
+                self.values[f"{place}_std/{layer}"] = x.std().item()
+                for name, level in (("p15", 0.15), ("p50", 0.5), ("p85", 0.85)):
+                    self.values[f"{place}_{name}/{layer}"] = torch.quantile(
+                        x.flatten()[: 2**24], level
+                    ).item()
+            dead = (output <= 0).flatten(2).all(2) if output.ndim == 4 else output <= 0
+            self.values[f"derivative_near_zero_fraction/{layer}"] = (output <= 0).float().mean().item()
+            self.values[f"dead_fraction/{layer}"] = dead.flatten(0, -2).all(0).float().mean().item()
+
+        return record
+
+    def on_before_optimizer_step(self, trainer, module, optimizer):
+        for name, parameter in module.named_parameters():
+            self.values[f"parameter_gradient_norm/{name}"] = parameter.grad.norm().item()
+
+    def on_train_batch_end(self, trainer, module, *_):
+        for logger in trainer.loggers:
+            logger.log_metrics(self.values, trainer.global_step)
+
+    def on_train_end(self, trainer, module):
+        for handle in self.handles:
+            handle.remove()

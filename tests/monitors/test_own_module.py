@@ -1,0 +1,47 @@
+"""The three lines of docs/monitors.md, on a module that knows nothing of this project."""
+
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+from small_module import Small, batches, fit
+from torch.utils.data import DataLoader
+
+from normexp.monitors import CovariateShift
+
+PAGE = Path(__file__).parents[2] / "docs" / "monitors.md"
+
+
+def test_three_lines_of_the_docs_watch_an_own_module(tmp_path):
+    snippet = PAGE.read_text().split("<!-- tested -->\n```python\n")[1].split("```")[0]
+
+    def trainer(callbacks):
+        return pl.Trainer(
+            callbacks=callbacks, default_root_dir=tmp_path, max_steps=4, max_epochs=-1, accelerator="cpu",
+            log_every_n_steps=1, enable_progress_bar=False, enable_model_summary=False,
+        )  # fmt: skip
+
+    names = {"Trainer": trainer}
+    exec(snippet, names)
+    assert len([line for line in snippet.splitlines() if line.strip()]) == 3
+    names["trainer"].fit(Small(), batches(4))
+    activations, gradients = names["watch"][:2]
+    assert [step for step, _ in gradients.recorded["gradient_norm/network"]] == [0, 4]
+    assert any(tag.startswith("saturated_fraction/") for tag in activations.recorded)
+
+
+class Validated(Small):
+    def validation_step(self, batch, batch_idx):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:.*shuffling enabled")
+def test_the_held_out_batch_is_the_first_validation_batch_and_costs_no_random_number():
+    training, validation = batches(4), DataLoader(batches(2, seed=5).dataset, 16, shuffle=True)
+    watched, plain = Validated(), Validated()
+    monitor = CovariateShift(every_n_steps=1)
+    lines = fit(watched, [monitor], steps=4, loader=training, validation=validation)
+    fit(plain, [], steps=4, loader=training, validation=validation)
+    assert watched.losses == plain.losses
+    values = {value for (_, tag), value in lines.values.items() if tag.startswith("input_mean/layer00")}
+    assert len(values) == 1  # it never changes
