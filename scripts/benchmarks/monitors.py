@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
-from benchmarks.naive_monitor import Naive
 from hydra.utils import instantiate
+from naive_monitor import Naive
 from rich.console import Console
 from rich.table import Table
 
