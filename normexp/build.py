@@ -113,7 +113,7 @@ def check_trainer(
         world_size = make_trainer(
             logger=False, enable_checkpointing=False, enable_progress_bar=False
         ).world_size
-    except MisconfigurationException as error:
+    except (MisconfigurationException, ModuleNotFoundError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(
             f"trainer={choices['trainer']}: {reason}; choose trainer=auto or trainer=cpu"

@@ -38,13 +38,14 @@ class Constant:
 @dataclass(frozen=True)
 class WarmupCosine:
     """Linear warm-up, then f + (1 - f) (1 + cos(pi p)) / 2 with p from 0 to 1 over the steps that remain
-    and f = `final_fraction` (Loshchilov & Hutter 2017, without restarts)."""
+    and f = `final_fraction` (Loshchilov & Hutter 2017, without restarts). `warmup_steps=None` is a twentieth of
+    the run."""
 
-    warmup_steps: int = 100
+    warmup_steps: int | None = None
     final_fraction: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps)
+        _check_warmup(self.warmup_steps or 0)
         if not 0 <= self.final_fraction <= 1:
             raise ValueError(f"schedule.final_fraction={self.final_fraction}: must lie between 0 and 1")
 
@@ -53,7 +54,8 @@ class WarmupCosine:
         return True
 
     def __call__(self, step: int, total_steps: int) -> float:
-        if step < self.warmup_steps:
-            return _warmup(step, self.warmup_steps)
-        progress = min(1.0, (step - self.warmup_steps) / max(1, total_steps - self.warmup_steps))
+        warmup_steps = total_steps // 20 if self.warmup_steps is None else self.warmup_steps
+        if step < warmup_steps:
+            return _warmup(step, warmup_steps)
+        progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
         return self.final_fraction + (1 - self.final_fraction) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -8,8 +8,9 @@ import torch
 
 
 def quiet_lightning() -> None:
-    """Lightning's notes about hardware and tips are not about the experiment; and without a GPU its NVML check,
-    which it switches on for torch, costs Adam 0.2 ms a step."""
+    """Lightning's notes about hardware and tips are not about the experiment; a warning needs no path of a file;
+    and without a GPU the NVML check, which Lightning switches on for torch, costs Adam 0.2 ms a step."""
+    warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
     for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message="The number of training batches .* is smaller than the logging")

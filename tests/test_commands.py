@@ -1,0 +1,155 @@
+"""Whole commands as a newcomer types them, each in a process of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]
+
+
+def run(*arguments: str, script: str = "train.py", **more) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, script, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        **more,
+    )
+
+
+def test_help_explains_groups_and_keys_and_is_quick():
+    found = run("--help")
+    assert found.returncode == 0
+    for word in (
+        "model",
+        "norm",
+        "layernorm",
+        "batch_size=64",
+        "python train.py norm=layernorm",
+        "tensorboard",
+    ):
+        assert word in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["norm=LayerNorm"], "did you mean layernorm?"),
+        (["--norm", "layernorm"], "write norm=layernorm"),
+        (["norm.epss=1"], "did you mean norm.eps?"),
+        (["modle=mlp"], "did you mean model?"),
+    ],
+)
+def test_slip_is_one_line_and_exit_status_two(arguments, message, tmp_path):
+    found = run(*arguments, f"outputs={tmp_path}/outputs")
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert message in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["+bogus=1"],
+        ["batch_size=abc"],
+        ["batch_size=-3"],
+        ["batch_size=1", "norm=batchnorm"],
+        ["norm=groupnorm", "model.width=30"],
+        ["model=gpt"],
+        ["data=cifar10", "data.root=/nonexistent/data"],
+        ["data=image_folder", "data.path=/nonexistent"],
+        ["model=gpt", "data=text_file", "data.path=/nonexistent.txt"],
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(arguments, tmp_path):
+    found = run(*arguments, f"outputs={tmp_path}/outputs")
+    assert found.returncode == 2
+    assert re.fullmatch(r"Error: .+\n", found.stderr)
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+def test_traceback_appears_only_when_asked_for(tmp_path, monkeypatch):
+    assert "Traceback" not in run("model.depth=0", f"outputs={tmp_path}/o").stderr
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    assert "Traceback" in run("model.depth=0", f"outputs={tmp_path}/o").stderr
+
+
+@pytest.mark.slow
+def test_training_prints_the_result_and_evaluate_repeats_it(tmp_path):
+    found = run(*SMALL, "norm=batchnorm", f"outputs={tmp_path}/outputs")
+    assert found.returncode == 0, found.stderr
+    (summary_path,) = (tmp_path / "outputs").rglob("summary.json")
+    folder = summary_path.parent
+    for text in ("mlp · batchnorm · digits", "completed", f"folder: {folder}", "tensorboard --logdir"):
+        assert text in found.stdout
+    again = run(*SMALL, "norm=batchnorm", f"outputs={tmp_path}/outputs")
+    assert "This run is finished" in again.stdout
+    evaluated = run(str(folder), script="scripts/evaluate.py")
+    assert evaluated.returncode == 0, evaluated.stderr
+    accuracy = json.loads(summary_path.read_text())["metrics"]["test/accuracy"]
+    assert re.search(rf"test/accuracy\W+{accuracy:.6f}\W+{accuracy:.6f}", evaluated.stdout)
+
+
+def test_evaluate_refuses_a_folder_that_is_no_run(tmp_path):
+    found = run(str(tmp_path), script="scripts/evaluate.py")
+    assert (found.returncode, len(found.stderr.splitlines())) == (2, 1)
+
+
+@pytest.mark.slow
+def test_saved_configuration_runs_again(tmp_path):
+    assert run(*SMALL, f"outputs={tmp_path}/a").returncode == 0
+    (saved,) = (tmp_path / "a").rglob(".hydra")
+    found = run("--config-path", str(saved), "--config-name", "config", f"outputs={tmp_path}/b")
+    assert found.returncode == 0, found.stderr
+    (again,) = (tmp_path / "b").rglob(".hydra")
+    assert again.parent.name == saved.parent.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_command_fails_and_goes_on_when_repeated(tmp_path, signum, status):
+    arguments = ["model.width=64", "max_epochs=400", "monitor=none", f"outputs={tmp_path}/outputs"]
+    process = subprocess.Popen(
+        [sys.executable, "train.py", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "outputs").rglob("last.ckpt")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signum)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == status, output
+    assert "the same command goes on from there" in output
+    assert not list((tmp_path / "outputs").rglob("summary.json"))
+    found = run(*arguments)
+    assert found.returncode == 0
+    assert "resuming from checkpoints/last.ckpt" in found.stdout
+    assert list((tmp_path / "outputs").rglob("summary.json"))
+
+
+@pytest.mark.slow
+def test_two_processes_on_the_cpu_train_like_one(tmp_path):
+    metrics = []
+    for name, trainer in (("one", ["trainer=cpu"]), ("two", ["trainer=ddp", "trainer.accelerator=cpu"])):
+        found = run(*SMALL, *trainer, f"outputs={tmp_path / name}")
+        assert found.returncode == 0, found.stderr
+        (summary,) = (tmp_path / name).rglob("summary.json")
+        metrics.append(json.loads(summary.read_text())["metrics"])
+    assert metrics[1] == pytest.approx(metrics[0], rel=1e-3)

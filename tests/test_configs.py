@@ -1,0 +1,109 @@
+"""Every file under configs/ is a choice that composes, validates and builds: a new one is covered when it is added."""
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from normexp import cli
+from normexp.build import CONFIGS, build, check_kinds, compose, resolved
+
+SMALL = {
+    "mlp": ["model.depth=1", "model.width=8"],
+    "cnn": ["model.width=4"],
+    "resnet": ["model.depth=8", "model.width=4"],
+    "transformer": ["model.depth=1", "model.width=8", "model.heads=2"],
+    "gpt": ["data=python_docs", "model.depth=1", "model.width=8", "model.heads=2"],
+}
+
+
+def names(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("group", ["model", "norm", "data", "optimizer", "schedule", "trainer", "monitor"])
+def test_every_choice_validates_and_norms_share_one_eps(group):
+    for name in names(group):
+        cfg, choices = compose([f"{group}={name}", "eps=0.125"])
+        assert choices[group] == name
+        config = resolved(cfg)
+        if group == "norm":  # the annotated form's eps is part of its name
+            assert (config["norm"].get("eps", 0.125) == 0.125) == (name != "layernorm_annotated"), name
+
+
+def test_every_choice_starts_with_a_comment_that_explains_it():
+    for path in (path for group in cli.groups() for path in (CONFIGS / group).glob("*.yaml")):
+        lines = [line for line in path.read_text().splitlines() if "@package" not in line]
+        assert lines[0].startswith("# "), f"{path}: the first line explains the choice (--help shows it)"
+
+
+@pytest.mark.parametrize("model", sorted(SMALL))
+def test_every_model_builds_with_layernorm(model):
+    parts = build(*compose([f"model={model}", *SMALL[model]]))
+    assert parts.choices["model"] == model
+    assert [site for site in parts.module.model.sites() if site.kind == "norm"]
+
+
+def test_model_and_data_fit_or_the_message_names_what_fits():
+    data_nodes = {name: resolved(compose([f"data={name}"])[0])["data"] for name in names("data")}
+    for model in SMALL:
+        config = resolved(compose([f"model={model}"])[0])
+        for data, node in data_nodes.items():
+            text_data, text_model = data in ("python_docs", "text_file"), model == "gpt"
+            arguments = {**config, "data": node}, {"model": model, "data": data}
+            if text_data == text_model:
+                check_kinds(*arguments)
+                continue
+            fitting = "use data=python_docs or data=text_file" if text_model else "data=digits"
+            with pytest.raises(ValueError, match=fitting):
+                check_kinds(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["batch_size=1", "norm=batchnorm"], "use a larger batch_size or norm=layernorm"),
+        (["norm=groupnorm", "model.width=30"], "num_groups=4"),
+        (["norm=instancenorm"], "use norm=layernorm or norm=groupnorm"),
+        (["batch_size=2000"], "choose at most 1149"),
+        (["model.depth=0"], "depth=0"),
+        (["trainer.accelerator=abacus"], "choose trainer=auto or trainer=cpu"),
+        (["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=3"], "choose a multiple of 3"),
+        (["optimizer.momentum=high"], "must be a number"),
+    ],
+)
+def test_what_cannot_train_is_refused_before_training(overrides, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        build(*compose(overrides))
+    assert "\n" not in str(caught.value)
+
+
+def test_same_seed_gives_every_norm_the_same_weights_and_batches():
+    import torch
+
+    def start(norm):
+        parts = build(*compose([f"norm={norm}", *SMALL["mlp"]]))
+        norms = {
+            id(p)
+            for site in parts.module.model.sites()
+            if site.kind == "norm"
+            for p in site.module.parameters()
+        }
+        batches = [y for _, y in parts.data.train_dataloader()]
+        return [p for p in parts.module.parameters() if id(p) not in norms], batches
+
+    weights, batches = start("none")
+    for norm in ("batchnorm", "layernorm", "rmsnorm"):
+        other_weights, other_batches = start(norm)
+        assert all(torch.equal(a, b) for a, b in zip(weights, other_weights, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(batches, other_batches, strict=True))
+
+
+def test_saved_configuration_builds_the_same_run():
+    cfg, choices = compose(["norm=batchnorm", "seed=5"])
+    again = OmegaConf.create(OmegaConf.to_yaml(cfg))
+    assert build(again, choices).digest == build(cfg, choices).digest
+
+
+def test_configs_lie_beside_the_package():
+    assert Path(__file__).parents[1] / "configs" == CONFIGS
