@@ -1,7 +1,7 @@
 """Normalized weights instead of normalized activations: options of the models' linear maps and convolutions.
 
-A model calls them with each module, `weight_norm(module)`, which reparametrizes `module.weight` in place and returns the
-module. They draw no random numbers, and the weight that was initialized is the one that trains on. In yaml:
+A model calls them with each module, `weight_norm(module)`, which reparametrizes `module.weight` in place and returns
+the module. They draw no random numbers, and the weight that was initialized is the one that trains on. In yaml:
     model.weight_norm={_target_: normexp.norms.WeightStandardization}
 """
 

@@ -2,118 +2,97 @@
 
 import pytest
 import torch
-from norms.layers import norm_factory, randomized
+from norms.layers import assert_same, build, norm_factory, outcome, randomized, sample
 from torch import nn
 
-SHAPES = {"dense": (6, 8), "image": (6, 8, 3, 5)}
+
+class Moved(nn.Module):
+    """A torch layer on (N, C, ...), from and to another order of axes."""
+
+    def __init__(self, layer, there, back):
+        super().__init__()
+        self.layer, self.there, self.back = layer, there, back
+
+    def forward(self, x):
+        return self.back(self.layer(self.there(x)), x)
 
 
-def values(shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64) * 2 + 1
+def rows(layer):  # every token is a sample
+    return Moved(layer, lambda x: x.reshape(-1, 8), lambda y, x: y.reshape(x.shape))
 
 
-def outcome(layer, x):
-    """Output, input gradient and parameter gradients under a fixed random direction."""
-    x = x.clone().requires_grad_()
-    y = layer(x)
-    y.backward(values(y.shape, seed=1))
-    return [y.detach(), x.grad, *[p.grad for p in layer.parameters()]]
+def time_last(layer):
+    return Moved(layer, lambda x: x.transpose(1, 2), lambda y, _: y.transpose(1, 2))
 
 
-def assert_equal_layers(ours, theirs, x):
-    theirs.load_state_dict(ours.state_dict(), strict=False)
-    for ours_value, theirs_value in zip(outcome(ours, x), outcome(theirs, x), strict=True):
-        torch.testing.assert_close(ours_value, theirs_value, rtol=1e-10, atol=1e-11)
+def channels_last(layer):
+    return Moved(layer, lambda x: x.permute(0, 2, 3, 1), lambda y, _: y.permute(0, 3, 1, 2))
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "formula"])
-class TestEqualsTorch:
-    def build(self, name, native, num_features=8, channel_dim=1):
-        layer = randomized(norm_factory(name)(num_features, channel_dim).double())
-        layer.native = native
-        return layer
+def batch_norm(**options):
+    return {
+        "dense": lambda: nn.BatchNorm1d(8, **options),
+        "image": lambda: nn.BatchNorm2d(8, **options),
+        "tokens": lambda: time_last(nn.BatchNorm1d(8, **options)),
+    }
 
-    def test_layer_norm_on_dense(self, native):
-        assert_equal_layers(self.build("layernorm", native), nn.LayerNorm(8).double(), values((6, 8)))
 
-    def test_layer_norm_on_tokens(self, native):
-        assert_equal_layers(
-            self.build("layernorm", native, 8, -1), nn.LayerNorm(8).double(), values((3, 5, 8))
-        )
+TWINS = {
+    "none": dict.fromkeys(("dense", "image", "tokens"), nn.Identity),
+    "batchnorm": batch_norm(),
+    "batchnorm_precise": batch_norm(),  # until its statistics are recomputed
+    "batchnorm_sync": batch_norm(),  # in one process
+    "batchnorm_frozen": batch_norm(),  # before it freezes
+    "batchnorm_cumulative": batch_norm(momentum=None),
+    "layernorm": {
+        "dense": lambda: nn.LayerNorm(8), "image": lambda: nn.GroupNorm(1, 8), "tokens": lambda: nn.LayerNorm(8),
+    },
+    "layernorm_simple": {"tokens": lambda: nn.LayerNorm(8, elementwise_affine=False)},
+    "layernorm_gain": {"tokens": lambda: nn.LayerNorm(8, bias=False)},
+    "layernorm_channels": {"dense": lambda: nn.LayerNorm(8), "image": lambda: channels_last(nn.LayerNorm(8))},
+    "groupnorm": {
+        "dense": lambda: nn.GroupNorm(4, 8), "image": lambda: nn.GroupNorm(4, 8),
+        "tokens": lambda: rows(nn.GroupNorm(4, 8)),
+    },
+    "instancenorm": {
+        "image": lambda: nn.InstanceNorm2d(8, affine=True),
+        "tokens": lambda: time_last(nn.InstanceNorm1d(8, affine=True)),
+    },
+    "rmsnorm": {"dense": lambda: nn.RMSNorm(8, eps=1e-5), "tokens": lambda: nn.RMSNorm(8, eps=1e-5)},
+}  # fmt: skip
+CASES = [(name, layout) for name in TWINS for layout in TWINS[name]]
 
-    def test_layer_norm_on_images_is_group_norm_with_one_group(self, native):
-        assert_equal_layers(
-            self.build("layernorm", native), nn.GroupNorm(1, 8).double(), values((6, 8, 3, 5))
-        )
 
-    def test_layer_norm_channels_is_layer_norm_of_each_position(self, native):
-        layer, reference = self.build("layernorm_channels", native), nn.LayerNorm(8).double()
-        reference.load_state_dict(layer.state_dict())
-        x = values((6, 8, 3, 5))
-        torch.testing.assert_close(layer(x), reference(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2))
+@pytest.mark.parametrize(("name", "layout"), CASES)
+def test_values_gradients_and_buffers_equal_torch(name, layout):
+    for training in (True, False):
+        for native in (True, False):
+            ours, theirs = build(name, layout, native=native), TWINS[name][layout]().double()
+            inner = theirs.layer if isinstance(theirs, Moved) else theirs
+            inner.load_state_dict(ours.state_dict())
+            result = outcome(theirs.train(training), sample(layout))
+            result = {key.replace("layer.", ""): value for key, value in result.items()}
+            assert_same(outcome(ours.train(training), sample(layout)), result, rtol=1e-9, atol=1e-10)
 
-    @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-    def test_group_norm(self, native, shape):
-        assert_equal_layers(self.build("groupnorm", native), nn.GroupNorm(4, 8).double(), values(shape))
 
-    def test_group_norm_on_tokens_is_group_norm_of_each_token(self, native):
-        layer, reference = self.build("groupnorm", native, 8, -1), nn.GroupNorm(4, 8).double()
-        reference.load_state_dict(layer.state_dict())
-        x = values((3, 5, 8))
-        torch.testing.assert_close(layer(x), reference(x.reshape(15, 8)).reshape(3, 5, 8))
+def test_cumulative_average_stays_torchs_over_several_batches():
+    ours, theirs = norm_factory("batchnorm_cumulative")(8).double(), nn.BatchNorm1d(8, momentum=None).double()
+    for seed in range(4):
+        torch.testing.assert_close(ours(sample("dense", seed)), theirs(sample("dense", seed)))
+    torch.testing.assert_close(dict(ours.named_buffers()), dict(theirs.named_buffers()))
 
-    def test_instance_norm(self, native):
-        reference = nn.InstanceNorm2d(8, affine=True).double()
-        assert_equal_layers(self.build("instancenorm", native), reference, values((6, 8, 3, 5)))
 
-    def test_instance_norm_on_tokens_runs_over_the_tokens(self, native):
-        layer, reference = (
-            self.build("instancenorm", native, 8, -1),
-            nn.InstanceNorm1d(8, affine=True).double(),
-        )
-        reference.load_state_dict(layer.state_dict())
-        x = values((3, 5, 8))
-        torch.testing.assert_close(layer(x), reference(x.transpose(1, 2)).transpose(1, 2))
-
-    @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-    def test_rms_norm(self, native, shape):
-        layer = self.build("rmsnorm", native)
-        x = values(shape)
-        per_element = layer.weight.detach().view(-1, *[1] * (len(shape) - 2)).expand(shape[1:])
-        expected = nn.functional.rms_norm(x, shape[1:], per_element, 1e-5)
-        torch.testing.assert_close(layer(x).detach(), expected)
-
-    @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-    @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-    def test_batch_norm(self, native, shape, training):
-        layer = self.build("batchnorm", native).train(training)
-        reference = (nn.BatchNorm1d if len(shape) == 2 else nn.BatchNorm2d)(8).double().train(training)
-        assert_equal_layers(layer, reference, values(shape))
-        for buffer in ("running_mean", "running_var", "num_batches_tracked"):
-            torch.testing.assert_close(getattr(layer, buffer), getattr(reference, buffer))
-
-    def test_batch_norm_on_tokens_runs_over_batch_and_tokens(self, native):
-        layer, reference = self.build("batchnorm", native, 8, -1), nn.BatchNorm1d(8).double()
-        reference.load_state_dict(layer.state_dict())
-        x = values((3, 5, 8))
-        torch.testing.assert_close(layer(x), reference(x.transpose(1, 2)).transpose(1, 2))
-        torch.testing.assert_close(layer.running_var, reference.running_var)
-
-    def test_cumulative_batch_norm_is_torch_with_momentum_none(self, native):
-        layer = norm_factory("batchnorm", "population_statistics=cumulative")(8).double()
-        layer.native = native
-        reference = nn.BatchNorm1d(8, momentum=None).double()
-        for seed in range(4):
-            torch.testing.assert_close(layer(values((6, 8), seed)), reference(values((6, 8), seed)))
-        torch.testing.assert_close(layer.running_mean, reference.running_mean)
-        torch.testing.assert_close(layer.running_var, reference.running_var)
+def test_the_two_layer_norms_of_images_differ():
+    """(C, H, W) as in the GroupNorm paper against C at each position as in ConvNeXt."""
+    whole, channels = (build(name, "image")(sample("image")) for name in ("layernorm", "layernorm_channels"))
+    assert (whole - channels).abs().max() > 1
 
 
 @pytest.mark.parametrize(
     ("name", "reference"),
     [
         ("batchnorm", nn.BatchNorm2d(8)),
+        ("batchnorm_sync", nn.SyncBatchNorm(8)),
         ("layernorm", nn.LayerNorm(8)),
         ("groupnorm", nn.GroupNorm(4, 8)),
         ("instancenorm", nn.InstanceNorm2d(8, affine=True)),

@@ -1,0 +1,73 @@
+"""What norms are compared with: torch's nearest native layer, and the form that tutorials write."""
+
+import torch
+from torch import Tensor, nn
+
+
+def features(shape: tuple[int, ...]) -> int:
+    return shape[1] if len(shape) == 4 else shape[-1]
+
+
+def native(name: str, shape: tuple[int, ...]) -> nn.Module:
+    """torch's layer over the same axes, of the family that the config `name` belongs to; LayerNorm if to none."""
+    c, image, tokens = features(shape), len(shape) == 4, len(shape) == 3
+    if name.startswith(("batch", "power", "switchable")):
+        return nn.BatchNorm2d(c) if image else OverRows(nn.BatchNorm1d(c))
+    if name.startswith(("rmsnorm", "scalenorm")):
+        return nn.RMSNorm(shape[1:] if image else c, eps=1e-5)
+    if name.startswith("instance"):
+        return OverTime(nn.InstanceNorm1d(c, affine=True)) if tokens else nn.InstanceNorm2d(c, affine=True)
+    if name.startswith("group"):
+        return nn.GroupNorm(4, c) if image else OverRows(nn.GroupNorm(4, c))
+    return nn.GroupNorm(1, c) if image else nn.LayerNorm(c)
+
+
+class OverRows(nn.Module):
+    """A layer for (N, C), on tokens (N, T, C)."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.flatten(0, -2)).view(x.shape)
+
+
+class OverTime(OverRows):
+    """A layer for (N, C, T), on tokens (N, T, C)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.transpose(1, 2)).transpose(1, 2)
+
+
+class ByHand(nn.Module):
+    """(x - mean) / sqrt(var + eps) * weight + bias with x.mean() and x.var(), and running averages for BatchNorm."""
+
+    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.batch, self.rms = name.startswith("batch"), name.startswith(("rms", "scale"))
+        self.outside = name.endswith(("outside", "annotated"))
+        self.correction = int(name.endswith(("unbiased", "annotated")))
+        self.groups = {"group": 4, "insta": features(shape)}.get(name[:5], 1)
+        self.image = len(shape) == 4
+        per_channel = (features(shape), 1, 1) if self.image else (features(shape),)
+        self.weight, self.bias = nn.Parameter(torch.ones(per_channel)), nn.Parameter(torch.zeros(per_channel))
+        self.register_buffer("running_mean", torch.zeros(per_channel))
+        self.register_buffer("running_var", torch.ones(per_channel))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.rms:
+            dims = [1, 2, 3] if self.image else [-1]
+            return x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + 1e-5) * self.weight
+        grouped = x.unflatten(1 if self.image else -1, (self.groups, -1)) if self.groups > 1 else x
+        if self.batch:
+            dims = [0, 2, 3] if self.image else list(range(x.dim() - 1))
+        else:
+            dims = list(range(grouped.dim() - 3, grouped.dim())) if self.image else [-1]
+        mean = grouped.mean(dims, keepdim=True)
+        var = grouped.var(dims, correction=self.correction, keepdim=True)
+        if self.batch:
+            for running, new in ((self.running_mean, mean), (self.running_var, var)):
+                running.mul_(0.9).add_(new.detach().view(running.shape), alpha=0.1)
+        std = var.sqrt() + 1e-5 if self.outside else (var + 1e-5).sqrt()
+        return ((grouped - mean) / std).view(x.shape) * self.weight + self.bias
