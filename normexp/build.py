@@ -47,6 +47,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
     """Build data, model and trainer of one run; raises ValueError with one line before anything is written."""
+    quiet_lightning()
     config = resolved(cfg)
     check_kinds(config, choices)
     data = instantiate(cfg.data)
@@ -108,7 +109,6 @@ def check_trainer(
     make_trainer: Callable[..., Trainer], config: dict[str, Any], choices: dict[str, str]
 ) -> None:
     """Let Lightning look for the hardware before a folder is made."""
-    quiet_lightning()
     try:
         world_size = make_trainer(
             logger=False, enable_checkpointing=False, enable_progress_bar=False

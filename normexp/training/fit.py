@@ -17,6 +17,7 @@ from normexp.parts import Parts
 from normexp.training.interrupt import KeepRandomState, SaveOnSignal
 from normexp.training.lightning import quiet_lightning
 from normexp.training.metrics_csv import MetricsCSV
+from normexp.training.population import PopulationStatistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.summary import final_metrics, hyperparameter_metrics, summarize
@@ -32,7 +33,8 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     resume = checkpoint if checkpoint is not None and checkpoint.exists() else None
     recorder = Recorder(parts.config["log_every_n_steps"])
     interrupt = SaveOnSignal(checkpoint)
-    callbacks = [recorder, *parts.monitors, KeepRandomState(), TimedProgressBar(recorder, console)]
+    callbacks = [PopulationStatistics(), recorder, *parts.monitors]
+    callbacks += [KeepRandomState(), TimedProgressBar(recorder, console)]
     if folder:
         # The checkpoint of an interruption must hold what every callback knows, hence last.
         callbacks += [*checkpoints(checkpoint.parent), interrupt]

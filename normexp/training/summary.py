@@ -15,6 +15,7 @@ from normexp import __version__
 from normexp.monitors import convergence
 from normexp.parts import Parts
 from normexp.training.evaluation import evaluate
+from normexp.training.population import update_population_statistics
 from normexp.training.recorder import Recorder
 
 TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its samples
@@ -23,6 +24,7 @@ TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its
 def final_metrics(parts: Parts, trainer: pl.Trainer) -> dict[str, float]:
     """Loss and accuracy on all three splits in evaluation mode with the last weights."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
+    update_population_statistics(parts.module, parts.data)
     metrics = {}
     for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
         batches = parts.data.evaluation_loader(split, limit)

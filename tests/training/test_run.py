@@ -195,6 +195,21 @@ def test_accumulated_gradients_count_optimizer_steps(train):
     assert (folder / "metrics.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
 
 
+def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(train, make_parts):
+    _, folder = train("norm=batchnorm_precise", "model.activation=identity")
+    parts = make_parts("norm=batchnorm_precise", "model.activation=identity")
+    model = parts.module.model
+    parts.module.load_state_dict(
+        torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    )
+    x, _ = parts.data.rows("train", torch.device("cpu"))
+    layer = model.layers[0]
+    with torch.no_grad():
+        before_norm = layer.linear(x.flatten(1))
+    torch.testing.assert_close(layer.norm.running_mean, before_norm.mean(0), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(layer.norm.running_var, before_norm.var(0), atol=1e-4, rtol=1e-3)
+
+
 def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
     from normexp.training.summary import final_metrics
 

@@ -1,0 +1,21 @@
+"""Precise BatchNorm: population statistics recomputed from the training split whenever the network is evaluated."""
+
+import pytorch_lightning as pl
+
+from normexp.lit_model import LitModel
+from normexp.norms import recompute_population_statistics
+
+SAMPLES = 10_000  # Wu & Johnson 2021: a thousand to ten thousand samples are enough
+
+
+def update_population_statistics(module: LitModel, data: pl.LightningDataModule) -> None:
+    """Recompute the running statistics of a model whose norms ask for it; nothing happens to others."""
+    if any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules()):
+        recompute_population_statistics(module.model, data.evaluation_loader("train", SAMPLES))
+
+
+class PopulationStatistics(pl.Callback):
+    """Before each validation, so that what is validated is what `norm=batchnorm_precise` means."""
+
+    def on_validation_start(self, trainer: pl.Trainer, module: LitModel) -> None:
+        update_population_statistics(module, trainer.datamodule)
