@@ -37,17 +37,15 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
                 for layer in layers:
                     band = [f"{place}_{p}/{layer}" for p in ("p50", "p15", "p85")]
                     bands[f"{place}/{layer}"] = ["Margin", band]
-    if bands:
-        pages["Percentile bands"] = bands
-    # TensorBoard draws the charts of a category last first.
-    return {page: dict(reversed(charts.items())) for page, charts in pages.items()}
+    # TensorBoard draws margin charts last first, and the others as given.
+    return {"Percentile bands": dict(reversed(bands.items())), **pages} if bands else pages
 
 
 def heat_map(statistic: str, recorded: Recorded) -> Any:
     """A matplotlib figure of one statistic, layers from the input on top to the output over steps."""
     from matplotlib.figure import Figure  # here: half a second of import is for those who want figures
 
-    layers = by_statistic(recorded)[statistic]
+    layers = [layer for layer in by_statistic(recorded)[statistic] if layer != "network"]
     rows = [dict(recorded[f"{statistic}/{layer}"]) for layer in layers]
     steps = sorted(set().union(*rows))
     values = [[row.get(step, float("nan")) for step in steps] for row in rows]

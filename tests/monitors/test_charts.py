@@ -17,11 +17,13 @@ def test_layout_has_all_layers_of_a_statistic_in_one_chart_and_bands_by_layer():
     assert pages["Gradients"] == {"gradient_norm": ["Multiline", ["^gradient_norm/"]]}
     band = ["activation_p50/layer01", "activation_p15/layer01", "activation_p85/layer01"]
     assert pages["Percentile bands"]["activation/layer01"] == ["Margin", band]
+    assert list(pages) == ["Percentile bands", "Activations", "Gradients"]
     assert list(pages["Percentile bands"]) == ["activation/layer01", "activation/layer00"]  # drawn last first
 
 
 def test_heat_map_has_the_input_on_top_and_measured_steps_along():
     recorded = {"s/layer00": [(0, 1.0), (10, 2.0)], "s/layer01": [(0, 300.0), (10, float("nan"))]}
+    recorded["s/network"] = [(0, 1e9)]  # no layer
     axes = heat_map("s", recorded).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["layer00", "layer01"]
     assert axes.yaxis_inverted()
