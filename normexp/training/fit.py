@@ -14,10 +14,10 @@ from rich.console import Console
 
 from normexp.monitors import measure_without_fit
 from normexp.parts import Parts
-from normexp.training.interrupt import KeepRandomState, SaveOnSignal
+from normexp.training.interrupt import ResumableTraining
 from normexp.training.lightning import quiet_lightning
 from normexp.training.metrics_csv import MetricsCSV
-from normexp.training.population import PopulationStatistics
+from normexp.training.population import PopulationStatistics, needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.summary import final_metrics, hyperparameter_metrics, summarize
@@ -32,12 +32,14 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     checkpoint = folder / "checkpoints" / "last.ckpt" if folder else None
     resume = checkpoint if checkpoint is not None and checkpoint.exists() else None
     recorder = Recorder(parts.config["log_every_n_steps"])
-    interrupt = SaveOnSignal(checkpoint)
-    callbacks = [PopulationStatistics(), recorder, *parts.monitors]
-    callbacks += [KeepRandomState(), TimedProgressBar(recorder, console)]
+    resumable = ResumableTraining(checkpoint)
+    # Lightning asks every callback at every hook of a step: each one here costs a step some twenty microseconds.
+    callbacks = [recorder, *parts.monitors, TimedProgressBar(recorder, console)]
+    if needs_population_statistics(parts.module):
+        callbacks.insert(0, PopulationStatistics())
     if folder:
-        # The checkpoint of an interruption must hold what every callback knows, hence last.
-        callbacks += [*checkpoints(checkpoint.parent), interrupt]
+        callbacks += checkpoints(checkpoint.parent)
+    callbacks.append(resumable)  # last: its checkpoint must hold what every other callback knows
     with open_loggers(folder, resume) as loggers:
         trainer = parts.make_trainer(
             **length(parts.config),
@@ -54,7 +56,7 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
         if parts.config["max_steps"] == 0:
             take_no_step(parts, trainer, checkpoint)
         else:
-            with interrupt:
+            with resumable:
                 trainer.fit(parts.module, datamodule=parts.data, ckpt_path=resume)
         summary = summarize(parts, recorder, trainer, final_metrics(parts, trainer))
         for logger in loggers:

@@ -15,18 +15,20 @@ class Interrupted(Exception):
         super().__init__(f"interrupted by {signal.Signals(signum).name} at step {step}")
 
 
-class SaveOnSignal(pl.Callback):
+class ResumableTraining(pl.Callback):
     """Saves between two steps, where weights, optimizer and progress agree; a second Ctrl-C stops at once.
 
-    Used as a context around `trainer.fit`, so that the process's own handlers come back afterwards.
+    Every checkpoint also gets torch's generators, so that dropout resumes in the same stream. Used as a context
+    around `trainer.fit`, so that the process's own signal handlers come back afterwards.
     """
 
-    def __init__(self, checkpoint: Path):
+    def __init__(self, checkpoint: Path | None):
         self.checkpoint = checkpoint
         self.received: int | None = None
         self._previous: dict[int, object] = {}
+        self._restored: dict[str, torch.Tensor] | None = None
 
-    def __enter__(self) -> "SaveOnSignal":
+    def __enter__(self) -> "ResumableTraining":
         for signum in (signal.SIGINT, signal.SIGTERM):
             self._previous[signum] = signal.signal(signum, self._remember)
         return self
@@ -43,19 +45,17 @@ class SaveOnSignal(pl.Callback):
     def on_train_start(self, trainer, module) -> None:
         # Lightning put its own handler in front, which stops with exit status 0 and without a checkpoint.
         signal.signal(signal.SIGTERM, self._remember)
+        if self._restored is not None:
+            torch.set_rng_state(self._restored["cpu"].cpu())
+            if "cuda" in self._restored and module.device.type == "cuda":
+                torch.cuda.set_rng_state(self._restored["cuda"].cpu(), module.device)
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         # Not at the end of the batch before: a validation due then would be lost on resume.
         if self.received is not None:
-            trainer.save_checkpoint(self.checkpoint)
+            if self.checkpoint is not None:
+                trainer.save_checkpoint(self.checkpoint)
             raise Interrupted(self.received, trainer.global_step)
-
-
-class KeepRandomState(pl.Callback):
-    """torch's generators go into the checkpoint, so that dropout resumes in the same stream."""
-
-    def __init__(self) -> None:
-        self._restored: dict[str, torch.Tensor] | None = None
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
         states = {"cpu": torch.get_rng_state()}
@@ -65,10 +65,3 @@ class KeepRandomState(pl.Callback):
 
     def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
         self._restored = checkpoint["random_state"]
-
-    def on_train_start(self, trainer, module) -> None:
-        if self._restored is None:
-            return
-        torch.set_rng_state(self._restored["cpu"].cpu())
-        if "cuda" in self._restored and module.device.type == "cuda":
-            torch.cuda.set_rng_state(self._restored["cuda"].cpu(), module.device)

@@ -8,9 +8,13 @@ from normexp.norms import recompute_population_statistics
 SAMPLES = 10_000  # Wu & Johnson 2021: a thousand to ten thousand samples are enough
 
 
+def needs_population_statistics(module: LitModel) -> bool:
+    return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
+
+
 def update_population_statistics(module: LitModel, data: pl.LightningDataModule) -> None:
     """Recompute the running statistics of a model whose norms ask for it; nothing happens to others."""
-    if any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules()):
+    if needs_population_statistics(module):
         recompute_population_statistics(module.model, data.evaluation_loader("train", SAMPLES))
 
 

@@ -15,7 +15,7 @@ from rich.progress import (
 
 from normexp.training.recorder import Recorder
 
-REFRESH_SECONDS = 0.1
+REFRESH_SECONDS = 0.2
 
 
 class TimedProgressBar(ProgressBar):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from pytorch_lightning import Callback
 from rich.console import Console
 from rich.table import Table
 
@@ -30,15 +31,37 @@ def parts_of(model: str, batch_size: int, steps: int, options: list[str], output
     return build(*compose(overrides))
 
 
-def bare(parts: Parts, steps: int) -> float:
-    """Seconds per step of the shortest loop that trains this model on this data: no logging, nothing watched."""
+class Clock(Callback):
+    """Wall and processor seconds of training alone: on a busy machine the processor's are the steadier ones."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 0.0
+
+    def start(self) -> None:
+        self.wall -= time.perf_counter()
+        self.cpu -= time.process_time()
+
+    def stop(self) -> None:
+        self.wall += time.perf_counter()
+        self.cpu += time.process_time()
+
+    def on_train_start(self, trainer, module) -> None:
+        self.start()
+
+    def on_train_end(self, trainer, module) -> None:
+        self.stop()
+
+
+def bare(parts: Parts, steps: int) -> Clock:
+    """The shortest loop that trains this model on this data: no logging, nothing watched."""
     model = parts.module.model.train()
     loader = parts.data.train_dataloader()
     x, y = loader.x, loader.y
     optimizer = parts.module.make_optimizer(model.parameters(), fused=True)
     rows = parts.data.training_order(parts.data.splits["train"]).batches(0).to(x.device)
     convolves = parts.module.channels_last and x.dim() == 4
-    started = time.perf_counter()
+    clock = Clock()
+    clock.start()
     for step in range(steps):
         index = rows[step % len(rows)]
         inputs = x.index_select(0, index)
@@ -49,48 +72,53 @@ def bare(parts: Parts, steps: int) -> float:
         loss.backward()
         optimizer.step()
     loss.item()  # the device has finished
-    return (time.perf_counter() - started) / steps
+    clock.stop()
+    return clock
 
 
-def ours(parts: Parts, folder: Path) -> float:
-    """Seconds per step through fit, with logging, TensorBoard, checkpoints and a progress bar."""
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
-    summary = fit(parts, folder, terminal)
-    return summary["seconds"] / summary["steps"]
+def ours(parts: Parts, folder: Path) -> Clock:
+    """Training through fit, with logging, TensorBoard, checkpoints and a progress bar."""
+    clock = Clock()
+    parts.monitors.append(clock)
+    fit(parts, folder, Console(file=io.StringIO(), force_terminal=True, width=120))
+    return clock
 
 
 def compare(model: str, batch_size: int, steps: int, rounds: int, options: list[str]) -> dict[str, float]:
-    bare_times, our_times = [], []
+    pairs = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            bare_times.append(bare(parts_of(model, batch_size, steps, options, folder), steps))
-            our_times.append(ours(parts_of(model, batch_size, steps, options, folder), Path(folder)))
-    ratios = sorted(a / b for a, b in zip(our_times, bare_times, strict=True))
+            reference = bare(parts_of(model, batch_size, steps, options, folder), steps)
+            pairs.append((ours(parts_of(model, batch_size, steps, options, folder), Path(folder)), reference))
+    wall = sorted(a.wall / b.wall for a, b in pairs)
+    cpu = sorted(a.cpu / b.cpu for a, b in pairs)
     return {
-        "ratio": statistics.median(ratios),
-        "lowest": ratios[0],
-        "highest": ratios[-1],
-        "bare_us": 1e6 * statistics.median(bare_times),
-        "normexp_us": 1e6 * statistics.median(our_times),
+        "cpu_ratio": statistics.median(cpu),
+        "cpu_lowest": cpu[0],
+        "cpu_highest": cpu[-1],
+        "wall_ratio": statistics.median(wall),
+        "bare_us": 1e6 * statistics.median(b.wall for _, b in pairs) / steps,
+        "normexp_us": 1e6 * statistics.median(a.wall for a, _ in pairs) / steps,
     }
 
 
 def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py loop", description=__doc__)
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=["mlp"])
-    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[64, 512])
+    parser.add_argument("--models", default="mlp", help=f"separated by commas: {', '.join(MODELS)}")
+    parser.add_argument("--batch-sizes", default="64,512")
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("overrides", nargs="*", help="for example data=mnist data.root=/data monitor=none")
     options = parser.parse_args(arguments)
     rows = []
-    table = Table("model", "batch", "ratio", "lowest..highest", "bare us/step", "normexp us/step")
-    for model in options.models:
-        for batch_size in options.batch_sizes:
+    columns = ("cpu time ratio", "lowest..highest", "wall ratio", "bare us/step", "normexp us/step")
+    table = Table("model", "batch", *columns)
+    for model in options.models.split(","):
+        for batch_size in map(int, options.batch_sizes.split(",")):
             row = compare(model, batch_size, options.steps, options.rounds, options.overrides)
             rows.append({"model": model, "batch_size": batch_size, **row})
-            spread = f"{row['lowest']:.2f}..{row['highest']:.2f}"
-            times = (f"{row['bare_us']:.0f}", f"{row['normexp_us']:.0f}")
-            table.add_row(model, str(batch_size), f"{row['ratio']:.2f}", spread, *times)
+            spread = f"{row['cpu_lowest']:.2f}..{row['cpu_highest']:.2f}"
+            times = (f"{row['wall_ratio']:.2f}", f"{row['bare_us']:.0f}", f"{row['normexp_us']:.0f}")
+            table.add_row(model, str(batch_size), f"{row['cpu_ratio']:.2f}", spread, *times)
     Console().print(table)
     return rows
