@@ -1,8 +1,9 @@
 """What watches training and changes nothing: one measure a file, a pure function of tensors and a thin callback."""
 
 from normexp.monitors.activations import Activations
-from normexp.monitors.base import Batches, Monitor, StepMonitor
+from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batch_statistics import BatchStatistics
+from normexp.monitors.batches import Batches
 from normexp.monitors.charts import Charts
 from normexp.monitors.convergence import convergence
 from normexp.monitors.covariate_shift import CovariateShift

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
+import torch
 from pytorch_lightning import LightningModule
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
 from normexp.monitors import statistics as stats
-from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.base import StepMonitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import guard_depth, loss_of
 from normexp.monitors.sites import Site, channel_dim, sites_of
 
@@ -61,7 +63,9 @@ class Activations(StepMonitor):
         self.places, self.statistics, self.sample_size = list(places), list(statistics), sample_size
         self.histogram_every_n_steps = histogram_every_n_steps
         self._values: dict[str, Tensor] = {}
-        self._samples: dict[str, Tensor] = {}  # for histograms
+        self._samples: dict[
+            tuple[str, str], Tensor
+        ] = {}  # (place, layer) -> values for percentiles and histograms
 
     def keys(self) -> set[str]:
         of_places = [name for name in self.statistics if name not in OF_ACTIVATIONS]
@@ -121,16 +125,20 @@ class Activations(StepMonitor):
     def _describe(self, site: Site, place: str, x: Tensor, mask: Tensor | None, step: int) -> Tensor:
         rows = stats.to_rows(x, channel_dim(site.module, x.ndim), mask)
         values = stats.describe(rows, self.statistics)
-        sample = stats.random_sample(rows, self.sample_size, seed=step)
-        if set(self.statistics) & set(stats.PERCENTILES):
-            values |= {name: v for name, v in stats.percentiles(sample).items() if name in self.statistics}
         self._values |= {f"{place}_{name}/{site.layer}": value for name, value in values.items()}
-        if self.histogram_every_n_steps and step % self.histogram_every_n_steps == 0:
-            self._samples[f"{place}/{site.layer}"] = sample
+        self._samples[place, site.layer] = stats.random_sample(rows, self.sample_size, seed=step)
         return rows
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
         values, self._values = self._values, {}
+        by_size: dict[int, list[tuple[str, str]]] = {}
+        for key, sample in self._samples.items():
+            by_size.setdefault(len(sample), []).append(key)
+        for keys in by_size.values():  # one sort for all layers
+            together = stats.percentiles(torch.stack([self._samples[key] for key in keys]))
+            for name in together.keys() & set(self.statistics):
+                for (place, layer), value in zip(keys, together[name].unbind(), strict=True):
+                    values[f"{place}_{name}/{layer}"] = value
         return values
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
@@ -141,9 +149,12 @@ class Activations(StepMonitor):
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         super().record(loggers, values, step)
-        finite = {tag: sample[sample.isfinite()].cpu() for tag, sample in self._samples.items()}
+        samples, self._samples = self._samples, {}
+        if self.histogram_every_n_steps is None or step % self.histogram_every_n_steps:
+            return
+        finite = {key: sample[sample.isfinite()].cpu() for key, sample in samples.items()}
         for logger in loggers:
             if hasattr(logger.experiment, "add_histogram"):
-                for tag, sample in finite.items():
+                for (place, layer), sample in finite.items():
                     if len(sample):  # a diverged network has none
-                        logger.experiment.add_histogram(tag, sample, step, bins=64)
+                        logger.experiment.add_histogram(f"{place}/{layer}", sample, step, bins=64)

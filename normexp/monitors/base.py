@@ -10,23 +10,16 @@ A value's step is the number of optimizer steps done before it was measured: 0 i
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
-from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
+from normexp.monitors.batches import Batches, batches_of, held_out_batch
 from normexp.monitors.guard import is_compiled, to_module, untouched
 from normexp.monitors.statistics import wide
-
-
-class Batches(NamedTuple):
-    """What there is to measure on: a batch of the validation split that never changes, and the training batch."""
-
-    held_out: Any
-    training: Any
 
 
 class Monitor(Callback):
@@ -175,24 +168,7 @@ def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
     """One copy from the device for all values together."""
     if not values:
         return {}
-    stacked = torch.stack([wide(value.detach()) for value in values.values()])
-    return dict(zip(values, stacked.tolist(), strict=True))
-
-
-def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
-    if hasattr(trainer.datamodule, "probe_batch"):
-        return trainer.datamodule.probe_batch(size)
-    loaders = trainer.val_dataloaders
-    return training if not loaders else first_batch(loaders[0] if isinstance(loaders, list) else loaders)
-
-
-def first_batch(loader: Any) -> Any:
-    with isolate_rng():  # a DataLoader draws a seed when it starts
-        return next(iter(loader))
-
-
-def batches_of(data: Any, size: int) -> Batches:
-    if not hasattr(data, "train_dataloader"):
-        return Batches(data, data)
-    held_out = data.probe_batch(size) if hasattr(data, "probe_batch") else first_batch(data.val_dataloader())
-    return Batches(held_out, first_batch(data.train_dataloader()))
+    scalars = [value.detach() for value in values.values()]
+    if len({scalar.dtype for scalar in scalars}) > 1:
+        scalars = [wide(scalar) for scalar in scalars]
+    return dict(zip(values, torch.stack(scalars).tolist(), strict=True))

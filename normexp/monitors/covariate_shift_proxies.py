@@ -10,7 +10,8 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.base import StepMonitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.gradient_noise import leading_size, rows_of
 from normexp.monitors.guard import gradients_of, loss_of, weights
 from normexp.monitors.internal_covariate_shift import Weights, plain_step

@@ -7,7 +7,8 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning import LightningModule
 from torch import Tensor
 
-from normexp.monitors.base import Batches, Monitor
+from normexp.monitors.base import Monitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, loss_of, trained_parameters
 
 

@@ -1,23 +1,30 @@
 """Gradient norms by layer and parameter, how they grow over depth, and how far a step moves the weights."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.base import StepMonitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, guard_depth, loss_of, trained_parameters
 from normexp.monitors.sites import layer_weights, sites_of
 
 
-def joint_norm(tensors: list[Tensor]) -> Tensor:
-    """L2 norm of several tensors taken as one vector, accumulated in float32 at least."""
-    norms = [
-        torch.linalg.vector_norm(x, dtype=torch.float32 if x.element_size() < 4 else x.dtype) for x in tensors
-    ]
-    return torch.linalg.vector_norm(torch.stack(norms))
+def norms_of(tensors: Sequence[Tensor]) -> Tensor:
+    """L2 norm of each tensor, (n,), accumulated in float32 at least; one kernel launch for all on a GPU."""
+    dtype = torch.float32 if any(x.element_size() < 4 for x in tensors) else None
+    return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=dtype))
+
+
+def joint_norms(norms: Tensor, groups: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+    """L2 norm of each group of tensors taken as one vector, from the norms (n,) of the tensors: group -> indices."""
+    member = [(g, i) for g, indices in enumerate(groups.values()) for i in indices]
+    group, index = torch.tensor(member, device=norms.device).unbind(1)
+    squared = norms.new_zeros(len(groups)).index_add_(0, group, norms[index].square())
+    return dict(zip(groups, squared.sqrt().unbind(), strict=True))
 
 
 def growth_rate(norms: Tensor) -> Tensor:
@@ -26,9 +33,9 @@ def growth_rate(norms: Tensor) -> Tensor:
     `norms` is (..., L), first layer first, L >= 2; the slope is the least-squares line's. Above 1 gradients explode
     towards the input, below 1 they vanish (the quantity of Yang et al. 2019, A Mean Field Theory of BatchNorm).
     """
-    depth = torch.arange(norms.shape[-1], dtype=norms.dtype, device=norms.device)
-    depth = depth - depth.mean()
-    slope = (norms.log() * depth).sum(-1) / (depth**2).sum()
+    depth = [layer - (norms.shape[-1] - 1) / 2 for layer in range(norms.shape[-1])]  # centered
+    scale = sum(d * d for d in depth)
+    slope = norms.log() @ norms.new_tensor([d / scale for d in depth])
     return torch.exp(-2 * slope)
 
 
@@ -50,7 +57,7 @@ class Gradients(StepMonitor):
         self.per_parameter = per_parameter
         self._activation_norms: dict[str, Tensor] = {}
         self._values: dict[str, Tensor] = {}
-        self._before: dict[str, list[Tensor]] = {}
+        self._before: list[Tensor] = []
 
     def keys(self) -> set[str]:
         keys = {"gradient_norm", "activation_gradient_norm", "update_ratio"}
@@ -58,11 +65,11 @@ class Gradients(StepMonitor):
         return keys | {"parameter_gradient_norm"} if self.per_parameter else keys
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._activation_norms, self._values, self._before = {}, {}, {}
-        self._layers = layer_weights(sites_of(module))
-        self._names = {p: name for name, p in module.named_parameters()}
+        self._activation_norms, self._values, self._before = {}, {}, []
+        self._module, sites = module, sites_of(module)
+        self._layers = layer_weights(sites)
         depth = guard_depth()
-        for site in sites_of(module):
+        for site in sites:
             if site.kind == "activation":
                 self._listen(site.layer, site.module, depth)
 
@@ -72,38 +79,41 @@ class Gradients(StepMonitor):
                 handle.remove()
                 # On the tensor: a module's backward hook would wrap its output and break in-place layers.
                 if output.requires_grad:
-                    output.register_hook(lambda g: self._activation_norms.update({layer: joint_norm([g])}))
+                    output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
 
         handle = activation.register_forward_hook(hook)
         self.handles.append(handle)
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
-        activations = {layer: norm / backward_scale for layer, norm in sorted(self._activation_norms.items())}
-        layers = {
-            layer: joint_norm([gradients[p] for p in weights if p in gradients])
-            for layer, weights in self._layers.items()
-            if any(p in gradients for p in weights)
-        }
+        index = {p: i for i, p in enumerate(gradients)}
+        groups = {layer: [index[p] for p in own if p in index] for layer, own in self._layers.items()}
+        groups = {layer: own for layer, own in groups.items() if own} | {"network": list(index.values())}
+        norms = norms_of(list(gradients.values()))
+        layers = joint_norms(norms, groups)
         self._values = {f"gradient_norm/{layer}": norm for layer, norm in layers.items()}
+        activations = {layer: norm / backward_scale for layer, norm in sorted(self._activation_norms.items())}
         self._values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
-        self._values["gradient_norm/network"] = joint_norm(list(gradients.values()))
-        for name, norms in (("weight", layers), ("activation", activations)):
-            if len(norms) >= 2:
-                by_depth = torch.stack(list(norms.values()))
+        del layers["network"]
+        for name, by_layer in (("weight", layers), ("activation", activations)):
+            if len(by_layer) >= 2:
+                by_depth = torch.stack(list(by_layer.values()))
                 self._values[f"gradient_first_last_ratio/{name}"] = by_depth[0] / by_depth[-1]
                 self._values[f"gradient_growth_rate/{name}"] = growth_rate(by_depth)
         if self.per_parameter:
-            for parameter, gradient in gradients.items():
-                self._values[f"parameter_gradient_norm/{self._names[parameter]}"] = joint_norm([gradient])
-        self._before = {
-            layer: [p.detach().clone() for p in weights] for layer, weights in self._layers.items()
-        }
+            names = {p: name for name, p in self._module.named_parameters()}
+            for parameter, norm in zip(gradients, norms.unbind(), strict=True):
+                self._values[f"parameter_gradient_norm/{names[parameter]}"] = norm
+        self._before = [p.detach().clone() for own in self._layers.values() for p in own]
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
-        for layer, before in self._before.items():
-            change = [p.detach() - old for p, old in zip(self._layers[layer], before, strict=True)]
-            self._values[f"update_ratio/{layer}"] = joint_norm(change) / joint_norm(before)
-        values, self._values, self._before = self._values, {}, {}
+        if self._before:
+            after = [p.detach() for own in self._layers.values() for p in own]
+            places = iter(range(len(after)))
+            groups = {layer: [next(places) for _ in own] for layer, own in self._layers.items()}
+            change = joint_norms(norms_of(torch._foreach_sub(after, self._before)), groups)
+            size = joint_norms(norms_of(self._before), groups)
+            self._values |= {f"update_ratio/{layer}": change[layer] / size[layer] for layer in groups}
+        values, self._values, self._before, self._module = self._values, {}, [], None
         return values
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
@@ -112,5 +122,5 @@ class Gradients(StepMonitor):
         gradients = gradients_of(loss_of(module, batches.training), parameters)
         self.release()
         self.before_update(dict(zip(parameters, gradients, strict=True)), backward_scale=1.0)
-        self._before = {}  # no step was taken
+        self._before = []  # no step was taken
         return self.collect(module)

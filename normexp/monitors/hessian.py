@@ -7,7 +7,8 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from normexp.monitors.base import Batches, Monitor
+from normexp.monitors.base import Monitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, trained_parameters
 
 

@@ -7,7 +7,8 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.base import Batches, StepMonitor
+from normexp.monitors.base import StepMonitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
 from normexp.monitors.sites import layer_weights, sites_of
 

@@ -6,7 +6,8 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.base import Batches, Monitor
+from normexp.monitors.base import Monitor
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, loss_of, trained_parameters, weights
 
 

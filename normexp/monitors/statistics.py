@@ -4,6 +4,8 @@
 replicas of a network are measured side by side.
 """
 
+import functools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -62,14 +64,23 @@ def random_sample(rows: Tensor, size: int, seed: int) -> Tensor:
     flat = rows.flatten(-2)
     if flat.shape[-1] <= size:
         return flat
-    places = torch.randint(flat.shape[-1], (size,), generator=torch.Generator().manual_seed(seed))
-    return flat.index_select(-1, places.to(flat.device))
+    return flat.index_select(-1, _random_places(flat.shape[-1], size, seed).to(flat.device))
+
+
+@functools.lru_cache(maxsize=16)  # the layers of one measurement share their places
+def _random_places(total: int, size: int, seed: int) -> Tensor:
+    return torch.randint(total, (size,), generator=torch.Generator().manual_seed(seed))
 
 
 def percentiles(values: Tensor) -> dict[str, Tensor]:
     """The 15th, 50th and 85th percentile of `values` (..., k), linearly interpolated, each (...)."""
-    levels = torch.tensor(list(PERCENTILES.values()), dtype=values.dtype, device=values.device)
-    return dict(zip(PERCENTILES, torch.quantile(values, levels, dim=-1), strict=True))
+    ordered = values.sort(-1).values  # torch.quantile takes three times as long
+    found = {}
+    for name, level in PERCENTILES.items():
+        place = level * (values.shape[-1] - 1)
+        below, above = ordered[..., math.floor(place)], ordered[..., math.ceil(place)]
+        found[name] = torch.lerp(below, above, place - math.floor(place))
+    return found
 
 
 def bounds(activation: nn.Module) -> tuple[float, float] | None:

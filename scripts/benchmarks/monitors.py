@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import gc
 import io
 import statistics
 import tempfile
@@ -73,7 +74,9 @@ def timed(
         meter = Meter(options.clock)
         parts.monitors.extend([meter, *monitors])
         fit(parts, Path(folder), Console(file=io.StringIO()))
-        return meter.seconds / steps, meter.memory
+    del parts
+    gc.collect()  # the trainer and its parts refer to each other, and a data set hangs on them
+    return meter.seconds / steps, meter.memory
 
 
 def compare(model: str, steps: int, options: argparse.Namespace, monitors: Monitors) -> dict[str, float]:
