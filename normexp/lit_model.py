@@ -1,5 +1,7 @@
 """The LightningModule: loss, accuracy and optimizer of a classifier over classes or over the next character."""
 
+from typing import Any
+
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
@@ -39,6 +41,14 @@ class LitModel(pl.LightningModule):
         self.total_steps = total_steps
         self.channels_last = channels_last
         self.decay_vectors = decay_vectors
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Lightning notes the name of the running hook here some forty times a step; torch's way of setting an
+        # attribute, which looks for parameters and modules, would take a tenth of a small model's step.
+        if name == "_current_fx_name":
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.model(inputs)
@@ -81,13 +91,14 @@ class LitModel(pl.LightningModule):
         self.log("val/accuracy", self.validation_result["accuracy"], logger=False)
 
     def configure_optimizers(self):
-        matrices = [p for p in self.parameters() if p.requires_grad and p.dim() >= 2]
-        vectors = [p for p in self.parameters() if p.requires_grad and p.dim() < 2]
-        groups = [{"params": matrices}]
-        if vectors:
-            groups.append(
-                {"params": vectors} if self.decay_vectors else {"params": vectors, "weight_decay": 0.0}
-            )
+        trained = [p for p in self.parameters() if p.requires_grad]
+        groups = [{"params": trained}]
+        if self.make_optimizer.keywords.get("weight_decay") and not self.decay_vectors:
+            vectors = [p for p in trained if p.dim() < 2]
+            groups = [
+                {"params": [p for p in trained if p.dim() >= 2]},
+                {"params": vectors, "weight_decay": 0.0},
+            ]
         # Fused kernels take a quarter of the time, but under a gradient scaler they hide the true gradients.
         fused = not self.trainer.precision.startswith("16")
         optimizer = self.make_optimizer(groups, fused=fused)

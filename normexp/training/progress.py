@@ -15,7 +15,7 @@ from rich.progress import (
 
 from normexp.training.recorder import Recorder
 
-REFRESH_SECONDS = 0.2
+REFRESH_SECONDS = 0.4  # a drawing takes milliseconds
 
 
 class TimedProgressBar(ProgressBar):
