@@ -68,7 +68,8 @@ def write_run(
             "fingerprint": "",
             "metrics": {f"{split}/accuracy": final for split in ("train", "val", "test")} | {"test/loss": 1 - final},
             "convergence": {
-                "steps_to_0.5": reached, "epochs_to_0.5": reached and reached / 20, "seconds_to_0.5": reached and reached / 100,
+                "steps_to_0.5": reached, "epochs_to_0.5": reached and reached / 20,
+                "seconds_to_0.5": reached and reached / 100,
                 "steps_to_0.9": None, "auc": 0.7, "best": max(accuracies), "best_step": 200, "last": accuracies[-1],
                 "divergence_step": None if status == "completed" else 40,
             },

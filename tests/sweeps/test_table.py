@@ -117,7 +117,7 @@ def test_unknown_metric_gets_the_nearest_names(study):
 def test_path_without_runs_says_so(tmp_path):
     with pytest.raises(ValueError, match="no such folder"):
         load(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="holds no finished run$"):
+    with pytest.raises(ValueError, match=r"holds no finished run$"):
         load_summaries(tmp_path)
     folder = write_run(tmp_path, "none", 2, 0)
     (folder / "summary.json").unlink()

@@ -1,0 +1,53 @@
+"""What a figure is to the page: a drawing or the reason why there is none."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from normexp.report.style import FAINT
+
+
+@dataclass
+class Drawing:
+    name: str  # file name
+    title: str  # the question that it answers
+    caption: str
+    figure: Figure
+    tab: str | None = None  # drawings that follow each other with tabs share one place on the page
+
+
+@dataclass
+class Skipped:
+    name: str
+    title: str
+    reason: str
+
+
+def sign(figure: Figure, text: str) -> None:
+    """Where the figure comes from, in small print under it."""
+    strip = 0.13 / figure.get_figheight()  # a line of small print, as a fraction of the height
+    figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
+    figure.text(0.01, 0.2 * strip, text, fontsize=5, color=FAINT)
+
+
+def save(drawing: Drawing, folder: Path, source: str) -> bytes:
+    """Write PNG, PDF and SVG, with their source in the files' metadata; returns the SVG for the page.
+
+    `savefig` would lay out and draw each figure twice for each format, which is most of a report's time. The files bear
+    no date: equal runs give equal files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figure, path = drawing.figure, folder / drawing.name
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    title = {"Title": drawing.title}
+    FigureCanvasAgg(figure).print_png(f"{path}.png", metadata={**title, "Description": source})
+    FigureCanvasPdf(figure).print_pdf(
+        f"{path}.pdf", metadata={**title, "Subject": source, "CreationDate": None}
+    )
+    FigureCanvasSVG(figure).print_svg(f"{path}.svg", metadata={**title, "Description": source, "Date": None})
+    return Path(f"{path}.svg").read_bytes()

@@ -1,0 +1,22 @@
+"""One file a question; each gives drawings, or the reason why there is none."""
+
+from collections.abc import Callable, Iterable
+
+from normexp.report.figure import Drawing, Skipped
+from normexp.report.figures.activations import activation_bands
+from normexp.report.figures.convergence import steps_to_accuracy
+from normexp.report.figures.final import final_values
+from normexp.report.figures.layers import gradient_by_depth, gradient_over_time, saturation_by_layer
+from normexp.report.figures.learning import learning_curves
+from normexp.report.figures.rates import learning_rates
+from normexp.report.study import Study
+from normexp.report.style import Style
+
+Make = Callable[[Study, Style], Iterable[Drawing | Skipped]]
+
+# the order of the page
+FIGURES: dict[str, list[Make]] = {
+    "What came out": [final_values, learning_rates],
+    "How it was learned": [learning_curves, steps_to_accuracy],
+    "Inside the network": [gradient_by_depth, gradient_over_time, activation_bands, saturation_by_layer],
+}

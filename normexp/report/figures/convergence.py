@@ -1,0 +1,72 @@
+"""How long each arm takes to a given validation accuracy."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from normexp.report.figure import Drawing, Skipped
+from normexp.report.figures.final import scale_of_levels
+from normexp.report.statistics import FEWEST_DRAWN, estimate
+from normexp.report.study import Study
+from normexp.report.style import WIDTH, Style, label_lines, new_figure, plain_log_scale
+
+UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
+TITLE = "How long to a given accuracy"
+
+
+def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    target = choose_target(study.chosen)
+    if target is None:
+        yield Skipped("convergence", TITLE, "no accuracy on the list was reached by half of the runs")
+        return
+    figure, axes = new_figure(1, 3, panel=(WIDTH / 3, 2.8))
+    for panel, (unit, words) in zip(axes, UNITS.items(), strict=True):
+        ends: dict[str, float] = {}
+        for place, arm in enumerate(study.arms):
+            ends[arm] = draw_arm(study, style, panel, arm, f"convergence.{unit}_to_{target}", place)
+        plain_log_scale(panel)
+        panel.set_title(words)
+        if study.x:
+            scale_of_levels(panel, study)
+        else:
+            panel.set_xticks([])
+        if panel is axes[-1]:
+            label_lines(panel, ends, style)
+    censored = int(study.chosen[f"convergence.steps_to_{target}"].isna().sum())
+    caption = (
+        f"First validation with an accuracy of at least {float(target):.4g}: geometric mean over the runs that reached "
+        f"it, with its 95% interval. Hollow markers: not every run of the point reached it ({censored} of "
+        f"{len(study.chosen)} runs did not), so the true mean lies higher and there is no interval."
+    )
+    yield Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)
+
+
+def draw_arm(study: Study, style: Style, axes, arm: str, column: str, place: int) -> float:
+    """The arm's line; returns where it ends."""
+    rows = study.chosen[study.chosen["arm"] == arm]
+    groups = rows.groupby(study.x)[column] if study.x else [(place, rows[column])]
+    xs, means = [], []
+    for level, values in groups:
+        found = estimate(np.log(values.clip(lower=1e-9)))
+        if not found.n:
+            continue
+        xs.append(level)
+        means.append(np.exp(found.mean))
+        full = found.n == len(values)
+        axes.plot(
+            level, means[-1], marker=style.marker[arm], color=style.colour[arm],
+            markerfacecolor=style.colour[arm] if full else "white",
+        )  # fmt: skip
+        if full and found.n >= FEWEST_DRAWN:
+            axes.plot([level, level], np.exp([found.low, found.high]), color=style.colour[arm], linewidth=1)
+    axes.plot(xs, means, **style.line(arm))
+    return means[-1] if means else np.nan
+
+
+def choose_target(summaries: pd.DataFrame) -> str | None:
+    """The highest accuracy that at least half of the runs reached."""
+    names = [m[1] for name in summaries if (m := re.fullmatch(r"convergence\.steps_to_(.+)", name))]
+    reached = [name for name in names if summaries[f"convergence.steps_to_{name}"].notna().mean() >= 0.5]
+    return max(reached, key=float, default=None)

@@ -1,0 +1,61 @@
+"""Validation curves: mean with interval over seeds, by epoch, step, sample and second."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+from matplotlib.ticker import PercentFormatter
+
+from normexp.report.figure import Drawing, Skipped
+from normexp.report.figures.final import note
+from normexp.report.panels import level_title, levels_shown, panels
+from normexp.report.statistics import curves
+from normexp.report.study import Study
+from normexp.report.style import Style, label_lines
+
+CLOCKS = {
+    "epoch": "epoch",
+    "step": "optimizer step",
+    "samples": "training samples seen",
+    "seconds": "seconds of training",
+}
+MEANING = {
+    "epoch": "Equal data for every batch size.",
+    "step": "Equal numbers of updates; a larger batch sees more data in them.",
+    "samples": "Equal numbers of samples for every batch size.",
+    "seconds": "Time of training alone, on the machine and with the load it had; a mean over seeds.",
+}
+
+
+def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    recorded = study.recorded("val/accuracy")
+    if recorded.empty:
+        yield Skipped("learning", "Validation accuracy over training", "no run recorded val/accuracy")
+        return
+    # Runs of one arm and level are validated at the same steps; only their seconds differ.
+    curve = curves(recorded, ["arm", "level"], "step")
+    clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
+    curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
+    for clock, words in CLOCKS.items():
+        yield draw(study, style, curve, clock, words)
+
+
+def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str) -> Drawing:
+    figure, shown = panels(
+        levels_shown(study), words, "validation accuracy", sharey=True, sharex=clock == "epoch"
+    )
+    for level, axes in shown.items():
+        ends = {}
+        here = curve[curve["level"] == level]
+        for arm, rows in here.groupby("arm", observed=True):
+            axes.plot(rows[clock], rows["mean"], **style.line(arm))
+            axes.fill_between(
+                rows[clock], rows["low"], rows["high"], color=style.colour[arm], alpha=0.15, linewidth=0
+            )
+            ends[arm] = rows["mean"].iloc[-1]
+        axes.set_title(level_title(study, level))
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+        axes.set_ylim(max(0.0, here["mean"].min() - 0.05), 1.0)
+        if axes is list(shown.values())[-1] or len(shown) <= 2:
+            label_lines(axes, ends, style)
+    caption = f"Mean over seeds and its 95% interval. {MEANING[clock]} {note(study)}"
+    return Drawing(f"learning_{clock}", f"Validation accuracy by {words}", caption, figure, tab=clock)

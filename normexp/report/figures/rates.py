@@ -1,0 +1,65 @@
+"""Learning rates: where each arm is best, and where it diverges."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from normexp.report.figure import Drawing, Skipped
+from normexp.report.figures.final import scale_of_levels
+from normexp.report.study import Study
+from normexp.report.style import FAINT, INK, WIDTH, Style, label_lines, new_figure
+
+TITLE = "Which learning rates each arm bears"
+
+
+def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    rates = sorted(study.summaries["lr"].unique())
+    if study.x != "lr" and not study.rate_varies:
+        yield Skipped("learning_rates", TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
+        return
+    beside = study.rate_varies and study.x is not None
+    height = 1.1 + max(1.2, 0.28 * len(study.arms))
+    figure, axes = new_figure(1, 1 + beside, panel=(WIDTH / 2 if beside else WIDTH, height))
+    draw_map(study, style, axes[-1], rates)
+    caption = "Runs that diverged, of all with that learning rate; a dot is none."
+    if beside:
+        draw_best(study, style, axes[0])
+        caption = f"Left: the learning rate of best mean validation accuracy. Right: {caption[0].lower()}{caption[1:]}"
+    yield Drawing("learning_rates", TITLE, caption, figure)
+
+
+def draw_best(study: Study, style: Style, axes) -> None:
+    """The best learning rate against the factor of the study."""
+    ends = {}
+    for arm in study.arms:
+        best = study.chosen[study.chosen["arm"] == arm].groupby(study.x)["lr"].first()
+        axes.plot(best.index, best, marker=style.marker[arm], **style.line(arm))
+        ends[arm] = best.iloc[-1]
+    axes.set_yscale("log")
+    scale_of_levels(axes, study)
+    axes.set_ylabel("best learning rate")
+    label_lines(axes, ends, style)
+
+
+def draw_map(study: Study, style: Style, axes, rates: list[float]) -> None:
+    diverged = (study.summaries["status"] == "diverged").groupby(
+        [study.summaries["arm"], study.summaries["lr"]]
+    )
+    share = diverged.mean().unstack().reindex(index=study.arms[::-1], columns=rates)
+    axes.imshow(share, aspect="auto", cmap="Reds", vmin=0, vmax=1.4, origin="lower")
+    counts = diverged.agg(["sum", "count"])
+    for row, arm in enumerate(share.index):
+        for column, rate in enumerate(rates):
+            if (arm, rate) not in counts.index:
+                axes.text(column, row, "no run", ha="center", va="center", fontsize=6, color=FAINT)
+                continue
+            bad, total = counts.loc[(arm, rate)]
+            text = f"{bad}/{total}" if bad else "·"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=INK)
+    axes.set_xticks(np.arange(len(rates)), [f"{rate:g}" for rate in rates])
+    axes.set_yticks(np.arange(len(share)), share.index)
+    for tick, arm in zip(axes.get_yticklabels(), share.index, strict=True):
+        tick.set(color=style.colour[arm], fontweight="bold")
+    axes.grid(visible=False)
+    axes.set_xlabel("learning rate")
+    axes.set_title("diverged runs")

@@ -1,0 +1,53 @@
+"""Figures of small panels: one a level of the study's factor, or one an arm."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from normexp.report.study import Study, label
+from normexp.report.style import WIDTH, new_figure
+
+COLUMNS, MOST = 4, 8
+
+
+def some(values: Sequence[float], most: int) -> list[float]:
+    """At most so many of the values, evenly spread, the first and the last among them."""
+    values = list(values)
+    if len(values) <= most:
+        return values
+    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
+
+
+def panels(
+    keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, **options: Any
+) -> tuple[Figure, dict[Any, Axes]]:
+    """key -> its panel, in rows of at most four; the outer ones bear the labels."""
+    columns = min(len(keys), COLUMNS)
+    rows = -(-len(keys) // columns)
+    width = WIDTH / columns if columns > 2 else WIDTH / 2
+    figure, axes = new_figure(rows, columns, panel=(width, height), **options)
+    for spare in axes[len(keys) :]:
+        spare.remove()
+    for place in range(len(keys)):
+        if place % columns == 0:
+            axes[place].set_ylabel(ylabel)
+        if place + columns >= len(keys):
+            axes[place].set_xlabel(xlabel)
+            axes[place].tick_params(labelbottom=True)
+    return figure, dict(zip(keys, axes, strict=False))
+
+
+def levels_shown(study: Study) -> list[float]:
+    return some(study.levels, MOST) or [0]
+
+
+def level_title(study: Study, level: float) -> str:
+    return f"{label(study.x)} {level:g}" if study.x else ""
+
+
+def middle(study: Study) -> float:
+    """The level that stands for all in a figure that has room for one."""
+    levels = study.levels or [0]
+    return levels[len(levels) // 2]

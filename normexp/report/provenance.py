@@ -1,0 +1,57 @@
+"""Where the numbers of a report come from, and what a reader should know before believing them."""
+
+import pandas as pd
+
+from normexp.report.study import Study, label
+
+
+def source(study: Study) -> str:
+    """The line under every figure: command, hash of the configuration, version."""
+    command = study.command if len(study.command) < 150 else study.command[:147] + "..."
+    return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
+
+
+def cautions(study: Study) -> list[str]:
+    """What limits the comparison, one sentence each."""
+    found = []
+    chosen = study.chosen
+    seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
+    if seeds.min() < 2:
+        found.append("Some points rest on a single seed and have no interval.")
+    if seeds.min() != seeds.max():
+        found.append(
+            f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
+        )
+    levels = max(len(study.levels), 1)
+    empty = len(study.arms) * levels - len(seeds)
+    if empty:
+        found.append(
+            f"{empty} of {len(study.arms) * levels} combinations of arm and {label(study.x)} have no run."
+        )
+    if len(study.versions) > 1:
+        found.append(f"The runs come from several versions of normexp: {', '.join(study.versions)}.")
+    kinds = chosen["key"].map(lambda key: key[1]).unique()
+    if len(kinds) > 1:
+        found.append(
+            f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
+        )
+    lost = int((chosen["status"] == "diverged").sum())
+    if lost:
+        found.append(
+            f"{lost} runs diverged. Means are over the others, so they flatter the arms that diverge."
+        )
+    return found
+
+
+def all_runs(study: Study) -> pd.DataFrame:
+    """Every finished run in a few columns, for the list at the end."""
+    columns = ["run", "arm", *([study.x] if study.x else []), "lr", "seed", "status", study.metric]
+    more = ["convergence.best", "steps", "seconds", "hash"]
+    table = study.summaries[list(dict.fromkeys([*columns, *more]))].copy()
+    table["hash"] = table["hash"].str[:8]
+    return table.sort_values(["arm", *([study.x] if study.x else []), "seed"], key=_by_arm(study))
+
+
+def _by_arm(study: Study):
+    places = {arm: index for index, arm in enumerate(study.arms)}
+    return lambda column: column.map(places) if column.name == "arm" else column

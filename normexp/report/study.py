@@ -1,0 +1,201 @@
+"""A folder of runs as one study: its arms, the factor that it varies, and where its numbers come from."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.runs import load_summaries
+from normexp.runs.columns import varying
+from normexp.runs.folders import find_runs
+from normexp.runs.metrics import check_metric, read_metrics
+
+GROUPS = ("norm", "model", "data", "optimizer", "schedule")  # what decides other keys: the norm its `norm.*`
+FACTORS = (
+    "batch_size",
+    "lr",
+    "model.depth",
+    "model.width",
+)  # x of the figures: the first of these that varies
+STATES = {  # of a sweep's cell without a summary, as its last launch left it
+    "planned": "not started", "running": "running, or killed", "failed": "failed", "interrupted": "interrupted",
+    "completed": "removed since", "diverged": "removed since",
+}  # fmt: skip
+LABELS = {
+    "batch_size": "batch size", "lr": "learning rate", "model.depth": "depth", "model.width": "width",
+    "test/accuracy": "test accuracy", "val/accuracy": "validation accuracy", "train/loss": "training loss",
+    "val/loss": "validation loss", "test/loss": "test loss",
+}  # fmt: skip
+
+
+@dataclass
+class Study:
+    """Args:
+    path: folder of the study, `outputs/<name>`.
+    metric: the final value that is compared; higher is better for accuracies, lower for losses.
+    summaries: one row a finished run, with the columns `arm` and `key` (seed and kind of execution: what pairs runs).
+    """
+
+    path: Path
+    metric: str
+    summaries: pd.DataFrame
+    arms: list[str] = field(init=False)
+    x: str | None = field(init=False)  # the numeric factor
+    rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
+
+    def __post_init__(self) -> None:
+        factors = find_factors(self.summaries)
+        numeric = [name for name in factors if pd.api.types.is_numeric_dtype(self.summaries[name])]
+        order = [name for name in FACTORS if name in numeric] + [
+            name for name in numeric if name not in FACTORS
+        ]
+        self.x = order[0] if order else None
+        self.rate_varies = "lr" in factors and self.x != "lr"
+        self.parts = [name for name in factors if name not in (self.x, "norm") and name != "lr"]
+        self.summaries["arm"] = self.summaries.apply(self._arm, axis=1)
+        self.arms = sorted(self.summaries["arm"].unique(), key=self._order)
+        execution = self.summaries[["execution.mode", "execution.device", "execution.precision"]].astype(str)
+        self.summaries["key"] = list(
+            zip(self.summaries["seed"], execution.agg(" ".join, axis=1), strict=True)
+        )
+
+    def _arm(self, row: pd.Series) -> str:
+        rest = [
+            f"{row[name]}" if isinstance(row[name], str) else f"{label(name)} {row[name]:g}"
+            for name in self.parts
+        ]
+        return " · ".join([row["norm"], *rest])
+
+    def _order(self, arm: str) -> tuple:
+        norms = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm", "rmsnorm")
+        norm = arm.split(" · ")[0]
+        family = next((index for index, name in enumerate(norms) if norm == name), None)
+        near = next((index for index, name in enumerate(norms) if norm.startswith(name)), len(norms))
+        return (near if family is None else family, family is None, arm)
+
+    @property
+    def name(self) -> str:
+        return str(self.summaries["name"].iloc[0])
+
+    @property
+    def levels(self) -> list[float]:
+        """Values of x in order."""
+        return sorted(self.summaries[self.x].dropna().unique()) if self.x else []
+
+    @property
+    def higher_is_better(self) -> bool:
+        return not self.metric.endswith("loss")
+
+    @cached_property
+    def chosen(self) -> pd.DataFrame:
+        """The runs behind the comparison: all, or at each point those with its best learning rate, which is the one
+        with the best mean validation accuracy, a diverged run counting as 0."""
+        if not self.rate_varies:
+            return self.summaries
+        by = ["arm"] + ([self.x] if self.x else [])
+        score = self.summaries.assign(
+            score=self.summaries["val/accuracy"].where(self.summaries.status == "completed", 0)
+        )
+        means = score.groupby([*by, "lr"], dropna=False)["score"].mean().reset_index()
+        best = means.loc[means.groupby(by, dropna=False)["score"].idxmax(), [*by, "lr"]]
+        return self.summaries.merge(best, on=[*by, "lr"])
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """Everything that the chosen runs recorded: arm, x, seed, step, epoch, samples, seconds, metric, value."""
+        rows = self.chosen.reset_index(drop=True)
+        values = read_metrics([self.path / run for run in rows["run"]])
+        run = values.pop("run").to_numpy()
+        values["samples"] = values["step"] * rows["batch_size"].to_numpy()[run]
+        values["seed"] = rows["seed"].to_numpy()[run]
+        values["arm"] = pd.Categorical(rows["arm"], categories=self.arms).take(run)
+        values["level"] = rows[self.x].to_numpy()[run] if self.x else 0
+        return values
+
+    def recorded(self, pattern: str) -> pd.DataFrame:
+        """The rows whose metric fits a regular expression."""
+        names = self.metrics["metric"].cat.categories
+        return self.metrics[self.metrics["metric"].isin(names[names.str.fullmatch(pattern)])]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the study: that of the hashes of its runs."""
+        return hashlib.sha256("".join(sorted(self.summaries["hash"])).encode()).hexdigest()[:8]
+
+    @cached_property
+    def sweeps(self) -> list[dict[str, Any]]:
+        """What launches of sweeps planned and what became of it, oldest first."""
+        files = sorted(self.path.glob(".sweeps/*/sweep.json"))
+        return [json.loads(path.read_text()) for path in files]
+
+    @property
+    def command(self) -> str:
+        """The command that made the runs: of the last sweep, or of one run and how many others there are."""
+        if self.sweeps:
+            return self.sweeps[-1]["command"]
+        commands = list(dict.fromkeys(self.summaries["command"]))
+        return commands[0] + (f" (and {len(commands) - 1} more commands)" if len(commands) > 1 else "")
+
+    @property
+    def versions(self) -> list[str]:
+        return sorted(self.summaries["versions.normexp"].unique())
+
+
+def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
+    """Read a folder's finished runs as a study. Raises ValueError in one line for a folder without runs, for runs of
+    several studies or several data sets, and for a final metric that the runs lack."""
+    path = Path(path)
+    summaries = load_summaries(path)
+    check_metric(metric, [name for name in summaries if "/" in name])
+    for column, word, remedy in (
+        ("name", "studies", "name the folder of one of them"),
+        ("data", "data sets", "accuracies on different data are no comparison; give each its own name="),
+    ):
+        found = sorted(summaries[column].unique())
+        if len(found) > 1:
+            raise ValueError(f"path={path}: holds runs of {len(found)} {word}, {', '.join(found)}; {remedy}")
+    return Study(path, metric, summaries)
+
+
+def find_factors(summaries: pd.DataFrame) -> list[str]:
+    """The columns in which the runs differ, apart from the seed and from what another choice decides (`norm.eps`
+    differs between norms, but not within one)."""
+    names = [name for name in varying(summaries) if name != "seed"]
+    choices = [name for name in GROUPS if name in names]
+
+    def follows(name: str) -> bool:
+        return any(
+            (summaries.groupby(choice, observed=True)[name].nunique(dropna=False) == 1).all()
+            for choice in choices
+            if choice != name
+        )
+
+    return [name for name in names if name in choices or not follows(name)]
+
+
+def label(name: str) -> str:
+    """A column's or a metric's name for a figure."""
+    return LABELS.get(name, name.split(".")[-1].replace("_", " ").replace("/", " "))
+
+
+def open_runs(study: Study) -> list[dict[str, str]]:
+    """Runs that have no result: failed in a sweep, or begun and not finished."""
+    finished = set(study.summaries["hash"])
+    rows: dict[str, dict[str, str]] = {}
+    for sweep in study.sweeps:
+        for cell in sweep["cells"]:
+            if cell["hash"] not in finished and cell["state"] != "skipped":
+                rows[cell["run"]] = {
+                    "run": cell["run"],
+                    "state": STATES[cell["state"]],
+                    "why": cell["error"] or "",
+                    "log": cell["log"] or "",
+                }
+    for folder in find_runs(study.path)[1]:
+        run = folder.relative_to(study.path).as_posix()
+        rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
+    return [rows[name] for name in sorted(rows)]

@@ -1,0 +1,120 @@
+"""How figures look: one colour a norm everywhere, labels at the lines, sizes that survive print."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+# Colours that people with every kind of colour vision tell apart (Okabe, Ito 2008; further ones: Tol 2021), dark enough
+# for text on white. The usual norms have a colour of their own in every report; others take what a study leaves free.
+OWN = {
+    "none": "#555555",
+    "batchnorm": "#0072B2",
+    "layernorm": "#D55E00",
+    "groupnorm": "#009E73",
+    "instancenorm": "#B5568B",
+    "rmsnorm": "#C58A00",
+}
+FREE = ("#3A9BD9", "#882255", "#6A7A1F", "#332288", "#AA4499", "#117733", "#CC6677", "#44776A")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+INK, FAINT = "#222222", "#6b6b6b"
+WIDTH = 9.3  # inches of a figure that fills the page: one scale for the text of all
+SETTINGS = {
+    "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
+    "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
+    "axes.linewidth": 0.7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.color": "#e6e6e6", "grid.linewidth": 0.6, "axes.axisbelow": True, "xtick.color": FAINT, "ytick.color": FAINT,
+    "xtick.labelsize": 7.5, "ytick.labelsize": 7.5, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
+    "xtick.minor.size": 0, "ytick.minor.size": 0, "lines.linewidth": 1.6, "lines.markersize": 4.5,
+    "figure.dpi": 200, "figure.constrained_layout.h_pad": 0.06, "pdf.fonttype": 42,
+    "svg.hashsalt": "normexp", "image.cmap": "cividis",
+}  # fmt: skip
+
+
+class Style:
+    """Colour, dash and marker of each arm: the norm gives the colour, what else tells arms apart dash and marker."""
+
+    def __init__(self, arms: Sequence[str]):
+        norms = list(dict.fromkeys(arm.split(" · ")[0] for arm in arms))
+        rests = list(dict.fromkeys(arm.partition(" · ")[2] for arm in arms))
+        taken = {norm: OWN[norm] for norm in norms if norm in OWN}
+        others = [norm for norm in norms if norm not in OWN]
+        free = [*FREE, *(colour for norm, colour in OWN.items() if norm not in taken)]
+        for index, norm in enumerate(others):
+            taken[norm] = free[index % len(free)]
+        again = {
+            norm: index // len(free) for index, norm in enumerate(others)
+        }  # colours that come a second time
+        self.colour: dict[str, str] = {}
+        self.dash: dict[str, object] = {}
+        self.marker: dict[str, str] = {}
+        for arm in arms:
+            norm, _, rest = arm.partition(" · ")
+            place = rests.index(rest) + again.get(norm, 0)
+            self.colour[arm] = taken[norm]
+            self.dash[arm] = DASHES[place % len(DASHES)]
+            self.marker[arm] = MARKERS[(norms.index(norm) if len(rests) == 1 else place) % len(MARKERS)]
+
+    def line(self, arm: str) -> dict[str, object]:
+        return {"color": self.colour[arm], "linestyle": self.dash[arm]}
+
+
+def new_figure(
+    rows: int, columns: int, *, panel: tuple[float, float], **options
+) -> tuple[Figure, list[Axes]]:
+    """A figure of equal panels and its axes, row by row. Not pyplot's: nothing has to be closed."""
+    figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+
+
+def plain_log_scale(axes: Axes) -> None:
+    """Logarithmic y; ticks at powers of ten, and at 2 and 5 times them where few powers are in view."""
+    axes.set_yscale("log")
+    plain_log_ticks(axes.yaxis, *axes.get_ylim())
+
+
+def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
+
+
+def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
+    """Names of the arms beside the right ends of their lines, moved apart where they would overlap.
+
+    Args:
+        ends: arm -> y of its last point, in data coordinates.
+    """
+    to_axes = axes.transData + axes.transAxes.inverted()
+    right = axes.get_xlim()[1]
+    height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
+    gap = 8.6 / height
+    finite = {arm: to_axes.transform((right, y))[1] for arm, y in ends.items() if y == y}
+    wanted = sorted((min(max(y, 0.0), 1.0), arm) for arm, y in finite.items())
+    places = spread([y for y, _ in wanted], gap)
+    for (_, arm), y in zip(wanted, places, strict=True):
+        axes.annotate(
+            arm, (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
+            fontsize=7.5, color=style.colour[arm], fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Places nearest to the wanted ones (ascending) that keep a gap: neighbours that are too close form a block, and
+    the block stands at the mean of what its members want."""
+    blocks: list[list[float]] = []  # [sum of wanted places less offsets, members]
+    for y in wanted:
+        blocks.append([y, 1])
+        while len(blocks) > 1 and _start(blocks[-2], gap) + blocks[-2][1] * gap > _start(blocks[-1], gap):
+            total, members = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += members
+    return [_start(block, gap) + index * gap for block in blocks for index in range(int(block[1]))]
+
+
+def _start(block: Sequence[float], gap: float) -> float:
+    total, members = block
+    return total / members - gap * (members - 1) / 2

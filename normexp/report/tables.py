@@ -1,0 +1,118 @@
+"""The comparison as a table: mean, interval, number of seeds, and the paired difference to a baseline."""
+
+import math
+
+import pandas as pd
+
+from normexp.report.statistics import Estimate, clear_best, estimate, paired_difference
+from normexp.report.study import Study, label
+
+
+def choose_baseline(study: Study, asked: str | None) -> str:
+    """The arm that the others are compared with: the one asked for, else one without norm, else the first."""
+    if asked is None:
+        return next((arm for arm in study.arms if arm.split(" · ")[0] == "none"), study.arms[0])
+    if asked not in study.arms:
+        raise ValueError(f"baseline={asked}: no arm of this study; choose from {', '.join(study.arms)}")
+    return asked
+
+
+def comparison(study: Study, baseline: str) -> pd.DataFrame:
+    """One row for each arm and level: arm, level, runs, diverged, mean, low, high, n, the paired difference to the
+    baseline (difference, difference_low, difference_high, pairs), and `best`: the arm's paired difference to every
+    other arm at this level excludes 0. No interval, no best; an arm of which runs diverged is never best.
+    """
+    rows = []
+    for level in study.levels or [math.nan]:
+        here = study.chosen if math.isnan(level) else study.chosen[study.chosen[study.x] == level]
+        values = {arm: _by_key(here[here["arm"] == arm], study.metric) for arm in study.arms}
+        whole = {
+            arm: values[arm]
+            for arm in study.arms
+            if len(values[arm]) and (here.loc[here["arm"] == arm, "status"] == "completed").all()
+        }
+        signed = (
+            whole
+            if study.higher_is_better
+            else {a: {k: -v for k, v in vs.items()} for a, vs in whole.items()}
+        )
+        best = clear_best(signed)
+        for arm in study.arms:
+            runs = here[here["arm"] == arm]
+            mean = estimate(list(values[arm].values()))
+            difference = (
+                Estimate(math.nan, math.nan, math.nan, 0)
+                if arm == baseline
+                else paired_difference(values[arm], values[baseline])
+            )
+            diverged = int((runs["status"] == "diverged").sum())
+            rows.append(
+                {
+                    "arm": arm, "level": level, "runs": len(runs), "diverged": diverged, **mean._asdict(),
+                    "difference": difference.mean, "difference_low": difference.low,
+                    "difference_high": difference.high, "pairs": difference.n, "best": arm == best,
+                    "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _by_key(runs: pd.DataFrame, metric: str) -> dict[tuple, float]:
+    """Final values of the runs that have one, by what pairs them: seed and kind of execution."""
+    runs = runs[runs["status"] == "completed"].dropna(subset=[metric])
+    return dict(zip(runs["key"], runs[metric], strict=True))
+
+
+def number(value: float, metric: str, *, signed: bool = False) -> str:
+    """An accuracy as a percentage with one decimal, a loss with three."""
+    if math.isnan(value):
+        return "–"
+    sign = "+" if signed else ""
+    text = f"{100 * value:{sign}.1f}" if metric.endswith("accuracy") else f"{value:{sign}.3f}"
+    return text.replace("-", "−")
+
+
+def cell_text(row: pd.Series, metric: str) -> dict[str, str]:
+    """The parts of a cell: value, interval, difference and remarks."""
+    value = number(row["mean"], metric)
+    half = row["high"] - row["mean"]
+    interval = "" if math.isnan(half) else f"± {number(half, metric)}"
+    difference = ""
+    if row["pairs"]:
+        low, high = (number(row[f"difference_{end}"], metric, signed=True) for end in ("low", "high"))
+        between = f" [{low}, {high}]" if row["pairs"] > 1 else ""
+        difference = f"{number(row['difference'], metric, signed=True)}{between}"
+    remarks = [f"n={row['n']}"] if row["runs"] else ["no run"]
+    if row["diverged"]:
+        remarks.append(f"{row['diverged']} of {row['runs']} diverged")
+    return {"value": value, "interval": interval, "difference": difference, "remarks": ", ".join(remarks)}
+
+
+def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
+    """The table for a paper or a README: one row an arm, one column a level."""
+    levels = study.levels or [math.nan]
+    heads = [f"{level:g}" if study.x else label(study.metric) for level in levels]
+    corner = f"norm \\\\ {label(study.x)}" if study.x else "norm"
+    lines = [f"| {corner} | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    for arm, rows in table.groupby("arm", sort=False):
+        cells = []
+        for _, row in rows.iterrows():
+            text = cell_text(row, study.metric)
+            shown = f"{text['value']} {text['interval']}".strip()
+            shown = f"**{shown}**" if row["best"] else shown
+            cells.append(
+                shown + (f" ({row['diverged']} of {row['runs']} diverged)" if row["diverged"] else "")
+            )
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", how_to_read(study, baseline)])
+
+
+def how_to_read(study: Study, baseline: str) -> str:
+    seeds = study.chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
+    count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    unit = " in %" if study.metric.endswith("accuracy") else ""
+    place = f"at this {label(study.x)}" if study.x else "of the study"
+    return (
+        f"{label(study.metric).capitalize()}{unit}: mean ± half of the 95% t interval over {count} seeds. Bold: better "
+        f"than every other arm {place}, by paired intervals over seeds that exclude 0."
+    )

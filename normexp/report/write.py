@@ -1,0 +1,108 @@
+"""One study's report: page, figures, tables and Markdown in a folder."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+
+from normexp.report.figure import Drawing, save, sign
+from normexp.report.figures import FIGURES
+from normexp.report.page import blocks, comparison_html, list_html, picture, render
+from normexp.report.provenance import all_runs, cautions, source
+from normexp.report.study import Study, label, open_runs
+from normexp.report.style import SETTINGS, Style
+from normexp.report.tables import choose_baseline, comparison, markdown
+
+
+def write_report(
+    study: Study, out: Path, *, baseline: str | None = None, refresh: int | None = None, made_by: str = ""
+) -> Path:
+    """Write `index.html`, `report.md`, `figures/` and `tables/` under `out`; returns the page's path.
+
+    Args:
+        baseline: the arm that paired differences refer to.
+        refresh: seconds after which a browser loads the page again, while a sweep runs.
+        made_by: the command, for the page's foot.
+    """
+    baseline = choose_baseline(study, baseline)
+    table, style = comparison(study, baseline), Style(study.arms)
+    foot = source(study)
+    sections, svgs = [], {}
+    with mpl.rc_context(SETTINGS):
+        for title, makers in FIGURES.items():
+            shown = [item for make in makers for item in make(study, style)]
+            for item in shown:
+                if isinstance(item, Drawing):
+                    sign(item.figure, foot)
+                    svgs[item.name] = save(item, out / "figures", foot)
+            sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
+    sections[0]["table"] = comparison_html(study, table, baseline, style)
+
+    tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        rows.to_csv(out / "tables" / name, index=False)
+    text = f"# {study.name}\n\n{markdown(study, table, baseline)}\n\n```\n{study.command}\n```\n"
+    (out / "report.md").write_text(text)
+    page = render(
+        "page.html.j2", title=heading(study), facts=facts(study), command=study.command, cautions=cautions(study),
+        sections=sections, picture=lambda drawing: picture(svgs, drawing), lists=lists(study), source=foot,
+        runs_text=runs_text(study), made_by=made_by, tables=tables, refresh=refresh,
+    )  # fmt: skip
+    (out / "index.html").write_text(page)
+    return out / "index.html"
+
+
+def heading(study: Study) -> str:
+    words = study.name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def facts(study: Study) -> list[str]:
+    """What all runs have in common, and the size of the grid."""
+    rows = study.summaries
+    first = rows.iloc[0]
+
+    def common(column: str, form: str) -> list[str]:
+        return (
+            [form.format(first[column])] if column in rows and rows[column].nunique(dropna=False) == 1 else []
+        )
+
+    grid = f"{len(study.arms)} arms" + (f" × {len(study.levels)} {label(study.x)}s" if study.x else "")
+    length = (
+        common("max_epochs", "{:g} epochs")
+        if rows["max_steps"].isna().all()
+        else common("max_steps", "{:g} steps")
+    )
+    return [
+        f"{len(rows)} runs: {grid} × {rows['seed'].nunique()} seeds",
+        *common("data", "{}"), *common("model", "{}"), *common("optimizer", "{}"), *common("lr", "learning rate {:g}"),
+        *common("batch_size", "batch size {:g}"), *length,
+    ]  # fmt: skip
+
+
+def runs_text(study: Study) -> str:
+    counts = study.summaries["status"].value_counts()
+    text = f"{counts.get('completed', 0)} runs completed, {counts.get('diverged', 0)} diverged (a loss not finite)"
+    missing = len(open_runs(study))
+    return f"{text}, {missing} have no result." if missing else f"{text}."
+
+
+def lists(study: Study) -> list[dict[str, Any]]:
+    found = []
+    if rows := open_runs(study):
+        found.append(
+            {
+                "title": f"{len(rows)} runs without a result",
+                "html": list_html(pd.DataFrame(rows)),
+                "open": any(row["state"] == "failed" for row in rows),
+            }
+        )
+    runs = all_runs(study)
+    diverged = study.summaries[study.summaries["status"] == "diverged"]
+    if len(diverged):
+        columns = ["run", "arm", "seed", "lr", "convergence.divergence_step", "convergence.best"]
+        title = f"{len(diverged)} diverged runs"
+        found.append({"title": title, "html": list_html(diverged[columns]), "open": len(diverged) <= 20})
+    return [*found, {"title": f"All {len(runs)} finished runs", "html": list_html(runs), "open": False}]
