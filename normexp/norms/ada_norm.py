@@ -1,7 +1,5 @@
 """AdaNorm: LayerNorm whose gain is a decreasing function of its own output."""
 
-import math
-
 from torch import Tensor
 
 from normexp.norms import functional, sample_kernels
@@ -37,7 +35,7 @@ class AdaNorm(Norm):
         self.k, self.scale = k, scale
 
     def normalize(self, x: Tensor) -> Tensor:
-        self.check_correction(math.prod(x.shape[1:]))
+        self.check_correction(x.shape[1:].numel())
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         y = group_norm(x, 1, None, None, **options)

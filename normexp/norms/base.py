@@ -74,13 +74,16 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_size(x)
-        if self.channel_dim == 1:
-            return self.normalize(x).to(x.dtype)
-        return self.normalize(x.flatten(0, -2)).view(x.shape).to(x.dtype)  # (N, T, C) -> (N T, C) and back
+        y = self.normalize(x) if self.channel_dim == 1 else self.normalize_tokens(x)
+        return y.to(x.dtype)
 
     def normalize(self, x: Tensor) -> Tensor:
-        """The layer for channels at axis 1."""
+        """The layer for channels at axis 1, (N, C) or (N, C, ...)."""
         raise NotImplementedError
+
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        """The layer for channels at the last axis, (N, T, C): every token is a sample."""
+        return self.normalize(x.flatten(0, -2)).view(x.shape)  # (N T, C)
 
     def check_size(self, x: Tensor) -> None:
         if x.dim() < 2 or x.shape[self.channel_dim] != self.num_features:

@@ -9,7 +9,7 @@ from normexp.norms.functional import at_least_float32
 
 def statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each channel, (C), cut from the graph: `normalize` knows how they depend on x."""
-    return _Statistics.apply(at_least_float32(x.detach()))
+    return _Statistics.run(at_least_float32(x.detach()))
 
 
 def normalize(
@@ -33,7 +33,7 @@ def normalize(
         s, q = torch.rsqrt(var + eps / k), torch.full_like(var, k**-0.5)
     else:
         s, q = native.eps_outside(torch.rsqrt(var + native.TINY), eps, k)
-    return _Normalize.apply(x, weight, bias, mean, s, q, eps, correction, eps_position)
+    return _Normalize.run(x, weight, bias, mean, s, q, eps, correction, eps_position)
 
 
 class _Statistics(native.KernelFunction):

@@ -64,6 +64,10 @@ class BatchNorm(Norm):
             )
         if running_correction not in (0, 1):
             raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
+        if virtual_batch_size is not None and virtual_batch_size < 1:
+            raise ValueError(
+                f"virtual_batch_size={virtual_batch_size}: no such group; use null or a divisor of batch_size"
+            )
         self.ema_keep, self.running_correction = ema_keep, running_correction
         self.population_statistics, self.virtual_batch_size = population_statistics, virtual_batch_size
         self.freeze_after, self.deviation = freeze_after, deviation
@@ -72,43 +76,42 @@ class BatchNorm(Norm):
         self.register_buffer("running_var", torch.ones(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_size(x)
-        rows = x if self.channel_dim == 1 else x.flatten(0, -2)  # (N, T, C) -> (N T, C)
-        if self.uses_batch():
-            groups = self.virtual_batches(x)
-            self.num_batches_tracked.add_(1)
-            y = self.from_batch(rows, groups)
-        else:
-            y = self.from_population(rows)
-        return y.view(x.shape).to(x.dtype) if self.channel_dim == -1 else y.to(x.dtype)
+    def normalize(self, x: Tensor) -> Tensor:
+        return self.over_samples(x, x.shape[0])
+
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        return self.over_samples(x.flatten(0, -2), x.shape[0]).view(x.shape)  # (N, T, C) -> (N T, C) and back
+
+    def over_samples(self, x: Tensor, samples: int) -> Tensor:
+        if not self.uses_batch():
+            return self.from_population(x)
+        groups = self.virtual_batches(x, samples)
+        self.num_batches_tracked.add_(1)
+        return self.from_batch(x, groups)
 
     def uses_batch(self) -> bool:
         frozen = self.freeze_after is not None and int(self.num_batches_tracked) >= self.freeze_after
         return self.training and not frozen
 
-    def virtual_batches(self, x: Tensor) -> int:
+    def virtual_batches(self, x: Tensor, samples: int) -> int:
         """The number of groups of samples that are normalized apart."""
-        size = self.virtual_batch_size or x.shape[0]
-        if x.shape[0] % size:
+        size = self.virtual_batch_size or samples
+        if samples % size:
             raise ValueError(
-                f"virtual_batch_size={size}: does not divide the {x.shape[0]} samples that the layer sees at once; "
+                f"virtual_batch_size={size}: does not divide the {samples} samples that the layer sees at once; "
                 "use a divisor of batch_size (of the micro-batch under gradient accumulation)"
             )
-        if x.numel() // x.shape[0] * size == self.num_features:
+        groups = samples // size
+        if x.numel() == self.num_features * groups:
             raise ValueError(
                 f"x.shape={tuple(x.shape)}: BatchNorm cannot train on one value per channel; "
                 "use a larger batch_size or norm=layernorm"
             )
-        return x.shape[0] // size
+        return groups
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
-        plain = (
-            self.eps_position == "inside"
-            and self.deviation == "l2"
-            and self.population_statistics != "cumulative"
-        )
-        if plain and self.native and groups == 1:
+        ema = self.population_statistics != "cumulative"
+        if groups == 1 and ema and self.native and self.eps_position == "inside" and self.deviation == "l2":
             return self.torch_batch_norm(x)
         weight, bias = self.weight, self.bias
         if groups > 1:  # virtual batches are further channels: (N, C, ...) -> (N/G, G C, ...)
@@ -130,18 +133,10 @@ class BatchNorm(Norm):
         # torch adds var n / (n - 1). To store var itself, work on a copy at that scale: torch keeps what it gets for
         # the backward pass, so the buffer may not be changed after the call.
         running_var = self.running_var if stored == 1 else self.running_var / stored
-        momentum = 1 - self.ema_keep
         y = torch.batch_norm(  # not F.batch_norm: it refuses eps=0
-            x,
-            weight,
-            self.bias,
-            self.running_mean,
-            running_var,
-            True,
-            momentum,
-            eps,
+            x, weight, self.bias, self.running_mean, running_var, True, 1 - self.ema_keep, eps,
             torch.backends.cudnn.enabled,
-        )
+        )  # fmt: skip
         if stored != 1:
             self.running_var.copy_(running_var * stored)
         return y
@@ -164,23 +159,25 @@ class BatchNorm(Norm):
         options = {"eps": self.eps, "eps_position": self.eps_position}
         if self.runs_native(x):
             return batch_kernels.normalize(x, mean, var, weight, bias, correction=self.correction, **options)
-        return functional.batch_norm(
-            x, mean, self.corrected(var, self.correction, x), weight, bias, **options
-        )
+        return functional.batch_norm(x, mean, self.corrected(var, x), weight, bias, **options)
 
-    def corrected(self, var: Tensor, correction: int, x: Tensor) -> Tensor:
+    def corrected(self, var: Tensor, x: Tensor) -> Tensor:
+        return var * self.ratio(self.correction, x) if self.correction else var
+
+    def ratio(self, correction: int, x: Tensor) -> float:
+        """The variance with that correction over the one with 0."""
         n = x.numel() // x.shape[1]
-        return var * (n / (n - correction)) if correction and self.deviation == "l2" else var
+        return n / (n - correction) if self.deviation == "l2" else 1.0
 
     def track(self, mean: Tensor, var: Tensor, x: Tensor) -> None:
         """Move the running estimate, in place: under `torch.func` an assignment to the buffer would be lost."""
-        cumulative = self.population_statistics == "cumulative"
-        var = self.corrected(var, self.running_correction, x)
-        for running, batch in ((self.running_mean, mean), (self.running_var, var)):
-            step = 1 / self.num_batches_tracked.to(running.dtype) if cumulative else 1 - self.ema_keep
-            if len(batch) > self.num_features:
-                batch = batch.view(-1, self.num_features).mean(0)  # over virtual batches
-            running.add_((batch.detach().to(running.dtype) - running) * step)
+        if len(mean) > self.num_features:
+            mean, var = (m.view(-1, self.num_features).mean(0) for m in (mean, var))  # over virtual batches
+        step = 1 - self.ema_keep
+        if self.population_statistics == "cumulative":
+            step = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
+        self.running_mean.mul_(1 - step).add_(mean.detach() * step)
+        self.running_var.mul_(1 - step).add_(var.detach() * (step * self.ratio(self.running_correction, x)))
 
     def from_population(self, x: Tensor) -> Tensor:
         if not self.native:
@@ -188,10 +185,9 @@ class BatchNorm(Norm):
             return functional.batch_norm(
                 x, self.running_mean, self.running_var, self.weight, self.bias, **options
             )
-        inside = self.eps_position == "inside"
-        var, eps = (
-            (self.running_var, self.eps) if inside else ((self.running_var.sqrt() + self.eps).square(), 0.0)
-        )
+        var, eps = self.running_var, self.eps
+        if self.eps_position == "outside":  # (sqrt(var) + eps)^2 under the root
+            var, eps = (var.sqrt() + eps).square(), 0.0
         return F.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
 
     def extra_repr(self) -> str:

@@ -48,7 +48,7 @@ class BatchRenorm(BatchNorm):
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         mean, var = self.statistics(x)
-        batch_var = self.corrected(var.detach(), self.correction, x)
+        batch_var = self.corrected(var.detach(), x)
         inverse_std = inverse_deviation(batch_var, self.eps, self.eps_position)
         inverse_running = inverse_deviation(self.running_var, self.eps, self.eps_position)
         r_limit, d_limit = (

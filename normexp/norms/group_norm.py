@@ -1,7 +1,5 @@
 """GroupNorm: the statistics of a group of one sample's channels."""
 
-import math
-
 from torch import Tensor
 
 from normexp.norms import functional, sample_kernels
@@ -40,7 +38,7 @@ class GroupNorm(Norm):
         self.num_groups = num_groups
 
     def normalize(self, x: Tensor) -> Tensor:
-        self.check_correction(math.prod(x.shape[1:]) // self.num_groups)
+        self.check_correction(x.shape[1:].numel() // self.num_groups)
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         return group_norm(x, self.num_groups, self.weight, self.bias, **options)

@@ -1,7 +1,5 @@
 """InstanceNorm: the statistics of one channel of one sample."""
 
-import math
-
 from torch import Tensor
 
 from normexp.norms import functional, sample_kernels
@@ -33,19 +31,16 @@ class InstanceNorm(Norm):
         super().__init__(num_features, channel_dim, layer=layer, **shared)
         self.mixes_tokens = channel_dim == -1
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_size(x)
-        if math.prod(x.shape[1:]) == self.num_features:
+    def normalize(self, x: Tensor) -> Tensor:
+        if x.shape[2:].numel() == 1:
             raise ValueError(
                 f"x.shape={tuple(x.shape)}: one value per channel and sample leaves InstanceNorm nothing to "
                 "normalize over; use norm=layernorm or norm=groupnorm"
             )
-        if self.channel_dim == 1:
-            return self.normalize(x).to(x.dtype)
-        return self.normalize(x.movedim(-1, 1)).movedim(1, -1).to(x.dtype)  # (N, T, C) -> (N, C, T) and back
-
-    def normalize(self, x: Tensor) -> Tensor:
         # One channel a group: on the CPU faster than torch's own instance norm, which folds N into C for BatchNorm.
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         return group_norm(x, self.num_features, self.weight, self.bias, **options)
+
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        return self.normalize(x.movedim(-1, 1)).movedim(1, -1)  # (N, T, C) -> (N, C, T) and back

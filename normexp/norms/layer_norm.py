@@ -1,6 +1,5 @@
 """LayerNorm: the statistics of one sample, or of one token."""
 
-import math
 from typing import Literal
 
 from torch import Tensor
@@ -49,22 +48,32 @@ class LayerNorm(Norm):
 
     def normalize(self, x: Tensor) -> Tensor:
         if self.per_position and x.dim() > 2:
-            rows = x.movedim(1, -1)  # (N, C, H, W) -> (N, H, W, C)
-            return self.one_group(rows.flatten(0, -2)).view(rows.shape).movedim(-1, 1)
-        return self.one_group(x)
+            positions = self.normalize_tokens(x.movedim(1, -1))  # (N, C, H, W) -> (N, H, W, C)
+            return positions.movedim(-1, 1)
+        self.check_correction(x.shape[1:].numel())
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        if self.runs_native():
+            return sample_kernels.group_norm(x, 1, *self.gain_and_shift(x), **options)
+        options |= {"detach": self.detach, "deviation": self.deviation}
+        return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
-    def one_group(self, x: Tensor) -> Tensor:
-        self.check_correction(math.prod(x.shape[1:]))
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        if self.runs_native() and self.eps_position == "inside":
+            self.check_correction(self.num_features)
+            weight, bias = self.gain_and_shift(x)
+            return sample_kernels.layer_norm(x, weight, bias, eps=self.eps, correction=self.correction)
+        return super().normalize_tokens(x)
+
+    def runs_native(self) -> bool:
+        return self.native and self.detach == "none" and self.deviation == "l2"
+
+    def gain_and_shift(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
         weight, bias = self.weight, self.bias
         if self.depth_scaling:
             factor = self.layer**-0.5
             weight = x.new_full((self.num_features,), factor) if weight is None else weight * factor
             bias = None if bias is None else bias * factor
-        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
-        if self.native and self.detach == "none" and self.deviation == "l2":
-            return sample_kernels.group_norm(x, 1, weight, bias, **options)
-        options |= {"detach": self.detach, "deviation": self.deviation}
-        return functional.group_norm(x, 1, weight, bias, **options)
+        return weight, bias
 
     def extra_repr(self) -> str:
         return (

@@ -10,7 +10,6 @@ With k = n / (n - correction):
     eps outside, r = 1 / (sqrt(k v) + eps):    s and q of `eps_outside`.
 """
 
-import inspect
 import math
 
 import torch
@@ -20,14 +19,31 @@ TINY = 1e-30  # added to v where v^-1/2 is needed, so that it is finite for v = 
 
 
 class KernelFunction(torch.autograd.Function):
-    """A Function of kernels that work under vmap. torch asks for the signature of `forward` at every call, which takes
-    longer than the kernels of a small layer; here it is worked out once."""
+    """A Function that works under torch.func and vmap, where it needs `setup_context`, and is quick outside them.
+
+    torch binds the arguments of such a Function anew at every call, which takes longer than the kernels of a small
+    layer. So `run` tries the older form first, made of the same parts; torch.func refuses that one.
+    """
 
     generate_vmap_rule = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.forward.__signature__ = inspect.signature(cls.forward)
+
+        def forward(ctx, *inputs):
+            output = cls.forward(*inputs)
+            cls.setup_context(ctx, inputs, output)
+            return output
+
+        parts = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
+        cls.quick = type(f"{cls.__name__}Quick", (torch.autograd.Function,), parts)
+
+    @classmethod
+    def run(cls, *inputs):
+        try:
+            return cls.quick.apply(*inputs)
+        except RuntimeError:  # what is wrong with the inputs comes up again
+            return cls.apply(*inputs)
 
 
 def usable(x: Tensor) -> bool:

@@ -1,7 +1,5 @@
 """Statistics of one sample on torch's native kernels; `native` has the identities behind them."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -23,17 +21,37 @@ def group_norm(
     """`functional.group_norm` for the deviation l2, as fast as torch's own. One group of (N, C) is LayerNorm."""
     if eps_position == "outside":
         return _eps_outside(x, groups, weight, bias, eps, correction)
-    if correction:
-        n = math.prod(x.shape[1:]) // groups
-        keep = (n - correction) / n
-        x, eps = at_least_float32(x), eps * keep
-        weight = x.new_full((x.shape[1],), keep**0.5) if weight is None else weight * keep**0.5
-    if weight is None and bias is not None:
-        weight = torch.ones_like(bias)  # the kernels mix half precision inputs with both or none
     if groups == 1 and x.dim() == 2:
-        return F.layer_norm(x, x.shape[1:], weight, bias, eps)
+        return layer_norm(x, weight, bias, eps=eps, correction=correction)
+    x, weight, bias, eps = _rescaled(
+        x, weight, bias, eps, correction, n=_count(x, groups), channels=x.shape[1]
+    )
     # Not F.group_norm: it refuses one sample with one value in a group, where the output is the bias.
     return torch.group_norm(x, groups, weight, bias, eps)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float, correction: int = 0
+) -> Tensor:
+    """The same for one group and eps inside, with the channels at the last axis."""
+    channels = x.shape[-1]
+    x, weight, bias, eps = _rescaled(x, weight, bias, eps, correction, n=channels, channels=channels)
+    return F.layer_norm(x, (channels,), weight, bias, eps)
+
+
+def _rescaled(x, weight, bias, eps, correction, *, n, channels):
+    """The numbers with which the native kernel divides by n - correction."""
+    if correction:
+        keep = (n - correction) / n
+        x, eps = at_least_float32(x), eps * keep
+        weight = x.new_full((channels,), keep**0.5) if weight is None else weight * keep**0.5
+    if weight is None and bias is not None:
+        weight = torch.ones_like(bias)  # the kernels mix half precision inputs with both or none
+    return x, weight, bias, eps
+
+
+def _count(x: Tensor, groups: int) -> int:
+    return x.shape[1:].numel() // groups
 
 
 def _eps_outside(
@@ -45,7 +63,7 @@ def _eps_outside(
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[1]) if weight is None else at_least_float32(weight)
     bias = x.new_zeros(x.shape[1]) if bias is None else at_least_float32(bias)
-    return _GroupNormEpsOutside.apply(x, weight, bias, groups, eps, correction)[0]
+    return _GroupNormEpsOutside.run(x, weight, bias, groups, eps, correction)[0]
 
 
 class _GroupNormEpsOutside(native.KernelFunction):
@@ -77,7 +95,7 @@ class _GroupNormEpsOutside(native.KernelFunction):
 
 
 def _ratio(x: Tensor, groups: int, correction: int) -> float:
-    n = math.prod(x.shape[1:]) // groups
+    n = _count(x, groups)
     return n / (n - correction)
 
 
@@ -100,7 +118,7 @@ def _native_forward(x: Tensor, weight: Tensor, groups: int, eps: float) -> tuple
     if groups == 1 and x.dim() == 2:
         return torch.native_layer_norm(x, x.shape[1:], weight, None, eps)
     n, channels = x.shape[:2]
-    return torch.native_group_norm(x, weight, None, n, channels, math.prod(x.shape[2:]), groups, eps)
+    return torch.native_group_norm(x, weight, None, n, channels, x.shape[2:].numel(), groups, eps)
 
 
 def _native_backward(
@@ -113,4 +131,4 @@ def _native_backward(
         return backward(grad, x, x.shape[1:], mean, rstd, weight, None, mask)[:2]
     n, channels = x.shape[:2]
     backward = torch.ops.aten.native_group_norm_backward
-    return backward(grad, x, mean, rstd, weight, n, channels, math.prod(x.shape[2:]), groups, mask)[:2]
+    return backward(grad, x, mean, rstd, weight, n, channels, x.shape[2:].numel(), groups, mask)[:2]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 CONFIGS = Path(__file__).parents[2] / "configs" / "norm"
 NAMES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 LAYOUTS = {"dense": ((4, 8), 1), "image": ((4, 8, 3, 5), 1), "tokens": ((4, 6, 8), -1)}  # shape, channel_dim
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 REFUSED = {("instancenorm", "dense"), ("switchablenorm", "dense"), ("switchablenorm", "tokens")}
 CASES = [(name, layout) for name in NAMES for layout in LAYOUTS if (name, layout) not in REFUSED]
 
@@ -68,7 +69,7 @@ def outcome(layer: nn.Module, x: Tensor) -> dict[str, Tensor]:
     """Output, gradients of input and parameters under a fixed random direction, and buffers afterwards."""
     layer, x = copy.deepcopy(layer), x.clone().requires_grad_()
     y = layer(x)
-    y.backward(values(y.shape, seed=1, dtype=y.dtype))
+    y.backward(values(y.shape, seed=1, dtype=y.dtype).to(y.device))
     gradients = {f"gradient of {name}": p.grad for name, p in layer.named_parameters() if p.requires_grad}
     return {"output": y.detach(), "gradient of x": x.grad, **gradients, **dict(layer.named_buffers())}
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from norms.layers import (
     CASES,
+    DEVICES,
     LAYOUTS,
     NAMES,
     REFUSED,
@@ -69,12 +70,11 @@ def test_autocast_agrees_with_float32_within_bfloat16(name, layout):
 
 
 @every_case
-def test_native_kernels_equal_the_formula(name, layout):
+@pytest.mark.parametrize("device", DEVICES)
+def test_native_kernels_equal_the_formula(name, layout, device):
     for training in (True, False):
-        native, formula = (
-            outcome(build(name, layout, native=n).train(training), sample(layout)) for n in (True, False)
-        )
-        assert_same(native, formula, rtol=1e-9, atol=1e-10)
+        layers = [build(name, layout, native=native).train(training).to(device) for native in (True, False)]
+        assert_same(*(outcome(layer, sample(layout).to(device)) for layer in layers), rtol=1e-9, atol=1e-10)
 
 
 @every_name
