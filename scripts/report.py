@@ -1,7 +1,9 @@
 """A report of a study: `python scripts/report.py outputs/<name>`; `--help` explains the rest."""
 
 import argparse
+import shlex
 import sys
+import time
 from pathlib import Path
 
 
@@ -28,23 +30,57 @@ def main(arguments: list[str] | None = None) -> int:
     if (asked.folder is None) == (asked.compare is None):
         parser.error("name one folder, or two with --compare")
     try:
-        return run(asked)
+        page = compare(asked) if asked.compare else watch(asked) if asked.watch else report(asked)
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-
-
-def run(asked: argparse.Namespace) -> int:
-    from normexp.report.study import open_study  # pandas and matplotlib take a second: only when needed
-    from normexp.report.write import write_report
-
-    out = asked.out or asked.folder / "report"
-    made_by = " ".join(["python", *sys.argv])
-    page = write_report(open_study(asked.folder, asked.metric), out, baseline=asked.baseline, made_by=made_by)
     print(f"report: {page}")
     return 0
+
+
+# pandas and matplotlib take a second to import: only when needed
+
+
+def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
+    from normexp.report.study import open_study
+    from normexp.report.write import write_report
+
+    study = open_study(asked.folder, asked.metric)
+    out = asked.out or asked.folder / "report"
+    return write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=command())
+
+
+def compare(asked: argparse.Namespace) -> Path:
+    from normexp.report.compare import write_comparison
+    from normexp.report.study import open_study
+
+    first, second = (open_study(path, asked.metric) for path in asked.compare)
+    out = asked.out or asked.compare[0] / "report" / f"against-{second.path.name}"
+    return write_comparison(first, second, out, made_by=command())
+
+
+def watch(asked: argparse.Namespace) -> Path:
+    """Write the report again and again until the folder's last sweep has ended; the browser follows by itself."""
+    from normexp.report.ledgers import still_running
+
+    while True:
+        running = still_running(asked.folder)
+        try:
+            page = report(asked, refresh=asked.watch if running else None)
+            print(f"{time.strftime('%H:%M:%S')} {page}")
+        except ValueError as error:
+            if not running:
+                raise
+            print(f"{time.strftime('%H:%M:%S')} waiting: {error}")
+        if not running:
+            return page
+        time.sleep(asked.watch)
+
+
+def command() -> str:
+    return shlex.join(["python", *sys.argv])
 
 
 if __name__ == "__main__":

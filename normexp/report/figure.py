@@ -1,5 +1,6 @@
 """What a figure is to the page: a drawing or the reason why there is none."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,18 @@ class Skipped:
 
 def sign(figure: Figure, text: str) -> None:
     """Where the figure comes from, in small print under it."""
-    strip = 0.13 / figure.get_figheight()  # a line of small print, as a fraction of the height
+    inches = 0.05 + 0.085 * len(text.splitlines())
+    strip = inches / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
-    figure.text(0.01, 0.2 * strip, text, fontsize=5, color=FAINT)
+    figure.text(0.01, 0.25 * strip, text, fontsize=5, color=FAINT)
+
+
+def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, bytes]:
+    """Sign and write the drawings; returns name -> SVG."""
+    drawings = [item for item in figures if isinstance(item, Drawing)]
+    for drawing in drawings:
+        sign(drawing.figure, source)
+    return {drawing.name: save(drawing, folder, source) for drawing in drawings}
 
 
 def save(drawing: Drawing, folder: Path, source: str) -> bytes:

@@ -1,7 +1,6 @@
 """A folder of runs as one study: its arms, the factor that it varies, and where its numbers come from."""
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from normexp.report.ledgers import read_ledgers
 from normexp.runs import load_summaries
 from normexp.runs.columns import varying
-from normexp.runs.folders import find_runs
 from normexp.runs.metrics import check_metric, read_metrics
 
 GROUPS = ("norm", "model", "data", "optimizer", "schedule")  # what decides other keys: the norm its `norm.*`
@@ -21,10 +20,6 @@ FACTORS = (
     "model.depth",
     "model.width",
 )  # x of the figures: the first of these that varies
-STATES = {  # of a sweep's cell without a summary, as its last launch left it
-    "planned": "not started", "running": "running, or killed", "failed": "failed", "interrupted": "interrupted",
-    "completed": "removed since", "diverged": "removed since",
-}  # fmt: skip
 LABELS = {
     "batch_size": "batch size", "lr": "learning rate", "model.depth": "depth", "model.width": "width",
     "test/accuracy": "test accuracy", "val/accuracy": "validation accuracy", "train/loss": "training loss",
@@ -116,6 +111,11 @@ class Study:
         values["level"] = rows[self.x].to_numpy()[run] if self.x else 0
         return values
 
+    def at(self, arm: str, level: float) -> pd.DataFrame:
+        """The chosen runs of an arm at a level; a level of NaN stands for a study without a factor."""
+        runs = self.chosen[self.chosen["arm"] == arm]
+        return runs if pd.isna(level) else runs[runs[self.x] == level]
+
     def recorded(self, pattern: str) -> pd.DataFrame:
         """The rows whose metric fits a regular expression."""
         names = self.metrics["metric"].cat.categories
@@ -128,9 +128,7 @@ class Study:
 
     @cached_property
     def sweeps(self) -> list[dict[str, Any]]:
-        """What launches of sweeps planned and what became of it, oldest first."""
-        files = sorted(self.path.glob(".sweeps/*/sweep.json"))
-        return [json.loads(path.read_text()) for path in files]
+        return read_ledgers(self.path)
 
     @property
     def command(self) -> str:
@@ -180,22 +178,3 @@ def find_factors(summaries: pd.DataFrame) -> list[str]:
 def label(name: str) -> str:
     """A column's or a metric's name for a figure."""
     return LABELS.get(name, name.split(".")[-1].replace("_", " ").replace("/", " "))
-
-
-def open_runs(study: Study) -> list[dict[str, str]]:
-    """Runs that have no result: failed in a sweep, or begun and not finished."""
-    finished = set(study.summaries["hash"])
-    rows: dict[str, dict[str, str]] = {}
-    for sweep in study.sweeps:
-        for cell in sweep["cells"]:
-            if cell["hash"] not in finished and cell["state"] != "skipped":
-                rows[cell["run"]] = {
-                    "run": cell["run"],
-                    "state": STATES[cell["state"]],
-                    "why": cell["error"] or "",
-                    "log": cell["log"] or "",
-                }
-    for folder in find_runs(study.path)[1]:
-        run = folder.relative_to(study.path).as_posix()
-        rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
-    return [rows[name] for name in sorted(rows)]

@@ -24,12 +24,12 @@ def comparison(study: Study, baseline: str) -> pd.DataFrame:
     """
     rows = []
     for level in study.levels or [math.nan]:
-        here = study.chosen if math.isnan(level) else study.chosen[study.chosen[study.x] == level]
-        values = {arm: _by_key(here[here["arm"] == arm], study.metric) for arm in study.arms}
+        here = {arm: study.at(arm, level) for arm in study.arms}
+        values = {arm: finals(here[arm], study.metric) for arm in study.arms}
         whole = {
-            arm: values[arm]
-            for arm in study.arms
-            if len(values[arm]) and (here.loc[here["arm"] == arm, "status"] == "completed").all()
+            arm: found
+            for arm, found in values.items()
+            if found and (here[arm]["status"] == "completed").all()
         }
         signed = (
             whole
@@ -38,7 +38,7 @@ def comparison(study: Study, baseline: str) -> pd.DataFrame:
         )
         best = clear_best(signed)
         for arm in study.arms:
-            runs = here[here["arm"] == arm]
+            runs = here[arm]
             mean = estimate(list(values[arm].values()))
             difference = (
                 Estimate(math.nan, math.nan, math.nan, 0)
@@ -57,7 +57,7 @@ def comparison(study: Study, baseline: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _by_key(runs: pd.DataFrame, metric: str) -> dict[tuple, float]:
+def finals(runs: pd.DataFrame, metric: str) -> dict[tuple, float]:
     """Final values of the runs that have one, by what pairs them: seed and kind of execution."""
     runs = runs[runs["status"] == "completed"].dropna(subset=[metric])
     return dict(zip(runs["key"], runs[metric], strict=True))

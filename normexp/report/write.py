@@ -6,11 +6,12 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 
-from normexp.report.figure import Drawing, save, sign
+from normexp.report.figure import Skipped, save_all
 from normexp.report.figures import FIGURES
+from normexp.report.ledgers import open_runs
 from normexp.report.page import blocks, comparison_html, list_html, picture, render
 from normexp.report.provenance import all_runs, cautions, source
-from normexp.report.study import Study, label, open_runs
+from normexp.report.study import Study, label
 from normexp.report.style import SETTINGS, Style
 from normexp.report.tables import choose_baseline, comparison, markdown
 
@@ -32,10 +33,8 @@ def write_report(
     with mpl.rc_context(SETTINGS):
         for title, makers in FIGURES.items():
             shown = [item for make in makers for item in make(study, style)]
-            for item in shown:
-                if isinstance(item, Drawing):
-                    sign(item.figure, foot)
-                    svgs[item.name] = save(item, out / "figures", foot)
+            shown.sort(key=lambda item: isinstance(item, Skipped))
+            svgs |= save_all(shown, out / "figures", foot)
             sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
     sections[0]["table"] = comparison_html(study, table, baseline, style)
 
@@ -85,13 +84,13 @@ def facts(study: Study) -> list[str]:
 def runs_text(study: Study) -> str:
     counts = study.summaries["status"].value_counts()
     text = f"{counts.get('completed', 0)} runs completed, {counts.get('diverged', 0)} diverged (a loss not finite)"
-    missing = len(open_runs(study))
+    missing = len(open_runs(study.path, set(study.summaries["hash"])))
     return f"{text}, {missing} have no result." if missing else f"{text}."
 
 
 def lists(study: Study) -> list[dict[str, Any]]:
     found = []
-    if rows := open_runs(study):
+    if rows := open_runs(study.path, set(study.summaries["hash"])):
         found.append(
             {
                 "title": f"{len(rows)} runs without a result",

@@ -19,23 +19,17 @@ def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 def by_level(study: Study, style: Style) -> Drawing:
     figure, (axes,) = new_figure(1, 1, panel=(WIDTH, 3.6))
     ends = {}
-    for arm in study.arms:
+    for place, arm in enumerate(study.arms):
         rows = study.chosen[study.chosen["arm"] == arm].groupby(study.x)[study.metric]
-        found = {level: estimate(values) for level, values in rows}
-        levels = [level for level, value in found.items() if value.n]
-        means = np.array([found[level].mean for level in levels])
-        drawn = [level for level in levels if found[level].n >= FEWEST_DRAWN]
-        low, high = ([getattr(found[level], end) for level in drawn] for end in ("low", "high"))
-        axes.plot(
-            levels,
-            means,
-            marker=style.marker[arm],
-            markeredgecolor="white",
-            markeredgewidth=0.6,
-            **style.line(arm),
-        )
-        axes.fill_between(drawn, low, high, color=style.colour[arm], alpha=0.15, linewidth=0)
-        ends[arm] = means[-1] if len(means) else np.nan
+        found = {level: value for level, values in rows if (value := estimate(values)).n}
+        means = [value.mean for value in found.values()]
+        # side by side, so that intervals of equal arms do not hide one another
+        xs = [dodge(level, place - (len(study.arms) - 1) / 2, study) for level in found]
+        axes.plot(xs, means, marker=style.marker[arm], markeredgecolor="white", **style.line(arm))
+        ends[arm] = means[-1] if means else np.nan
+        for x, value in zip(xs, found.values(), strict=True):
+            if value.n >= FEWEST_DRAWN:
+                axes.plot([x, x], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
     scale_of_levels(axes, study)
     scale_of_metric(axes, study)
     label_lines(axes, ends, style)
@@ -89,12 +83,24 @@ def note(study: Study) -> str:
     return " ".join(parts)
 
 
+def spread_of_levels(study: Study) -> bool:
+    """Whether the levels span more than a factor of 5, so that a logarithmic axis shows them better."""
+    return study.levels[0] > 0 and study.levels[-1] / study.levels[0] > 5
+
+
+def dodge(level: float, places: float, study: Study) -> float:
+    """A level moved aside by so many places, each one hundredth of the axis."""
+    first, last = study.levels[0], study.levels[-1]
+    if spread_of_levels(study):
+        return level * (last / first) ** (0.01 * places)
+    return level + (last - first) * 0.01 * places
+
+
 def scale_of_levels(axes: Axes, study: Study) -> None:
-    """Ticks at the levels themselves; logarithmic where they span more than a factor of 5."""
-    levels = study.levels
-    if levels[0] > 0 and levels[-1] / levels[0] > 5:
+    """Ticks at the levels themselves; logarithmic where they span much."""
+    if spread_of_levels(study):
         axes.set_xscale("log", base=2 if study.x == "batch_size" else 10)
-    axes.xaxis.set_major_locator(FixedLocator(levels))
+    axes.xaxis.set_major_locator(FixedLocator(study.levels))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel(label(study.x))

@@ -1,0 +1,162 @@
+"""Two studies side by side: the runs that both have, paired, and what sets the studies apart."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from normexp.report.figure import Drawing, Skipped, save_all
+from normexp.report.figures.layers import MOST_ARMS
+from normexp.report.page import blocks, list_html, picture, render
+from normexp.report.panels import level_title, levels_shown, middle, panels
+from normexp.report.provenance import source
+from normexp.report.statistics import curves, estimate, paired_difference
+from normexp.report.study import Study, label
+from normexp.report.style import FAINT, SETTINGS, Style
+from normexp.report.tables import finals, number
+from normexp.runs.columns import config_columns
+
+
+def write_comparison(first: Study, second: Study, out: Path, *, made_by: str = "") -> Path:
+    """Write `index.html`, figures and `tables/pairs.csv` under `out`; returns the page's path.
+
+    Raises ValueError if the studies vary different factors or have no pair of runs in common.
+    """
+    table = pairs(first, second)
+    names = (str(first.path), str(second.path))
+    with mpl.rc_context(SETTINGS):
+        style = Style([arm for arm in first.arms if arm in second.arms])
+        figures = list(draw(first, second, table, style))
+        foot = f"A: {source(first)}\nB: {source(second)}"
+        svgs = save_all(figures, out / "figures", foot)
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    table.to_csv(out / "tables" / "pairs.csv", index=False)
+    shown = table.drop(columns=["a", "b", "difference", "low", "high"])
+    section = {"title": "What came out", "id": "out", "blocks": blocks(figures), "table": list_html(shown)}
+    apart = {
+        "title": "What sets them apart",
+        "id": "apart",
+        "blocks": [],
+        "table": list_html(differences(first, second)),
+    }
+    page = render(
+        "page.html.j2", title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
+        command=f"A  {first.command}\nB  {second.command}", cautions=unpaired(first, second, table),
+        sections=[section, apart], picture=lambda drawing: picture(svgs, drawing), lists=[], source=foot,
+        runs_text=f"{len(first.summaries)} finished runs in A, {len(second.summaries)} in B.", made_by=made_by,
+        tables=["pairs.csv"], refresh=None,
+    )  # fmt: skip
+    (out / "index.html").write_text(page)
+    return out / "index.html"
+
+
+def pairs(first: Study, second: Study) -> pd.DataFrame:
+    """One row an arm and level that both have: the means and the paired difference B - A over equal seeds."""
+    if first.x != second.x:
+        raise ValueError(
+            f"compare: A varies {label(first.x or 'nothing')}, B varies {label(second.x or 'nothing')}; "
+            "compare studies of one factor"
+        )
+    rows = []
+    for arm in first.arms:
+        for level in first.levels or [math.nan]:
+            a, b = (finals(study.at(arm, level), study.metric) for study in (first, second))
+            difference = paired_difference(b, a)
+            if difference.n:
+                means = [estimate(list(values.values())).mean for values in (a, b)]
+                rows.append({"arm": arm, "level": level, "a": means[0], "b": means[1], **_named(difference)})
+    if not rows:
+        raise ValueError(
+            "compare: no arm, level and seed that both studies have finished in the same way; nothing to pair"
+        )
+    table = pd.DataFrame(rows)
+    for column in ("a", "b"):
+        table[f"{column.upper()}"] = [number(value, first.metric) for value in table[column]]
+    table["B − A"] = [number(value, first.metric, signed=True) for value in table["difference"]]
+    ends = zip(table["low"], table["high"], strict=True)
+    table["95% interval"] = [
+        f"[{number(low, first.metric, signed=True)}, {number(high, first.metric, signed=True)}]"
+        for low, high in ends
+    ]
+    return table
+
+
+def _named(difference: Any) -> dict[str, float]:
+    return {
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
+        "pairs": difference.n,
+    }
+
+
+def differences(first: Study, second: Study) -> pd.DataFrame:
+    """The keys that are constant in each study and differ between them."""
+    rows = []
+    columns = [name for name in config_columns(first.summaries) if name in second.summaries]
+    for name in [*columns, "execution.device", "execution.precision", "versions.normexp", "versions.torch"]:
+        values = [study.summaries[name].fillna("null").astype(str).unique() for study in (first, second)]
+        if all(len(found) == 1 for found in values) and values[0][0] != values[1][0]:
+            rows.append({"key": name, "A": values[0][0], "B": values[1][0]})
+    return pd.DataFrame(rows, columns=["key", "A", "B"])
+
+
+def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
+    found = []
+    for name, study, other in (("A", first, second), ("B", second, first)):
+        alone = [arm for arm in study.arms if arm not in other.arms]
+        if alone:
+            found.append(f"Only in {name}, so not compared: {', '.join(alone)}.")
+    if (table["pairs"] < 2).any():
+        found.append("Some differences rest on one pair and have no interval.")
+    return found
+
+
+def draw(first: Study, second: Study, table: pd.DataFrame, style: Style) -> Iterator[Drawing | Skipped]:
+    levels = [level for level in levels_shown(first) if (table["level"].fillna(0) == level).any()]
+    figure, shown = panels(
+        levels, f"{label(first.metric)}, B − A", "", height=0.9 + 0.25 * len(style.colour), sharey=True
+    )
+    arms = list(style.colour)[::-1]
+    for level, axes in shown.items():
+        axes.axvline(0, color=FAINT, linewidth=0.8)
+        for _, row in table[table["level"].fillna(0) == level].iterrows():
+            place, colour = arms.index(row["arm"]), style.colour[row["arm"]]
+            axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.4)
+            axes.plot(row["difference"], place, marker=style.marker[row["arm"]], color=colour)
+        axes.set_yticks(range(len(arms)), arms)
+        axes.set_ylim(-0.6, len(arms) - 0.4)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+        axes.set_title(level_title(first, level))
+        if first.metric.endswith("accuracy"):
+            axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    caption = (
+        "Mean of the differences over equal seeds, with its 95% interval; right of the line B is higher."
+    )
+    yield Drawing("differences", f"{label(first.metric).capitalize()}: B less A", caption, figure)
+    yield learning(first, second, style)
+
+
+def learning(first: Study, second: Study, style: Style) -> Drawing | Skipped:
+    """Validation curves of both studies, one panel an arm."""
+    title, level = "Validation accuracy: A dashed, B drawn through", middle(first)
+    both = [study.recorded("val/accuracy") for study in (first, second)]
+    if any(rows.empty for rows in both):
+        return Skipped("learning", title, "val/accuracy was not recorded in both")
+    figure, shown = panels(list(style.colour)[:MOST_ARMS], "epoch", "validation accuracy", sharey=True)
+    for rows, dash in zip(both, ("--", "-"), strict=True):
+        curve = curves(rows[rows["level"] == level], ["arm"], "epoch")
+        for arm, axes in shown.items():
+            points, colour = curve[curve["arm"] == arm], style.colour[arm]
+            axes.plot(points["epoch"], points["mean"], color=colour, linestyle=dash)
+            axes.fill_between(
+                points["epoch"], points["low"], points["high"], color=colour, alpha=0.12, linewidth=0
+            )
+            axes.set_title(arm, color=colour)
+            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    where = f" At {level_title(first, level)}." if first.x else ""
+    return Drawing("learning", title, f"Mean over seeds and its 95% interval.{where}", figure)

@@ -1,0 +1,50 @@
+"""What launches of sweeps planned in a study's folder, and which of their runs have no result."""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from normexp.runs.folders import find_runs
+
+STATES = {  # of a sweep's cell without a summary, as its last launch left it
+    "planned": "not started", "running": "running, or killed", "failed": "failed", "interrupted": "interrupted",
+    "completed": "removed since", "diverged": "removed since",
+}  # fmt: skip
+
+
+def read_ledgers(path: Path) -> list[dict[str, Any]]:
+    """The `sweep.json` of each launch, oldest first."""
+    return [json.loads(file.read_text()) for file in sorted(path.glob(".sweeps/*/sweep.json"))]
+
+
+def still_running(path: Path) -> bool:
+    """Whether the last launch has runs to come, or was killed before it could say that it has none."""
+    return any(
+        cell["state"] in ("planned", "running")
+        for sweep in read_ledgers(path)[-1:]
+        for cell in sweep["cells"]
+    )
+
+
+def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
+    """Runs without a result: planned, failed or cut off in a sweep, or begun alone and not finished.
+
+    Args:
+        finished: hashes of the runs that have one.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for sweep in read_ledgers(path):
+        for cell in sweep["cells"]:
+            if cell["hash"] not in finished and cell["state"] != "skipped":
+                why, log = cell["error"] or "", cell["log"] or ""
+                rows[cell["run"]] = {
+                    "run": cell["run"],
+                    "state": STATES[cell["state"]],
+                    "why": why,
+                    "log": log,
+                }
+    for folder in find_runs(path)[1]:
+        run = folder.relative_to(path).as_posix()
+        rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
+    return [rows[name] for name in sorted(rows)]
