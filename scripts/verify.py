@@ -6,11 +6,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
 
 from normexp.claims.claim import BUDGETS, load_claims
+from normexp.claims.page import write_page
 from normexp.claims.plan import plan_text
 from normexp.claims.select import select
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "claim"
-DEFAULTS = {"claim": "initialization", "out": "outputs/claims", "budget": "quick", "tune": "validation"}
+DEMO = (
+    "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
+    "batchnorm_prevents_rank_collapse,layernorm_prevents_rank_collapse,post_norm_stream"
+)
+DEFAULTS = {"claim": "demo", "out": "outputs/claims", "budget": "quick", "tune": "validation", "page": ""}
 
 HELP = """Name a claim about normalization, get a verdict with its evidence.
 
@@ -20,6 +25,7 @@ HELP = """Name a claim about normalization, get a verdict with its evidence.
   python scripts/verify.py claim=P10 out=DIR       where DIR/<id>/verdict.json goes (outputs/claims)
   python scripts/verify.py claim=P10 budget=full   quick (the default), full (CPU) or paper (one GPU)
   python scripts/verify.py claim=P10 tune=none     every arm gets the optimizer's own learning rate
+  python scripts/verify.py page=docs/verdicts.md   write the page of all verdicts found in out
 
 A verdict is supported, refuted or inconclusive; each is a result, so the exit status is 0.
 
@@ -38,12 +44,22 @@ def main(arguments: list[str]) -> int:
     try:
         options = read(arguments)
         claims = load_claims(CONFIGS, options["budget"])
-        chosen = select(claims, options["claim"])
+        if options["page"]:
+            print(write_page(Path(options["page"]), claims, Path(options["out"])))
+            return 0
+        words = DEMO if options["claim"] == "demo" else options["claim"]
+        chosen = select(claims, words)
         out = Path(options["out"])
         print(plan_text(chosen), flush=True)
         from normexp.evidence.verify import verify_all  # torch and Lightning take seconds to import
 
-        return verify_all(chosen, out, tuned=options["tune"] != "none", command=command(options))
+        status = verify_all(chosen, out, tuned=options["tune"] != "none", command=command(options))
+        if options["claim"] in ("demo", "initialization", "all"):
+            from normexp.evidence.laboratory import draw_laboratory
+
+            draw_laboratory(out / "initialization.png")
+            print(f"figure: {out / 'initialization.png'}")
+        return status
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2

@@ -1,6 +1,7 @@
 """One figure a claim: the values of every seed, and the effect against the smallest one that matters."""
 
 import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,18 @@ def draw_effects(ax, verdict: dict[str, Any]) -> None:
         if math.isfinite(item["effect"]):
             ax.plot([item["effect"]], [y], "o", color=color)
     ax.axvline(0, color="black", linewidth=0.8)
-    pairs = [(item["comparison"]["arm"], item["comparison"].get("baseline")) for item in judged]
-    names = [f"{arm}\n- {baseline}" if baseline else arm for arm, baseline in pairs]
+    names = [_label(item["comparison"]) for item in judged]
     ax.set_yticks(range(len(judged)), names, fontsize=8)
     ax.set_ylim(-0.7, len(judged) - 0.3)
     ax.set_title("effect and interval (grey: too small to matter)", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _wrapped(text: str, width: int = 62) -> str:
-    import textwrap
+def _label(comparison: dict[str, Any]) -> str:
+    at = f" at {comparison['at']}" if "at" in comparison else ""
+    against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else "")
+    return comparison["arm"] + at + (f"\n- {against}" if against else "")
 
+
+def _wrapped(text: str, width: int = 62) -> str:
     return "\n".join(textwrap.wrap(text, width))

@@ -1,7 +1,6 @@
 """From a table of evidence to one of three words, with the numbers that led to it."""
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import pandas as pd
@@ -132,11 +131,9 @@ def decide(
 
 
 def _shown(comparison: Comparison) -> dict[str, Any]:
-    """The fields that were set, in plain values without infinities."""
-    empty = Comparison(kind=comparison.kind)
+    """The fields that were set."""
     return {
-        key: value
-        for key, value in asdict(comparison).items()
-        if key == "kind"
-        or (value != getattr(empty, key) and not (isinstance(value, float) and math.isinf(value)))
+        field.name: getattr(comparison, field.name)
+        for field in fields(comparison)
+        if field.name == "kind" or getattr(comparison, field.name) != field.default
     }

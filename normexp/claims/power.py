@@ -1,7 +1,9 @@
 """How many more seeds would likely decide."""
 
+from functools import cache
+
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from normexp.claims.comparison import Region
 from normexp.claims.estimate import MeanEstimate
@@ -14,7 +16,13 @@ def seeds_to_decide(estimate: MeanEstimate, regions: Region, alpha: float) -> in
     """The fewest seeds beyond the present ones with which the (1 - alpha) interval would lie within one of the
     regions with a probability of 80%, if mean and deviation are what they seem; None beyond 1,000."""
     distance = max(min(estimate.effect - low, high - estimate.effect) for low, high in regions)
-    n = np.arange(estimate.n + 1, MOST_SEEDS + 1)
-    reach = (stats.t.ppf(1 - alpha / 2, n - 1) + stats.norm.ppf(POWER)) * estimate.deviation / np.sqrt(n)
-    enough = n[reach < distance]
-    return int(enough[0]) - estimate.n if len(enough) else None
+    enough = np.flatnonzero(reach(alpha)[estimate.n :] * estimate.deviation < distance)
+    return int(enough[0]) + 1 if len(enough) else None
+
+
+@cache
+def reach(alpha: float) -> np.ndarray:
+    """For n = 1 ... 1,000 seeds: how far from a boundary, in deviations, an effect must lie to be decided."""
+    n = np.arange(1, MOST_SEEDS + 1)
+    quantile = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2)
+    return (quantile + special.ndtri(POWER)) / np.sqrt(n)

@@ -9,13 +9,13 @@ from normexp.claims.claim import Claim
 def select(claims: dict[str, Claim], text: str) -> list[Claim]:
     """The claims that a comma-separated list names, in the order of the folder, each once.
 
-    A word is an id (S37), a name (rescaling_invariance), a sentence of the sources that a claim covers (S37 also
-    brings S37a), a kind of evidence (law, initialization, training), a glob over ids and names (S3*), or `all`.
-    Raises ValueError that lists the nearest for a word that fits nothing.
+    A word is an id (S37, which brings its halves S37a and S37b), a name (rescaling_invariance), a sentence of the
+    sources that only other claims cover, a kind of evidence (law, initialization, training), a glob over ids and names
+    (S3*), or `all`. Raises ValueError that lists the nearest for a word that fits nothing.
     """
     chosen: set[str] = set()
     for word in [part.strip() for part in text.split(",") if part.strip()]:
-        found = {claim.id for claim in claims.values() if _fits(claim, word)}
+        found = _named(claims, word.lower()) or _covering(claims, word.lower())
         if not found:
             raise ValueError(
                 f"claim={word}: no such claim; nearest: {', '.join(nearest(claims, word))}; --help lists all"
@@ -24,10 +24,19 @@ def select(claims: dict[str, Claim], text: str) -> list[Claim]:
     return [claim for claim in claims.values() if claim.id in chosen]
 
 
-def _fits(claim: Claim, word: str) -> bool:
-    names = [claim.id.lower(), claim.name.lower(), *(covered.lower() for covered in claim.covers)]
-    word = word.lower()
-    return word in ("all", claim.evidence) or word in names or any(fnmatchcase(n, word) for n in names[:2])
+def _named(claims: dict[str, Claim], word: str) -> set[str]:
+    return {
+        claim.id
+        for claim in claims.values()
+        if word
+        in ("all", claim.evidence, claim.name.lower(), claim.id.lower(), claim.id.lower().rstrip("abcdef"))
+        or fnmatchcase(claim.id.lower(), word)
+        or fnmatchcase(claim.name.lower(), word)
+    }
+
+
+def _covering(claims: dict[str, Claim], word: str) -> set[str]:
+    return {claim.id for claim in claims.values() if word in [covered.lower() for covered in claim.covers]}
 
 
 def nearest(claims: dict[str, Claim], word: str) -> list[str]:

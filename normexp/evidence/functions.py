@@ -33,10 +33,16 @@ def _case(claim: Claim, choice: list | dict, level: object) -> tuple[tuple[str, 
     return tuple(overrides), options
 
 
+_known: dict[str, float] = {}  # claims share networks, and a measure of one is always the same
+
+
 def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, seed: int) -> float:
     measure = law(claim.function)
     if claim.evidence == "initialization":
-        return measure(network(overrides, seed), seed=seed, **options)
+        key = repr((claim.function, sorted(overrides), sorted(options.items()), seed))
+        if key not in _known:
+            _known[key] = measure(network(overrides, seed), seed=seed, **options)
+        return _known[key]
     if isinstance(choice, dict):  # a fact about torch: there is no norm
         return measure(seed=seed, **options)
     return measure(norm_factory(overrides), seed=seed, **options)

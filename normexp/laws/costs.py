@@ -23,7 +23,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 def variance_seconds(*, seed: int, correction: int) -> float:
     """Seconds of torch.var over the last axis of (512, 768)."""
     x = sample(seed, 512, 768).float()
-    return seconds(lambda: x.var(1, correction=correction), repeats=60)
+    return seconds(lambda: x.var(1, correction=correction), repeats=20)
 
 
 def population_over_step(norm: NormFactory, *, seed: int, rows: int = 10_000, batch_size: int = 60) -> float:

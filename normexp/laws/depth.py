@@ -59,19 +59,23 @@ def gradient_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
     """Factor by which the squared gradient grows from one layer to the one before it; the geometric mean over the inner
     layers (the first and last quarter, where input and loss are near, are left out). pi / (pi - 1) = 1.467 for
     BatchNorm and ReLU in the limit of width and batch (Yang et al. 2019)."""
-    return float(_slope(-gradient_profile(network, seed=seed, batch_size=batch_size)).exp())
+    return growth_of(gradient_profile(network, seed=seed, batch_size=batch_size))
 
 
-def gradient_ratio(network: nn.Module, *, seed: int, batch_size: int) -> float:
-    """log10 of the first hidden layer's gradient over the last's: 0 is neither vanishing nor exploding."""
+def growth_of(profile: Tensor) -> float:
+    """`gradient_growth` of a profile that is known."""
+    return float(_slope(-profile).exp())
+
+
+def gradient_instability(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """|log of `gradient_growth`|: 0 where gradients neither vanish nor explode."""
+    return abs(math.log(gradient_growth(network, seed=seed, batch_size=batch_size)))
+
+
+def gradient_imbalance(network: nn.Module, *, seed: int, batch_size: int) -> float:
+    """|log10 of the first hidden layer's gradient over the last's|."""
     profile = gradient_profile(network, seed=seed, batch_size=batch_size)
-    return float((profile[0] - profile[-1]) / 2 / math.log(10))
-
-
-def signal_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
-    """Factor by which the mean square of the linear maps' outputs grows a layer, over the inner layers."""
-    with torch.no_grad():
-        return float(_slope(_log_mean_squares(network, seed, batch_size, "linear")[:-1]).exp())
+    return float((profile[0] - profile[-1]).abs() / 2 / math.log(10))
 
 
 def signal_magnitude(network: nn.Module, *, seed: int, batch_size: int) -> float:

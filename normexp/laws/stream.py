@@ -1,4 +1,4 @@
-"""The residual stream of a transformer at initialization, and what one step of training does to later layers."""
+"""The residual stream of a transformer at initialization."""
 
 import torch
 from torch import Tensor, nn
@@ -39,28 +39,3 @@ def last_block_gradient(network: nn.Module, *, seed: int, batch_size: int) -> fl
     maps = [site.module for site in network.sites() if site.kind == "linear"]
     passed(network, seed, batch_size, "linear")
     return float(maps[-2].weight.grad.norm())
-
-
-def moment_shift(network: nn.Module, *, seed: int, batch_size: int, lr: float) -> float:
-    """How far the mean of a layer's input moves in one step of gradient descent on all weights before it, in units of
-    its standard deviation (root mean square over units)."""
-    classes = torch.randint(
-        0, network.num_classes, (batch_size,), generator=torch.Generator().manual_seed(seed)
-    )
-    batch = noise(network, seed, batch_size)
-    before = _last_linear_output(network, batch)
-    network.zero_grad()
-    nn.functional.cross_entropy(network(batch), classes).backward()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            if parameter.grad is not None:
-                parameter -= lr * parameter.grad
-    after = _last_linear_output(network, batch)
-    shift = (after.mean(0) - before.mean(0)) / before.std(0, correction=0).clamp_min(1e-12)  # (C,)
-    return float(shift.square().mean().sqrt())
-
-
-def _last_linear_output(network: nn.Module, batch: Tensor) -> Tensor:
-    with torch.no_grad(), outputs(network.train(), "linear") as found:
-        network(batch)
-    return found[-2].double()  # what the last hidden layer's activation sees

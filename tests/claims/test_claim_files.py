@@ -1,0 +1,133 @@
+"""Every file in configs/claim is a claim that can be planned; those with a mathematical answer give it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from normexp.claims.claim import load_claims, read_claim
+from normexp.claims.plan import cost, plan_text
+from normexp.claims.select import select
+from normexp.claims.verdict import make_verdict
+from normexp.evidence.functions import gather
+from normexp.evidence.subjects import composed, law
+from normexp.evidence.verify import verify
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
+INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]
+
+
+def test_every_seed_claim_is_a_file_or_covered_by_one():
+    covered = {name for claim in CLAIMS.values() for name in claim.covers}
+    assert {f"S{number:02d}" for number in range(1, 63)} <= covered
+    assert {f"P{number:02d}" for number in range(1, 21)} <= covered
+
+
+@pytest.mark.parametrize("budget", ["quick", "full", "paper"])
+def test_every_claim_has_a_plan_in_every_budget(budget):
+    for claim in load_claims(ROOT / "configs" / "claim", budget).values():
+        assert claim.evidence == "none" or cost(claim) > 0
+        if claim.function:
+            assert callable(law(claim.function))
+
+
+@pytest.mark.parametrize(
+    "claim", [c for c in CLAIMS.values() if c.evidence == "training"], ids=lambda c: c.id
+)
+def test_overrides_of_training_claims_compose(claim):
+    level = next(iter(claim.factor.items()), None)
+    factor = [f"{level[0]}={level[1][0]}"] if level else []
+    for overrides in claim.arms.values():
+        composed((*claim.fixed, *overrides, *factor))
+
+
+@pytest.mark.parametrize("claim", EXACT, ids=lambda claim: claim.id)
+def test_mathematics_decides_the_claim(claim):
+    check(claim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", INITIAL, ids=lambda claim: claim.id)
+def test_theory_decides_the_initialization_claim(claim):
+    check(claim)
+
+
+def check(claim):
+    verdict = make_verdict(claim, gather(claim, claim.looks[-1]), looks=1, extra={})
+    assert verdict["verdict"] == claim.expected, verdict["note"]
+
+
+@pytest.mark.parametrize(
+    "name", ["S30", "S38", "S52"]
+)  # a trend, an infinite value, a value that is no number
+def test_verdict_figure_and_section_are_written(name, tmp_path):
+    verify(CLAIMS[name], tmp_path, tuned=True, command="")
+    written = json.loads((tmp_path / name / "verdict.json").read_text())
+    assert {"verdict", "effect", "interval", "n_seeds", "measure", "source"} <= set(written)
+    assert written["verdict"] == CLAIMS[name].expected
+    assert (tmp_path / name / "figure.png").stat().st_size > 1000
+    assert written["sentence"] in (tmp_path / name / "section.md").read_text()
+
+
+def test_selection_by_id_name_cover_glob_and_kind():
+    ids = lambda text: [claim.id for claim in select(CLAIMS, text)]  # noqa: E731
+    assert ids("S03") == ids("correction_is_alias") == ["S03"]
+    assert ids("S37") == ["S37", "S37a", "S37b"]
+    assert ids("rescaling_invariance") == ["S37"]
+    assert set(ids("S03,S40*")) == {"S03", "S40", "S40a"}
+    assert len(ids("all")) == len(CLAIMS)
+    assert all(claim.evidence == "initialization" for claim in select(CLAIMS, "initialization"))
+    with pytest.raises(ValueError, match=r"nearest: .*batch_size_dependence"):
+        select(CLAIMS, "batch_size_dependance")
+
+
+def test_plan_names_runs_and_time():
+    assert "runs (quick budget)" in plan_text(select(CLAIMS, "S56"))
+
+
+LAW = "evidence: law\nfunction: a.b\nmeasure: m\narms: {a: [norm=none]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("evidence: guess", "evidence=guess"),
+        (LAW + "seeds: 4\ncomparison: {kind: every, at_most: 1}", "fewer than 5"),
+        (LAW + "misure: m", "misure: no such key"),
+        (LAW + "comparison: {kind: greater, arm: b}", "arm=b"),
+        (LAW + "comparison: {kind: bigger}", "kind=bigger"),
+        ("evidence: none", "say the reason"),
+    ],
+)
+def test_mistakes_in_a_claim_are_one_line(text, message, tmp_path):
+    path = tmp_path / "Z01.yaml"
+    path.write_text(f"name: n\nsentence: s\nsource: s\ncovers: []\n{text}\n")
+    with pytest.raises(ValueError, match=message) as error:
+        read_claim(path)
+    assert "\n" not in str(error.value)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "scripts/verify.py", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
+    done = command("claim=S29", f"out={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    assert "S29  REFUTED" in done.stdout
+    assert json.loads((tmp_path / "S29" / "verdict.json").read_text())["verdict"] == "refuted"
+
+
+def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path):
+    listed = command("--help").stdout
+    assert all(f"  {claim} " in listed for claim in CLAIMS)
+    unknown = command("claim=S99", f"out={tmp_path / 'none'}")
+    assert unknown.returncode == 2
+    assert unknown.stderr.startswith("Error: claim=S99: no such claim; nearest: S")
+    assert not (tmp_path / "none").exists()

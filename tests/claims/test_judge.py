@@ -1,0 +1,228 @@
+"""Fabricated tables give every verdict; Holm, looks, diverged, censored and missing runs do what their rules say."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from tables import spread, table_of
+
+from normexp.claims.comparison import Comparison
+from normexp.claims.estimate import MeanEstimate, RankEstimate, rank_levels
+from normexp.claims.evidence import check_complete
+from normexp.claims.judge import holm, judge, overall
+
+ZERO = [0.0] * 8
+
+
+def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **options) -> str:
+    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=margin, **options)
+    return judge(table_of({"a": spread(mean, deviation), "b": ZERO}), [comparison])[0].verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean", "deviation", "verdict"),
+    [
+        ("greater", 1.0, 0.1, "supported"),
+        ("greater", 0.2, 0.1, "refuted"),  # there is a difference, but it is too small to matter
+        ("greater", -1.0, 0.1, "refuted"),
+        ("greater", 0.6, 0.5, "inconclusive"),
+        ("smaller", -1.0, 0.1, "supported"),
+        ("smaller", -0.2, 0.1, "refuted"),
+        ("smaller", 1.0, 0.1, "refuted"),
+        ("smaller", -0.6, 0.5, "inconclusive"),
+        ("different", 1.0, 0.1, "supported"),
+        ("different", -1.0, 0.1, "supported"),
+        ("different", 0.2, 0.1, "refuted"),
+        ("different", 0.6, 0.5, "inconclusive"),
+        ("equivalent", 0.2, 0.1, "supported"),
+        ("equivalent", 1.0, 0.1, "refuted"),
+        ("equivalent", 0.4, 0.5, "inconclusive"),
+    ],
+)
+def test_fabricated_differences_give_every_verdict(kind, mean, deviation, verdict):
+    assert word(kind, mean, deviation) == verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "slope", "verdict"),
+    [
+        ("increasing", 1.0, "supported"),
+        ("increasing", 0.1, "refuted"),
+        ("decreasing", -1.0, "supported"),
+        ("decreasing", 1.0, "refuted"),
+        ("flat", 0.1, "supported"),
+        ("flat", 1.0, "refuted"),
+    ],
+)
+def test_trend_is_the_slope_over_the_factor(kind, slope, verdict):
+    factors = [1, 2, 4]
+    values = [
+        [slope * math.log2(f) + 0.02 * ((seed + i) % 3) for i, f in enumerate(factors)] for seed in range(8)
+    ]
+    comparison = Comparison(kind=kind, arm="a", margin=0.5, log2_factor=True)
+    found = judge(table_of({"a": values}, factors), [comparison])[0]
+    assert found.verdict == verdict
+    assert found.effect == pytest.approx(slope, abs=0.03)
+
+
+def test_trend_of_a_baseline_is_subtracted_and_order_of_rows_does_not_matter():
+    factors = [8, 2, 4]
+    a = [[3.0 * f + seed for f in factors] for seed in range(5)]
+    b = [[2.0 * f for f in factors] for _ in range(5)]
+    table = table_of({"a": a, "b": b}, factors).sample(frac=1, random_state=0)
+    found = judge(table, [Comparison(kind="increasing", arm="a", baseline="b")])[0]
+    assert found.effect == pytest.approx(1.0)
+
+
+def test_rank_trend_takes_diverged_runs_and_needs_eight_seeds():
+    values = [[0.9, 0.8 - 0.01 * seed, math.nan] for seed in range(8)]
+    comparison = Comparison(kind="decreasing", arm="a", by="rank", margin=0.5)
+    assert judge(table_of({"a": values}, [1, 2, 4]), [comparison], better="higher")[0].verdict == "supported"
+    few = judge(table_of({"a": values[:6]}, [1, 2, 4]), [comparison], better="higher")[0]
+    assert (few.verdict, few.more_seeds) == ("inconclusive", 2)
+
+
+def test_pairing_by_seed_removes_what_seeds_share():
+    shared = np.linspace(0, 100, 8)
+    table = table_of({"a": shared + spread(1.0, 0.1), "b": shared})
+    found = judge(table, [Comparison(kind="greater", arm="a", baseline="b", margin=0.5)])[0]
+    assert found.verdict == "supported"
+    expected = stats.ttest_1samp(spread(1.0, 0.1), 0.0).confidence_interval(0.95)
+    assert found.interval == pytest.approx((expected.low, expected.high))
+
+
+def test_p_value_is_scipys_and_agrees_with_the_interval():
+    effects = np.array(spread(1.0, 1.2, n=6))
+    estimate = MeanEstimate(effects)
+    assert estimate.p_within(0, math.inf) == pytest.approx(stats.ttest_1samp(effects, 0.0).pvalue)
+    low, _ = estimate.interval(0.9)
+    assert estimate.p_within(low, math.inf) == pytest.approx(0.1)
+
+
+def test_rank_levels_are_wilcoxons_exact_distribution():
+    for n in (5, 8, 11):
+        differences = np.arange(1, n + 1) * np.where(
+            np.arange(n) == 2, -1.0, 1.0
+        )  # rank 3 is negative: T = 3
+        assert rank_levels(n)[3] == pytest.approx(stats.wilcoxon(differences, method="exact").pvalue)
+
+
+def test_rank_interval_contains_the_walsh_median_and_handles_unbounded_sides():
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, math.inf])
+    estimate = RankEstimate(x, x)
+    low, high = estimate.interval(0.95)
+    assert low < estimate.effect < high == math.inf
+    assert estimate.p_within(0, math.inf) == pytest.approx(2 / 2**8)
+    assert estimate.p_within(-math.inf, 10) > 0.05  # one effect may be anything
+    assert RankEstimate(-x, -x).p_within(-math.inf, 0) == pytest.approx(2 / 2**8)
+
+
+def test_diverged_runs_are_the_worst_rank_and_never_dropped():
+    a = [0.9] * 8
+    b = [0.95, 0.95, 0.95, *[math.nan] * 5]  # better when it works, but it diverges in five of eight seeds
+    comparison = Comparison(kind="greater", arm="a", baseline="b", margin=0.0)
+    found = judge(table_of({"a": a, "b": b}), [comparison], better="higher")[0]
+    assert found.n_seeds == 8
+    assert found.effect == math.inf
+    assert found.verdict == "inconclusive"  # Wilcoxon: p = 0.11
+    b = [math.nan] * 8
+    assert judge(table_of({"a": a, "b": b}), [comparison], better="higher")[0].verdict == "supported"
+    tie = judge(table_of({"a": b, "b": b}), [comparison], better="higher")[0]
+    assert tie.effect == 0.0
+
+
+def test_diverged_runs_need_a_direction():
+    comparison = Comparison(kind="greater", arm="a", baseline="b")
+    with pytest.raises(ValueError, match="better"):
+        judge(table_of({"a": ZERO, "b": [math.nan] * 8}), [comparison])
+
+
+def test_censored_values_count_as_at_least_what_stands_there():
+    fast = [100.0 + seed for seed in range(8)]
+    never = [1000.0] * 8
+    table = table_of({"a": fast, "b": never}, censored={"b": [True] * 8})
+    found = judge(table, [Comparison(kind="smaller", arm="a", baseline="b", margin=500)], better="lower")[0]
+    assert (found.verdict, found.interval[0]) == ("supported", -math.inf)
+    assert found.interval[1] == pytest.approx(-893, abs=10)
+    both = table_of({"a": never, "b": never}, censored={"a": [True] * 8, "b": [True] * 8})
+    unknown = judge(both, [Comparison(kind="smaller", arm="a", baseline="b")], better="lower")[0]
+    assert unknown.verdict == "inconclusive"
+    assert unknown.interval == (-math.inf, math.inf)
+
+
+def test_fewer_than_five_seeds_rank_nothing():
+    with pytest.raises(ValueError, match="seeds=4"):
+        judge(
+            table_of({"a": [1, 2, 3, 4], "b": [0] * 4}), [Comparison(kind="greater", arm="a", baseline="b")]
+        )
+
+
+def test_missing_and_doubled_runs_are_errors():
+    table = table_of({"a": ZERO, "b": ZERO})
+    check_complete(table, ["a", "b"], [""], list(range(8)))
+    with pytest.raises(ValueError, match="1 of 16 values are missing, the first arm=a factor= seed=3"):
+        check_complete(table.drop(index=3), ["a", "b"], [""], list(range(8)))
+    with pytest.raises(ValueError, match="twice"):
+        check_complete(table.loc[[*table.index, 3]], ["a", "b"], [""], list(range(8)))
+
+
+def test_one_counterexample_refutes_a_universal_sentence():
+    values = [0.0] * 7 + [1.0]
+    found = judge(table_of({"a": values}), [Comparison(kind="every", at_most=0.5)])[0]
+    assert (found.verdict, found.effect, found.interval) == ("refuted", 1.0, (0.0, 1.0))
+    assert "seed=7" in found.note
+    assert judge(table_of({"a": values}), [Comparison(kind="every", at_most=1.0)])[0].verdict == "supported"
+    undefined = judge(table_of({"a": [*ZERO[:7], math.nan]}), [Comparison(kind="every", at_most=1)])[0]
+    assert undefined.verdict == "refuted"
+
+
+def test_universal_bounds_follow_the_factor_and_the_arm():
+    table = table_of({"a": [[1, 2]] * 5, "b": [[3, 4]] * 5}, [10, 20])
+    bounds = {"a": [1, 2], "b": [3, 4]}
+    assert judge(table, [Comparison(kind="every", equals=bounds)])[0].verdict == "supported"
+    assert judge(table, [Comparison(kind="every", arm="a", equals=[1, 3])])[0].verdict == "refuted"
+
+
+def test_one_look_of_several_spends_its_share_of_alpha():
+    table = table_of({"a": spread(1.0, 1.0), "b": ZERO})  # p = 0.025 against 0
+    comparison = Comparison(kind="greater", arm="a", baseline="b")
+    assert judge(table, [comparison], looks=1)[0].verdict == "supported"
+    third = judge(table, [comparison], looks=3)[0]
+    assert third.verdict == "inconclusive"
+    assert third.level == pytest.approx(1 - 0.05 / 3)
+
+
+def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
+    p = [0.01, 0.04, 0.03]
+    ranked = sorted(p)
+    slow, running = {}, 0.0
+    for index, value in enumerate(ranked):
+        running = max(running, min(1.0, (len(p) - index) * value))
+        slow[value] = running
+    assert holm(p) == pytest.approx([slow[value] for value in p])
+    table = table_of({"a": spread(1.0, 1.0), "b": ZERO, "c": spread(5.0, 0.1)})
+    alone = Comparison(kind="greater", arm="a", baseline="b")
+    other = Comparison(kind="greater", arm="a", baseline="c")
+    found = judge(table, [alone, other])
+    assert found[0].p_raw == pytest.approx(judge(table, [alone])[0].p_raw)
+    assert found[0].p_adjusted >= found[0].p_raw
+
+
+def test_a_claim_falls_with_one_of_its_comparisons():
+    table = table_of({"a": spread(1.0, 0.1), "b": ZERO})
+    up = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
+    down = Comparison(kind="smaller", arm="a", baseline="b", margin=0.5)
+    verdict, deciding = overall(judge(table, [up, down]))
+    assert verdict == "refuted"
+    assert deciding.comparison["kind"] == "smaller"
+
+
+def test_inconclusive_says_how_many_seeds_would_decide():
+    generator = np.random.default_rng(0)
+    table = table_of({"a": spread(0.5, 1.0, n=10), "b": [0.0] * 10})
+    comparison = Comparison(kind="greater", arm="a", baseline="b")
+    found = judge(table, [comparison])[0]
+    n = 10 + found.more_seeds
+    decided = [MeanEstimate(generator.normal(0.5, 1.0, n)).p_within(0, math.inf) <= 0.05 for _ in range(500)]
+    assert np.mean(decided) == pytest.approx(0.8, abs=0.06)
