@@ -38,7 +38,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     choices = {name: choice for name, choice in summary["choices"].items() if "/" not in name}
     # `monitor.*` says how the run was watched, in as many keys as there are monitors: `monitor` names it.
     config = {key: value for key, value in summary["config"].items() if key != "monitor"}
-    row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices, **_flat(config)}
+    row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices, **flat(config)}
     for echo, name in ECHOES.items():
         if echo in row and row[echo] == row[name]:
             del row[echo]
@@ -48,11 +48,12 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     return row | {name: summary[name] for name in RESULTS if name not in row}
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested keys joined by dots; lists as JSON; without Hydra's own keys."""
     row = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
-            row |= _flat(value, f"{prefix}{key}.")
+            row |= flat(value, f"{prefix}{key}.")
         elif not key.startswith("_"):  # `_target_` and `_partial_` are Hydra's; the chosen name says it
             row[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, (list, tuple)) else value
     return row

@@ -20,7 +20,7 @@ from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.population import PopulationStatistics, needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
-from normexp.training.summary import final_metrics, hyperparameter_metrics, summarize
+from normexp.training.summary import final_metrics, hyperparameter_metrics, hyperparameters, summarize
 
 
 def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
                 trainer.fit(parts.module, datamodule=parts.data, ckpt_path=resume)
         summary = summarize(parts, recorder, trainer, final_metrics(parts, trainer))
         for logger in loggers:
-            logger.log_hyperparams(parts.config, hyperparameter_metrics(summary))
+            logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
     return summary
 
 
@@ -105,7 +105,8 @@ def open_loggers(folder: Path | None, resume: Path | None) -> Iterator[list]:
         return
     step = torch.load(resume, map_location="cpu", weights_only=True)["global_step"] if resume else None
     purge = {} if step is None else {"purge_step": step + 1}
-    loggers = [TensorBoardLogger(folder, name="", version="", default_hp_metric=False, **purge)]
+    # A measurement has dozens of values: with the default queue of 10 a step waits until they are on disk.
+    loggers = [TensorBoardLogger(folder, name="", version="", default_hp_metric=False, max_queue=1000, **purge)]
     if rank_zero_only.rank == 0:
         loggers.append(MetricsCSV(folder / "metrics.csv", step))
     try:

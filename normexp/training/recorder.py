@@ -5,6 +5,7 @@ import time
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from normexp.training.metrics_csv import MetricsCSV
@@ -55,6 +56,13 @@ class Recorder(pl.Callback):
         for logger in trainer.loggers:
             logger.log_metrics(metrics, trainer.global_step)
 
+    def _log_by_samples(self, trainer: pl.Trainer, row: dict[str, float]) -> None:
+        """TensorBoard's axis is the step, which misleads where batch sizes differ: here it is the samples seen."""
+        metrics = {f"by_samples/{name}": row[name] for name in ("val_loss", "val_accuracy")}
+        for logger in trainer.loggers:
+            if isinstance(logger, TensorBoardLogger):
+                logger.log_metrics(metrics, row["step"] * trainer.datamodule.batch_size)
+
     def _flush(self, trainer: pl.Trainer) -> None:
         if not self._losses:
             return
@@ -75,6 +83,8 @@ class Recorder(pl.Callback):
     def on_train_start(self, trainer, module) -> None:
         self._losses = [loss.to(module.device) for loss in self._losses]  # pending ones of a resumed run
         self._accuracies = [accuracy.to(module.device) for accuracy in self._accuracies]
+        for row in self.history:  # of a resumed run: resuming purges what lies at larger steps, samples too
+            self._log_by_samples(trainer, row)
         self._resume()
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
@@ -99,6 +109,7 @@ class Recorder(pl.Callback):
         }
         if not self.history or self.history[-1]["step"] < row["step"]:
             self.history.append(row)
+        self._log_by_samples(trainer, row)
         self.latest |= {"val_loss": result["loss"], "val_accuracy": result["accuracy"]}
         self._resume()
 

@@ -14,6 +14,7 @@ import torchvision
 from normexp import __version__
 from normexp.monitors import convergence
 from normexp.parts import Parts
+from normexp.runs.columns import flat
 from normexp.training.evaluation import evaluate
 from normexp.training.population import update_population_statistics
 from normexp.training.recorder import Recorder
@@ -69,6 +70,16 @@ def summarize(
         "command": shlex.join(["python", *sys.argv]),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+SHOWN = ("seed", "batch_size", "lr", "max_epochs", "max_steps", "eps")
+
+
+def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
+    """What TensorBoard's HParams table filters and sorts by: status, choices, settings, keys of model and norm."""
+    config = {key: summary["config"][key] for key in (*SHOWN, "model", "norm")}
+    row = {"status": summary["status"], **summary["choices"], **flat(config)}
+    return {key: value for key, value in row.items() if value is not None}
 
 
 def hyperparameter_metrics(summary: dict[str, Any]) -> dict[str, float]:
