@@ -73,7 +73,7 @@ def test_mistake_is_refused_in_one_line(path, value, message):
 def test_target_is_judged_by_the_object_not_by_its_name():
     # the name starts with normexp, the object found is json's
     with pytest.raises(ValueError, match="not a class of normexp"):
-        resolve_target("model", "normexp.runs.json.JSONDecoder")
+        resolve_target("model", "normexp.identity.json.JSONDecoder")
 
 
 def test_own_package_is_allowed_by_an_explicit_flag():

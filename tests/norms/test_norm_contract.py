@@ -135,6 +135,31 @@ def test_wrong_sizes_are_refused_with_argument_value_and_remedy(name):
         norm_factory(name)(8, 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("layernorm", "eps=-1.0"),
+        ("layernorm", "correction=2"),
+        ("layernorm", "eps_position=beside"),
+        ("layernorm", "affine=some"),
+        ("groupnorm", "num_groups=3"),
+        ("batchnorm", "ema_keep=1.5"),
+        ("batchnorm", "running_correction=2"),
+        ("batchnorm", "virtual_batch_size=0"),
+        ("batchrenorm", "r_max=0.5"),
+        ("rmsnorm", "fraction=0.0"),
+        ("scalenorm", "affine=trained"),
+        ("switchablenorm", "combine=[group]"),
+        ("dyt", "function=relu"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line_with_a_remedy(name, option):
+    key, _, value = option.partition("=")
+    with pytest.raises(ValueError, match=rf"{key}=.*{value.strip('[]')}.*: .*; use") as error:
+        norm_factory(name, option)(8)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(("name", "layout"), sorted(REFUSED))
 def test_layers_with_nothing_to_normalize_over_refuse_in_one_line(name, layout):
     with pytest.raises(ValueError, match="nothing to normalize over; use norm") as error:
