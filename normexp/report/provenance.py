@@ -4,10 +4,14 @@ import pandas as pd
 
 from normexp.report.study import Study, label
 
+WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
+
 
 def source(study: Study) -> str:
     """The line under every figure: command, hash of the configuration, version."""
-    command = study.command if len(study.command) < 150 else study.command[:147] + "..."
+    parts = [part for part in study.command.split(" ") if not part.startswith(WHERE)]
+    command = " ".join(parts)
+    command = command if len(command) < 150 else command[:147] + "..."
     return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
 
 

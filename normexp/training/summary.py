@@ -72,14 +72,17 @@ def summarize(
     }
 
 
-SHOWN = ("seed", "batch_size", "lr", "max_epochs", "max_steps", "eps")
-
-
 def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
-    """What TensorBoard's HParams table filters and sorts by: status, choices, settings, keys of model and norm."""
-    config = {key: summary["config"][key] for key in (*SHOWN, "model", "norm")}
-    row = {"status": summary["status"], **summary["choices"], **flat(config)}
-    return {key: value for key, value in row.items() if value is not None}
+    """What TensorBoard's HParams table filters and sorts by. It shows the first five by alphabet unasked: the names of
+    the others are such that these are the ones that matter."""
+    config, choices = summary["config"], summary["choices"]
+    row = {key: config[key] for key in ("batch_size", "lr", "seed")}
+    row |= {"model": choices["model"], "norm": choices["norm"], "status": summary["status"]}
+    settings = {key: config[key] for key in ("max_epochs", "max_steps", "eps", "model", "norm")}
+    rest = {**choices, **flat(settings)}
+    return row | {
+        f"settings.{key}": value for key, value in rest.items() if key not in row and value is not None
+    }
 
 
 def hyperparameter_metrics(summary: dict[str, Any]) -> dict[str, float]:
