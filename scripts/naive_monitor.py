@@ -8,8 +8,10 @@ from torch import nn
 class Naive(pl.Callback):
     """The statistics of the light set the obvious way: at every step, each number copied to the host by itself."""
 
-    def on_train_start(self, trainer, module):
+    def __init__(self):
         self.values, self.handles = {}, []
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
         for site in module.model.sites():
             if site.kind == "activation":
                 self.handles.append(site.module.register_forward_hook(self.hook(site.layer)))
@@ -36,7 +38,5 @@ class Naive(pl.Callback):
     def on_train_batch_end(self, trainer, module, *_):
         for logger in trainer.loggers:
             logger.log_metrics(self.values, trainer.global_step)
-
-    def on_train_end(self, trainer, module):
-        for handle in self.handles:
-            handle.remove()
+        while self.handles:
+            self.handles.pop().remove()

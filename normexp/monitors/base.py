@@ -102,6 +102,8 @@ class Monitor(Callback):
 class StepMonitor(Monitor):
     """Watches training steps themselves, through hooks that exist during the measured steps alone."""
 
+    reads_gradients = False  # whether `before_update` is called
+
     def __init__(self, *, every_n_steps: int) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
@@ -117,17 +119,20 @@ class StepMonitor(Monitor):
         """After the update: the values, or None to watch another step."""
         raise NotImplementedError
 
-    def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
-        if is_compiled(module):
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        super().setup(trainer, module, stage)
+        if stage == "fit" and is_compiled(module):
             raise ValueError(
                 f"monitor {type(self).__name__}: hooks on a compiled module never run; "
                 "train without torch.compile or leave this monitor out"
             )
+
+    def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
         self._watching = True
         self.watch(module, self._batches.training, step)
 
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
-        if not self._watching:
+        if not (self._watching and self.reads_gradients):
             return
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         loss_scale = scaler.get_scale() if scaler else 1.0

@@ -49,6 +49,7 @@ class CovariateShiftProxies(StepMonitor):
     """
 
     measures_after_training = False
+    reads_gradients = True
 
     def __init__(self, *, every_n_steps: int, step_size: float = 0.1) -> None:
         super().__init__(every_n_steps=every_n_steps)

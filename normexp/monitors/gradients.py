@@ -52,6 +52,8 @@ class Gradients(StepMonitor):
         per_parameter: also `parameter_gradient_norm/<parameter>`.
     """
 
+    reads_gradients = True
+
     def __init__(self, *, every_n_steps: int, per_parameter: bool = False) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.per_parameter = per_parameter

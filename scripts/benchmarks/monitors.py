@@ -1,14 +1,13 @@
-"""What watching costs: training with monitors against the same without, in alternating rounds of one process."""
+"""What watching costs: within one run, blocks of steps with monitors alternate with blocks without."""
 
 import argparse
 import contextlib
-import gc
 import io
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from normexp.build import build, compose
+from normexp.monitors import StepMonitor
 from normexp.training.fit import fit
 
 MODELS = {
@@ -25,120 +25,141 @@ MODELS = {
     "cnn": ["model=cnn"],
     "transformer": ["model=transformer", "model.width=64"],
 }
-EVERY_STEP = ("activations", "gradients")  # too quick to be told from noise otherwise
-Monitors = Callable[[], list[pl.Callback]]
 
 
-class Meter(pl.Callback):
-    """Seconds of training between its first and last step, and how much memory (MiB) it took on top at its peak."""
+class Alternating(pl.Callback):
+    """Lets the monitors see every second block of steps, and takes the time and peak memory of each block.
 
-    def __init__(self, clock: str):
+    Neighbouring blocks meet the same machine, so their ratio says more than that of two runs. Monitors change nothing,
+    so blocks with and without them compute the same.
+    """
+
+    def __init__(self, monitors: list[pl.Callback], block: int, clock: str):
+        self.monitors, self.block = monitors, block
         self.now = {"wall": time.perf_counter, "cpu": time.process_time}[clock]
+        self.blocks: list[
+            tuple[float, float]
+        ] = []  # (seconds, MiB at the peak above the start), watched ones odd
+        self.watched = False
 
-    def on_train_start(self, trainer, module):
-        if module.device.type == "cuda":
+    def setup(self, trainer, module, stage):
+        for monitor in self.monitors:
+            monitor.setup(trainer, module, stage)
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        if trainer.global_step % self.block == 0:
+            if trainer.global_step:
+                self.close(module.device.type)
+            self.watched = trainer.global_step // self.block % 2 == 1
+            self.open(module.device.type)
+        self.pass_on("on_train_batch_start", trainer, module, batch, batch_idx)
+
+    def on_before_optimizer_step(self, *arguments):
+        self.pass_on("on_before_optimizer_step", *arguments)
+
+    def on_train_batch_end(self, *arguments):
+        self.pass_on("on_train_batch_end", *arguments)
+
+    def pass_on(self, hook: str, *arguments: Any) -> None:
+        if self.watched:
+            for monitor in self.monitors:
+                getattr(monitor, hook)(*arguments)
+
+    def on_train_end(self, trainer, module):
+        self.close(module.device.type)
+        for monitor in self.monitors:
+            if isinstance(monitor, StepMonitor):
+                monitor.release()
+
+    def open(self, device: str) -> None:
+        if device == "cuda":
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
-            self.memory = torch.cuda.memory_allocated() / 2**20
         else:
             with contextlib.suppress(OSError):
                 Path("/proc/self/clear_refs").write_text("5")  # Linux: the high-water mark starts over
-            self.memory = self.resident("VmRSS")
-        self.seconds = self.now()
+        self.memory = torch.cuda.memory_allocated() / 2**20 if device == "cuda" else resident("VmRSS")
+        self.started = self.now()
 
-    def on_train_end(self, trainer, module):
-        if module.device.type == "cuda":
+    def close(self, device: str) -> None:
+        if device == "cuda":
             torch.cuda.synchronize()
-        self.seconds = self.now() - self.seconds
-        peak = (
-            torch.cuda.max_memory_allocated() / 2**20
-            if module.device.type == "cuda"
-            else self.resident("VmHWM")
-        )
-        self.memory = peak - self.memory
-
-    @staticmethod
-    def resident(field: str) -> float:
-        status = Path("/proc/self/status")
-        lines = status.read_text().splitlines() if status.exists() else []
-        return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith(field)), float("nan"))
+        seconds = self.now() - self.started
+        peak = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else resident("VmHWM")
+        self.blocks.append((seconds, peak - self.memory))
 
 
-def timed(
-    model: str, steps: int, options: argparse.Namespace, monitors: list[pl.Callback]
-) -> tuple[float, float]:
-    """(seconds per step, MiB at the peak) of one run."""
+def resident(field: str) -> float:
+    """Memory of this process in MiB, nan where the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith(field)), float("nan"))
+
+
+def compare(
+    model: str, monitors: list[pl.Callback], block: int, options: argparse.Namespace
+) -> dict[str, float]:
+    """Ratio of a watched block to the one before it, median and quartiles over all pairs but the first."""
+    steps = 2 * block * (options.pairs + 1)
     fixed = ["batch_size=128", f"max_steps={steps}", f"val_every_n_steps={10 * steps}", "monitor=none"]
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         parts = build(*compose([*MODELS[model], *fixed, *options.overrides]))
-        meter = Meter(options.clock)
-        parts.monitors.extend([meter, *monitors])
+        alternating = Alternating(monitors, block, options.clock)
+        parts.monitors.append(alternating)
         fit(parts, Path(folder), Console(file=io.StringIO()))
-    del parts
-    gc.collect()  # the trainer and its parts refer to each other, and a data set hangs on them
-    return meter.seconds / steps, meter.memory
-
-
-def compare(model: str, steps: int, options: argparse.Namespace, monitors: Monitors) -> dict[str, float]:
-    """Each round trains once without and once with, the first of the two in turn."""
-    without, watched = [], []
-    for index in range(options.rounds):
-        for results in (without, watched) if index % 2 else (watched, without):
-            results.append(timed(model, steps, options, monitors() if results is watched else []))
-    pairs = [(a, b) for (a, _), (b, _) in zip(without, watched, strict=True)]
-    ratios = sorted(b / a for a, b in pairs)
+    without, watched = alternating.blocks[2::2], alternating.blocks[3::2]
+    pairs = list(zip(without, watched, strict=True))
+    low, ratio, high = statistics.quantiles([b / a for (a, _), (b, _) in pairs], n=4)
     return {
-        "ratio": statistics.median(ratios),
-        "lowest": ratios[0],
-        "highest": ratios[-1],
-        "step_ms": 1e3 * statistics.median(a for a, _ in pairs),
-        "added_ms": 1e3 * statistics.median(b - a for a, b in pairs),  # per step
-        "memory_mib": statistics.median(b - a for (_, a), (_, b) in zip(without, watched, strict=True)),
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "step_ms": 1e3 * statistics.median(a for (a, _), _ in pairs) / block,
+        "added_ms": 1e3 * statistics.median(b - a for (a, _), (b, _) in pairs),  # per block
+        "memory_mib": max(memory for _, memory in watched) - max(memory for _, memory in without),
     }
 
 
 def nodes(monitor: str) -> dict:
-    """The configured monitors of a set, by name."""
-    return compose([f"monitor={monitor}", "batch_size=128"])[0].monitor
+    """The configured monitors of a set, by name; charts are written once a run and not counted."""
+    config = compose([f"monitor={monitor}", "batch_size=128"])[0].monitor
+    return {name: node for name, node in config.items() if "every_n_steps" in node}
 
 
 def whole(model: str, name: str, options: argparse.Namespace) -> dict:
-    """A set at its default pace, or the naive callback."""
-
-    def monitors() -> list[pl.Callback]:
-        return [Naive()] if name == "naive" else [instantiate(node) for node in nodes(name).values()]
-
-    return {"monitors": name, **compare(model, options.steps, options, monitors)}
+    """The light set at its default pace, one measurement a block; or the naive callback, which measures every step."""
+    if name == "naive":
+        return {"monitors": name, **compare(model, [Naive()], 10, options)}
+    pace = nodes("light")["activations"].every_n_steps
+    return {
+        "monitors": name,
+        **compare(model, [instantiate(node) for node in nodes(name).values()], pace, options),
+    }
 
 
 def single(model: str, name: str, options: argparse.Namespace) -> dict:
-    """One measure of the full set: measured more often than by default, then reckoned at its default pace."""
+    """One measure of the full set: once a block of ten steps, then reckoned at its default pace."""
     node = nodes("full")[name]
-    default_pace = node.every_n_steps
-    node.every_n_steps = pace = 1 if name in EVERY_STEP else 10
-    steps = 6 * pace if name not in EVERY_STEP else 60
+    pace, block = node.every_n_steps, 10
+    node.every_n_steps = block
     if "histogram_every_n_steps" in node:
         node.histogram_every_n_steps = None
-    result = compare(model, steps, options, lambda: [instantiate(node)])
-    cost = result["added_ms"] * pace
+    result = compare(model, [instantiate(node)], block, options)
+    in_steps = result["added_ms"] / result["step_ms"]
     return {
         "monitors": name,
-        "pace": default_pace,
-        "ms_per_measurement": cost,
-        "steps_per_measurement": cost / result["step_ms"],
-        "ratio": 1 + cost / result["step_ms"] / default_pace,
-        "memory_mib": result["memory_mib"],
+        "pace": pace,
+        **result,
+        "in_steps": in_steps,
+        "ratio_at_pace": 1 + in_steps / pace,
     }
 
 
 def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py monitors", description=__doc__)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument(
-        "--monitors", nargs="+", help="sets (light, full), naive, or single measures; default: all"
-    )
-    parser.add_argument("--steps", type=int, default=400, help="of a run with a whole set")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--monitors", nargs="+", help="light, naive, or single measures; default: all")
+    parser.add_argument("--pairs", type=int, default=20, help="of blocks without and with monitors")
     parser.add_argument(
         "--clock",
         choices=["wall", "cpu"],
@@ -147,23 +168,23 @@ def main(arguments: list[str]) -> list[dict]:
     )
     parser.add_argument("overrides", nargs="*", help="for example data=mnist data.root=/data")
     options = parser.parse_args(arguments)
-    measures = [name for name, node in nodes("full").items() if "every_n_steps" in node]
+    measures = list(nodes("full"))
     chosen = options.monitors or ["light", "naive", *measures]
     rows = []
     for model in options.models:
         title = f"{model}, batch 128, {torch.get_num_threads()} threads, torch {torch.__version__}"
-        sets = Table("set", "ratio", "lowest..highest", "ms/step without", "memory MiB", title=title)
+        sets = Table("set", "ratio", "quartiles", "ms/step without", "memory MiB", title=title)
         singles = Table("measure", "every", "ms", "in steps", "ratio at its pace", "memory MiB", title=title)
         for name in chosen:
             row = single(model, name, options) if name in measures else whole(model, name, options)
             rows.append({"model": model, **row})
-            ratio, memory = f"{row['ratio']:.3f}", f"{row['memory_mib']:+.0f}"
+            memory = f"{row['memory_mib']:+.0f}"
             if name in measures:
-                cost = (f"{row['ms_per_measurement']:.1f}", f"{row['steps_per_measurement']:.1f}")
-                singles.add_row(name, str(row["pace"]), *cost, ratio, memory)
+                cost = (f"{row['added_ms']:.1f}", f"{row['in_steps']:.1f}", f"{row['ratio_at_pace']:.3f}")
+                singles.add_row(name, str(row["pace"]), *cost, memory)
             else:
-                spread = f"{row['lowest']:.3f}..{row['highest']:.3f}"
-                sets.add_row(name, ratio, spread, f"{row['step_ms']:.2f}", memory)
+                spread = f"{row['low']:.3f}..{row['high']:.3f}"
+                sets.add_row(name, f"{row['ratio']:.3f}", spread, f"{row['step_ms']:.2f}", memory)
         for table in (sets, singles):
             if table.row_count:
                 Console().print(table)
