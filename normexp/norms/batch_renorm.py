@@ -9,8 +9,8 @@ from normexp.norms.functional import inverse_deviation
 
 class BatchRenorm(BatchNorm):
     """y = ((x - mean) / std * r + d) * weight + bias while training, with no gradient through r and d,
-        r = std / running_std              clipped to [1 / r_limit, r_limit],
-        d = (mean - running_mean) / running_std     clipped to [-d_limit, d_limit].
+        r = std / running_std, clipped to [1 / r_limit, r_limit],
+        d = (mean - running_mean) / running_std, clipped to [-d_limit, d_limit].
 
     The limits are 1 and 0 (BatchNorm) for `warmup_steps` batches, then grow linearly to `r_max` at batch `r_steps` and
     `d_max` at batch `d_steps`. In eval mode as BatchNorm.
@@ -51,10 +51,8 @@ class BatchRenorm(BatchNorm):
         batch_var = self.corrected(var.detach(), x)
         inverse_std = inverse_deviation(batch_var, self.eps, self.eps_position)
         inverse_running = inverse_deviation(self.running_var, self.eps, self.eps_position)
-        r_limit, d_limit = (
-            1 + (self.r_max - 1) * self.progress(self.r_steps),
-            self.d_max * self.progress(self.d_steps),
-        )
+        r_limit = 1 + (self.r_max - 1) * self.progress(self.r_steps)
+        d_limit = self.d_max * self.progress(self.d_steps)
         r = (inverse_running / inverse_std).clamp(1 / r_limit, r_limit)
         d = ((mean.detach() - self.running_mean) * inverse_running).clamp(-d_limit, d_limit)
         weight = r if self.weight is None else self.weight * r

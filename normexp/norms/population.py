@@ -36,7 +36,8 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
         model.eval()
         for layer in layers:
             layer.train()
-        with torch.no_grad(), torch.random.fork_rng():
+        gpus = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
+        with torch.no_grad(), torch.random.fork_rng(gpus):
             for batch in batches:
                 model(batch[0] if isinstance(batch, tuple | list) else batch)
     finally:

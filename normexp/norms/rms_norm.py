@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from normexp.norms import functional, rms_kernels
+from normexp.norms import functional, native, rms_kernels
 from normexp.norms.base import Affine, Norm
 
 
@@ -33,15 +33,26 @@ class RMSNorm(Norm):
         self.fraction = fraction
 
     def normalize(self, x: Tensor) -> Tensor:
-        if self.native and self.fraction == 1:
-            return rms_kernels.rms_norm(x, self.weight, self.bias, eps=self.eps)
-        return functional.rms_norm(x, self.weight, self.bias, eps=self.eps, fraction=self.fraction)
+        if self.runs_native(x):
+            return rms_kernels.rms_norm(x, self.gain(), self.bias, eps=self.eps)
+        return functional.rms_norm(x, self.gain(), self.bias, eps=self.eps, fraction=self.fraction)
+
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        if self.runs_native(x):
+            return rms_kernels.over_last(x, self.gain(), self.bias, eps=self.eps)
+        return super().normalize_tokens(x)
+
+    def runs_native(self, x: Tensor) -> bool:
+        return self.native and self.fraction == 1 and native.usable(x)
+
+    def gain(self) -> Tensor | None:
+        return self.weight
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, fraction={self.fraction}"
 
 
-class ScaleNorm(Norm):
+class ScaleNorm(RMSNorm):
     """y = g x / |x| with one learned number g, `weight`, that starts at sqrt(num_features).
 
     Shape: as LayerNorm. On an image |x| is sqrt(H W) times smaller than the norm over (C, H, W), so that there too the
@@ -65,7 +76,5 @@ class ScaleNorm(Norm):
         self.affine = affine
         self.weight = nn.Parameter(torch.full((1,), num_features**0.5), requires_grad=affine == "gain")
 
-    def normalize(self, x: Tensor) -> Tensor:
-        rms_norm = rms_kernels.rms_norm if self.native else functional.rms_norm
-        gain = (self.weight * self.num_features**-0.5).expand(self.num_features)  # (1) -> (C)
-        return rms_norm(x, gain, None, eps=self.eps)
+    def gain(self) -> Tensor:
+        return (self.weight * self.num_features**-0.5).expand(self.num_features)  # (1) -> (C)

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from normexp.norms import functional, native
-from normexp.norms.functional import at_least_float32
+from normexp.norms.functional import affine, at_least_float32
 
 
 def group_norm(
@@ -19,13 +19,17 @@ def group_norm(
     eps_position: str = "inside",
 ) -> Tensor:
     """`functional.group_norm` for the deviation l2, as fast as torch's own. One group of (N, C) is LayerNorm."""
+    if x.dim() == 2 and groups > 1:
+        # torch's kernel is slow where a channel has one value: the groups become rows of LayerNorm.
+        rows = x.unflatten(1, (groups, -1)).flatten(0, 1)  # (N, C) -> (N G, C/G)
+        y = group_norm(rows, 1, None, None, eps=eps, correction=correction, eps_position=eps_position)
+        return affine(y.view(x.shape), weight, bias)
     if eps_position == "outside":
         return _eps_outside(x, groups, weight, bias, eps, correction)
-    if groups == 1 and x.dim() == 2:
+    if x.dim() == 2:
         return layer_norm(x, weight, bias, eps=eps, correction=correction)
-    x, weight, bias, eps = _rescaled(
-        x, weight, bias, eps, correction, n=_count(x, groups), channels=x.shape[1]
-    )
+    n, channels = x.shape[1:].numel() // groups, x.shape[1]
+    x, weight, bias, eps = _rescaled(x, weight, bias, eps, correction, n=n, channels=channels)
     # Not F.group_norm: it refuses one sample with one value in a group, where the output is the bias.
     return torch.group_norm(x, groups, weight, bias, eps)
 
@@ -50,10 +54,6 @@ def _rescaled(x, weight, bias, eps, correction, *, n, channels):
     return x, weight, bias, eps
 
 
-def _count(x: Tensor, groups: int) -> int:
-    return x.shape[1:].numel() // groups
-
-
 def _eps_outside(
     x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, correction: int
 ) -> Tensor:
@@ -67,7 +67,10 @@ def _eps_outside(
 
 
 class _GroupNormEpsOutside(native.KernelFunction):
-    """y = (x - mean) / (std + eps) * weight + bias; also returns mean and v^-1/2, (N, G)."""
+    """y = (x - mean) / (std + eps) * weight + bias for (N, C), one group, and (N, C, ...), any number of them.
+
+    Also returns mean and v^-1/2, (N, G).
+    """
 
     @staticmethod
     def forward(x, weight, bias, groups, eps, correction):
@@ -95,7 +98,7 @@ class _GroupNormEpsOutside(native.KernelFunction):
 
 
 def _ratio(x: Tensor, groups: int, correction: int) -> float:
-    n = _count(x, groups)
+    n = x.shape[1:].numel() // groups
     return n / (n - correction)
 
 
@@ -115,7 +118,7 @@ def _along_groups(values: Tensor, x: Tensor) -> Tensor:
 
 
 def _native_forward(x: Tensor, weight: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    if groups == 1 and x.dim() == 2:
+    if x.dim() == 2:
         return torch.native_layer_norm(x, x.shape[1:], weight, None, eps)
     n, channels = x.shape[:2]
     return torch.native_group_norm(x, weight, None, n, channels, x.shape[2:].numel(), groups, eps)
@@ -126,7 +129,7 @@ def _native_backward(
 ) -> tuple[Tensor, Tensor]:
     """Gradients of x, which has mean 0, and of the weight."""
     mean, mask = torch.zeros_like(rstd), [True, True, False]
-    if groups == 1 and x.dim() == 2:
+    if x.dim() == 2:
         backward = torch.ops.aten.native_layer_norm_backward
         return backward(grad, x, x.shape[1:], mean, rstd, weight, None, mask)[:2]
     n, channels = x.shape[:2]
