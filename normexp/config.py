@@ -77,7 +77,9 @@ def resolve_target(path: str, name: str, allowed: tuple[str, ...] = ()) -> Any:
     try:
         target = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path}._target_={name}: cannot be imported ({error}); check its spelling") from None
+        raise ValueError(
+            f"{path}._target_={name}: cannot be imported ({error}); check its spelling"
+        ) from None
     package = getattr(target, "__module__", "").split(".")[0]
     fits = isinstance(target, type) and (
         package == "normexp"
