@@ -99,7 +99,8 @@ def differences(first: Study, second: Study) -> pd.DataFrame:
     rows = []
     columns = [name for name in config_columns(first.summaries) if name in second.summaries]
     for name in [*columns, "execution.device", "execution.precision", "versions.normexp", "versions.torch"]:
-        values = [study.summaries[name].fillna("null").astype(str).unique() for study in (first, second)]
+        columns_of = [study.summaries[name].astype(object) for study in (first, second)]
+        values = [column.where(column.notna(), "null").astype(str).unique() for column in columns_of]
         if all(len(found) == 1 for found in values) and values[0][0] != values[1][0]:
             rows.append({"key": name, "A": values[0][0], "B": values[1][0]})
     return pd.DataFrame(rows, columns=["key", "A", "B"])

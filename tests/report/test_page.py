@@ -1,0 +1,132 @@
+"""The report as a whole: everything it promises is there, in one file, and nothing is fetched."""
+
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fabricated import write_run, write_study
+
+from normexp.report.figures import FIGURES
+from normexp.report.style import OWN, Style, spread
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+import report as script
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    study = write_study(
+        tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm"), (2, 32), seeds=3
+    )
+    write_run(study, "layernorm", 2, 3, status="diverged")
+    assert script.main([str(study)]) == 0
+    return study / "report"
+
+
+def test_page_holds_its_figures_and_fetches_nothing(written):
+    page = (written / "index.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 10
+    assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)
+    assert "<script" not in page
+
+
+def test_every_figure_is_drawn_or_its_absence_explained(written):
+    page = (written / "index.html").read_text()
+    drawn = {path.stem for path in (written / "figures").glob("*.png")}
+    assert drawn == {path.stem for path in (written / "figures").glob("*.pdf")}
+    assert {"final", "learning_epoch", "convergence", "gradient_by_depth", "activation_bands"} <= drawn
+    assert "<b>Which learning rates each arm bears</b>: not shown, no arm was run with several" in page
+    assert "<b>Dead units by layer</b>: not shown, dead_fraction was not recorded" in page
+
+
+def test_figures_bear_command_hash_and_version(written):
+    svg = (written / "figures" / "final.svg").read_text()
+    assert re.search(r"python train\.py norm=.* configuration [0-9a-f]{8} .* normexp 0\.1\.0", svg)
+
+
+def test_diverged_run_is_on_the_page_and_its_mean_is_qualified(written):
+    page = (written / "index.html").read_text()
+    assert "1 runs diverged. Means are over the others" in page
+    assert "1 of 4 diverged" in page
+    assert "1 diverged runs" in page
+
+
+def test_tables_hold_the_numbers_of_the_page(written):
+    table = pd.read_csv(written / "tables" / "comparison.csv")
+    assert len(table) == 6
+    assert len(pd.read_csv(written / "tables" / "runs.csv")) == 19
+    assert "| batchnorm | " in (written / "report.md").read_text()
+
+
+@pytest.fixture
+def first_figures(monkeypatch):
+    """A report of the first section alone, for what does not depend on the others."""
+    monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
+
+
+def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
+    assert script.main([str(written.parent), "--out", str(tmp_path)]) == 0
+    for form in ("svg", "png", "pdf"):
+        assert (tmp_path / "figures" / f"final.{form}").read_bytes() == (
+            written / "figures" / f"final.{form}"
+        ).read_bytes()
+
+
+def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_path):
+    for lr in (0.1, 1.0):
+        write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, lr=lr)
+    write_run(tmp_path, "none", 8, 0, lr=9.0, status="diverged")
+    assert script.main([str(tmp_path)]) == 0
+    assert (tmp_path / "report" / "figures" / "learning_rates.pdf").exists()
+
+
+def test_two_studies_are_compared_run_by_run(tmp_path):
+    a, b = (
+        write_study(tmp_path / n, ("none", "batchnorm"), (2, 8), seeds=3, eps=e)
+        for n, e in (("a", 1e-5), ("b", 1e-3))
+    )
+    assert script.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    table = pd.read_csv(tmp_path / "out" / "tables" / "pairs.csv")
+    assert list(table["pairs"]) == [3, 3, 3, 3]
+    assert table["difference"].abs().max() == 0
+    assert "<td>eps</td>" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
+    assert script.main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("Error: path=")
+    assert not (tmp_path / "report").exists()
+
+
+def test_watch_ends_when_nothing_runs(first_figures, tmp_path):
+    write_study(tmp_path, ("none",), (8,), seeds=2)
+    assert script.main([str(tmp_path), "--watch", "1"]) == 0
+    assert 'http-equiv="refresh"' not in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_usual_norms_keep_their_colour_in_every_study():
+    for arms in (
+        ["batchnorm", "layernorm"],
+        ["none", "dyt", "layernorm · pre", "layernorm · post", "batchnorm"],
+    ):
+        style = Style(arms)
+        assert all(
+            style.colour[arm] == OWN[arm.split(" · ")[0]] for arm in arms if arm.split(" · ")[0] in OWN
+        )
+    assert len({(style.colour[arm], str(style.dash[arm])) for arm in arms}) == len(arms)
+
+
+def test_labels_are_moved_apart_and_no_further():
+    assert spread([0.1, 0.5], 0.1) == [0.1, 0.5]
+    assert spread([0.5, 0.5, 0.52], 0.1) == pytest.approx(
+        [0.5 / 1 - 0.1 + 0.02 / 3, 0.5 + 0.02 / 3, 0.6 + 0.02 / 3]
+    )
+
+
+def test_every_figure_of_the_issue_has_its_file():
+    assert [make.__name__ for makers in FIGURES.values() for make in makers] == [
+        "final_values", "learning_rates", "learning_curves", "steps_to_accuracy", "gradient_by_depth",
+        "gradient_over_time", "activation_bands", "saturation_by_layer",
+    ]  # fmt: skip
