@@ -45,29 +45,34 @@ class ByHand(nn.Module):
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self.batch, self.rms = name.startswith("batch"), name.startswith(("rms", "scale"))
+        channel, last = (1 if len(shape) == 4 else len(shape) - 1), len(shape) - 1
+        self.batch, self.rms = name.startswith("batch"), name.startswith("rms")
         self.outside = name.endswith(("outside", "annotated"))
         self.correction = int(name.endswith(("unbiased", "annotated")))
-        self.groups = {"group": 4, "insta": features(shape)}.get(name[:5], 1)
-        self.image = len(shape) == 4
-        per_channel = (features(shape), 1, 1) if self.image else (features(shape),)
+        self.eps = 1e-6 if name.endswith("annotated") else 1e-5
+        self.dims = list(range(channel, last + 1))
+        if self.batch or name.startswith("instance"):
+            self.dims = [dim for dim in range(0 if self.batch else 1, last + 1) if dim != channel]
+        self.groups = (
+            4 if name.startswith("group") else 1
+        )  # then the channels of a group are an axis of their own
+        self.grouped = (*shape[:channel], self.groups, shape[channel] // self.groups, *shape[channel + 1 :])
+        self.shape = shape
+        per_channel = (shape[channel], *[1] * (last - channel))
         self.weight, self.bias = nn.Parameter(torch.ones(per_channel)), nn.Parameter(torch.zeros(per_channel))
         self.register_buffer("running_mean", torch.zeros(per_channel))
         self.register_buffer("running_var", torch.ones(per_channel))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.rms:
-            dims = [1, 2, 3] if self.image else [-1]
-            return x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + 1e-5) * self.weight
-        grouped = x.unflatten(1 if self.image else -1, (self.groups, -1)) if self.groups > 1 else x
-        if self.batch:
-            dims = [0, 2, 3] if self.image else list(range(x.dim() - 1))
-        else:
-            dims = list(range(grouped.dim() - 3, grouped.dim())) if self.image else [-1]
-        mean = grouped.mean(dims, keepdim=True)
-        var = grouped.var(dims, correction=self.correction, keepdim=True)
+            return x * torch.rsqrt(x.pow(2).mean(self.dims, keepdim=True) + self.eps) * self.weight
+        dims = self.dims
+        if self.groups > 1:
+            x, dims = x.view(self.grouped), [dim + 1 for dim in dims]
+        mean = x.mean(dims, keepdim=True)
+        var = x.var(dims, correction=self.correction, keepdim=True)
         if self.batch:
             for running, new in ((self.running_mean, mean), (self.running_var, var)):
                 running.mul_(0.9).add_(new.detach().view(running.shape), alpha=0.1)
-        std = var.sqrt() + 1e-5 if self.outside else (var + 1e-5).sqrt()
-        return ((grouped - mean) / std).view(x.shape) * self.weight + self.bias
+        std = var.sqrt() + self.eps if self.outside else (var + self.eps).sqrt()
+        return ((x - mean) / std).view(self.shape) * self.weight + self.bias
