@@ -1,5 +1,6 @@
 """Activation statistics of training batches at norms, non-linearities and the residual stream."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -20,8 +21,10 @@ Statistic = Literal[
     "p15", "p50", "p85", "saturated_fraction", "derivative_near_zero_fraction", "dead_fraction",
 ]  # fmt: skip
 OF_ACTIVATIONS = ("saturated_fraction", "derivative_near_zero_fraction", "dead_fraction")
-INPUTS = {"norm_input": "norm", "preactivation": "activation"}  # place -> kind of site
-OUTPUTS = {"norm_output": "norm", "activation": "activation", "residual": "residual"}
+PLACES = {
+    "norm_input": ("norm", "input"), "norm_output": ("norm", "output"), "preactivation": ("activation", "input"),
+    "activation": ("activation", "output"), "residual": ("residual", "output"),
+}  # fmt: skip
 
 
 class Activations(StepMonitor):
@@ -63,9 +66,7 @@ class Activations(StepMonitor):
         self.places, self.statistics, self.sample_size = list(places), list(statistics), sample_size
         self.histogram_every_n_steps = histogram_every_n_steps
         self._values: dict[str, Tensor] = {}
-        self._samples: dict[
-            tuple[str, str], Tensor
-        ] = {}  # (place, layer) -> values for percentiles and histograms
+        self._samples: dict[tuple[str, str], Tensor] = {}  # (place, layer) -> random values
 
     def keys(self) -> set[str]:
         of_places = [name for name in self.statistics if name not in OF_ACTIVATIONS]
@@ -74,60 +75,52 @@ class Activations(StepMonitor):
         )
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._values, self._samples = {}, {}
-        mask = module.padding_mask(batch) if hasattr(module, "padding_mask") else None
+        self._values, self._samples, self._step = {}, {}, step
+        self._mask = module.padding_mask(batch) if hasattr(module, "padding_mask") else None
         for site in sites_of(module):
             for place in self.places:
-                if INPUTS.get(place) == site.kind:
-                    self._attach(
-                        site.module.register_forward_pre_hook, self._on_input(site, place, mask, step)
-                    )
-                if OUTPUTS.get(place) == site.kind:
-                    self._attach(site.module.register_forward_hook, self._on_output(site, place, mask, step))
-            if site.kind == "activation" and set(self.statistics) & set(OF_ACTIVATIONS):
-                self._attach(site.module.register_forward_pre_hook, self._on_derivative(site, mask))
+                kind, end = PLACES[place]
+                if site.kind == kind:
+                    self._attach(site, end, functools.partial(self._describe, site, place))
+            if site.kind == "activation":
+                if set(self.statistics) & {"derivative_near_zero_fraction", "dead_fraction"}:
+                    self._attach(site, "input", functools.partial(self._flat, site))
+                if "saturated_fraction" in self.statistics and stats.bounds(site.module):
+                    self._attach(site, "output", functools.partial(self._saturated, site))
 
-    def _attach(self, register: Callable, record: Callable[..., None]) -> None:
+    def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
         """Record at the first pass, then detach: a module used twice, or under accumulation, counts once."""
         depth = guard_depth()
 
-        def hook(*arguments: Any) -> None:
+        def hook(module: nn.Module, inputs: tuple, output: Tensor | None = None) -> None:
             if guard_depth() == depth:
                 handle.remove()
-                record(*arguments)
+                record(inputs[0] if end == "input" else output)
 
-        handle = register(hook)
+        # An input is read before the module runs, since an in-place activation overwrites it.
+        before = end == "input"
+        handle = (site.module.register_forward_pre_hook if before else site.module.register_forward_hook)(
+            hook
+        )
         self.handles.append(handle)
 
-    def _on_input(self, site: Site, place: str, mask: Tensor | None, step: int) -> Callable[..., None]:
-        # Read before the module runs, since an in-place activation overwrites its input.
-        return lambda module, inputs: self._describe(site, place, inputs[0], mask, step)
+    def _rows(self, site: Site, x: Tensor) -> Tensor:
+        return stats.to_rows(x, channel_dim(site.module, x.ndim), self._mask)
 
-    def _on_output(self, site: Site, place: str, mask: Tensor | None, step: int) -> Callable[..., None]:
-        def record(module: nn.Module, inputs: tuple, output: Tensor) -> None:
-            rows = self._describe(site, place, output, mask, step)
-            limits = stats.bounds(module)
-            if place == "activation" and limits and "saturated_fraction" in self.statistics:
-                self._values[f"saturated_fraction/{site.layer}"] = stats.saturated_fraction(rows, *limits)
+    def _describe(self, site: Site, place: str, x: Tensor) -> None:
+        rows = self._rows(site, x)
+        for name, value in stats.describe(rows, self.statistics).items():
+            self._values[f"{place}_{name}/{site.layer}"] = value
+        self._samples[place, site.layer] = stats.random_sample(rows, self.sample_size, seed=self._step)
 
-        return record
+    def _flat(self, site: Site, x: Tensor) -> None:
+        fractions = stats.flat_fractions(self._rows(site, stats.derivative(site.module, x)))
+        for name in fractions.keys() & set(self.statistics):
+            self._values[f"{name}/{site.layer}"] = fractions[name]
 
-    def _on_derivative(self, site: Site, mask: Tensor | None) -> Callable[..., None]:
-        def record(module: nn.Module, inputs: tuple) -> None:
-            slopes = stats.derivative(module, inputs[0])
-            rows = stats.to_rows(slopes, channel_dim(module, slopes.ndim), mask)
-            for name, value in stats.flat_fractions(rows).items():
-                if name in self.statistics:
-                    self._values[f"{name}/{site.layer}"] = value
-
-        return record
-
-    def _describe(self, site: Site, place: str, x: Tensor, mask: Tensor | None, step: int) -> Tensor:
-        rows = stats.to_rows(x, channel_dim(site.module, x.ndim), mask)
-        values = stats.describe(rows, self.statistics)
-        self._values |= {f"{place}_{name}/{site.layer}": value for name, value in values.items()}
-        self._samples[place, site.layer] = stats.random_sample(rows, self.sample_size, seed=step)
-        return rows
+    def _saturated(self, site: Site, x: Tensor) -> None:
+        fraction = stats.saturated_fraction(self._rows(site, x), *stats.bounds(site.module))
+        self._values[f"saturated_fraction/{site.layer}"] = fraction
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
         values, self._values = self._values, {}

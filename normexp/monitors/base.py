@@ -1,10 +1,10 @@
-"""What every monitor shares: when it measures, on which batches, and that it is heard exactly once.
+"""What every monitor shares: when it measures, on which batches, and how its values are logged.
 
-    on_train_batch_start   due at this step?  ProbeMonitor: extra passes, then log.  StepMonitor: attach hooks
-      forward, backward    StepMonitor's hooks record on the device
-    on_before_optimizer_step                  StepMonitor reads gradients: unscaled, accumulated, not yet clipped
-    on_train_batch_end                        StepMonitor detaches and logs
-    on_train_end           all measure once more, with the last weights
+    on_train_batch_start        if due: a Monitor makes passes of its own and logs, a StepMonitor attaches hooks
+      forward, backward         a StepMonitor's hooks record on the device
+    on_before_optimizer_step    it reads the gradients: unscaled, accumulated, not yet clipped
+    on_train_batch_end          it detaches and logs
+    on_train_end                both measure once more, with the last weights, by passes of their own
 
 A value's step is the number of optimizer steps done before it was measured: 0 is the network at initialization.
 """
@@ -77,10 +77,9 @@ class Monitor(Callback):
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        held_out = (
-            self._batches.held_out if self._batches else held_out_batch(trainer, batch, self.batch_size)
-        )
-        self._batches = Batches(held_out, batch)
+        if self._batches is None:
+            self._batches = Batches(held_out_batch(trainer, batch, self.batch_size), batch)
+        self._batches = self._batches._replace(training=batch)
         step = trainer.global_step
         # Under gradient accumulation several batches share a step: its first one counts.
         if step % self.every_n_steps == 0 and step != self._started_at:

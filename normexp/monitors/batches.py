@@ -14,10 +14,15 @@ class Batches(NamedTuple):
 
 
 def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
+    """`size` samples where the data module offers them, else the first validation batch, else the training batch."""
     if hasattr(trainer.datamodule, "probe_batch"):
         return trainer.datamodule.probe_batch(size)
-    loaders = trainer.val_dataloaders
-    return training if not loaders else first_batch(loaders[0] if isinstance(loaders, list) else loaders)
+    loader = trainer.val_dataloaders
+    if isinstance(loader, dict):
+        loader = list(loader.values())
+    if isinstance(loader, (list, tuple)):  # several validation sets: the first
+        loader = loader[0] if loader else None
+    return training if loader is None else first_batch(loader)
 
 
 def first_batch(loader: Any) -> Any:

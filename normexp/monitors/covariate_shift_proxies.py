@@ -44,8 +44,8 @@ class CovariateShiftProxies(StepMonitor):
     `/network` for all parameters, from the measured step and the one after it.
 
     Args:
-        step_size: of the plain gradient step taken in thought where `measure` is called without training; the two
-            halves of the batch then are the two mini-batches.
+        step_size: of the plain gradient step taken in thought where `measure` is called without training; the
+            training and the held-out batch then are the two mini-batches.
     """
 
     measures_after_training = False
@@ -85,10 +85,10 @@ class CovariateShiftProxies(StepMonitor):
         return values
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
-        half = leading_size(batches.training) // 2
-        halves = rows_of(batches.training, 0, half), rows_of(batches.training, half, 2 * half)
-        self.watch(module, halves[0], step)
-        for batch, point in zip(halves, plain_step(module, halves[0], self.step_size), strict=True):
+        second = rows_of(batches.held_out, 0, leading_size(batches.training))
+        self.watch(module, batches.training, step)
+        points = plain_step(module, batches.training, self.step_size)
+        for batch, point in zip((batches.training, second), points, strict=True):
             with weights(point):
                 gradients = gradients_of(loss_of(module, batch), list(point))
                 self.before_update(dict(zip(point, gradients, strict=True)), backward_scale=1.0)

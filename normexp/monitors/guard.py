@@ -25,18 +25,17 @@ def untouched(module: nn.Module) -> Iterator[None]:
 
     Parameters are shared; inside, use `torch.autograd.grad`, which leaves `.grad` alone, and `weights`.
     """
-    modules = list(module.modules())
-    originals = [dict(child.__dict__) for child in modules]
-    for child, original in zip(modules, originals, strict=True):
-        child.__dict__.update({name: _own(value) for name, value in original.items()})
-    module.__dict__.update(log=_silent, log_dict=_silent)
+    originals = [(child, dict(child.__dict__)) for child in module.modules()]
     _guarded.append(module)
     try:
+        for child, original in originals:
+            child.__dict__.update({name: _own(value) for name, value in original.items()})
+        module.__dict__.update(log=_silent, log_dict=_silent)
         with torch.enable_grad(), _eager(module):
             yield
     finally:
-        _guarded.remove(module)
-        for child, original in zip(modules, originals, strict=True):
+        _guarded.pop()
+        for child, original in originals:
             child.__dict__.clear()
             child.__dict__.update(original)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
-from normexp.monitors.sites import layer_weights, sites_of
+from normexp.monitors.sites import layer_weights, sites_of, weights_before
 
 Weights = dict[nn.Parameter, Tensor]
 
@@ -22,26 +22,22 @@ def shift(gradient: Tensor, shifted: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def shifted_gradients(
-    loss: Callable[[], Tensor], layers: Mapping[str, list[nn.Parameter]], before: Weights, after: Weights
+    loss: Callable[[], Tensor],
+    layers: Mapping[str, list[nn.Parameter]],
+    preceding: Mapping[str, list[nn.Parameter]],
+    before: Weights,
+    after: Weights,
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Layer -> (G, G'), each (P,): the gradient of the loss by the layer's weights, with all weights as they were
-    `before` the step, and with those of the preceding layers as they are `after` it.
-
-    `layers` are in forward order. A parameter of no layer (a gain, a position) moves along with the first layer.
-    """
-    gradients = {}
+    """Layer -> (G, G'), each (P,): the gradient of the loss by the weights of `layers[layer]`, with all weights as
+    they were `before` the step, and with those of `preceding[layer]` as they are `after` it."""
+    everything = [p for own in layers.values() for p in own]
     with weights(before):
-        flat = [p for own in layers.values() for p in own]
-        by_parameter = dict(zip(flat, gradients_of(loss(), flat), strict=True))
-    preceding: Weights = {}
+        unmoved = dict(zip(everything, gradients_of(loss(), everything), strict=True))
+    gradients = {}
     for layer, own in layers.items():
-        with weights(before | preceding):
+        with weights(before | {p: after[p] for p in preceding[layer]}):
             moved = gradients_of(loss(), own)
-        gradients[layer] = _flat([by_parameter[p] for p in own]), _flat(moved)
-        if not preceding:
-            in_layers = set(flat)
-            preceding = {p: value for p, value in after.items() if p not in in_layers}
-        preceding |= {p: after[p] for p in own}
+        gradients[layer] = _flat([unmoved[p] for p in own]), _flat(moved)
     return gradients
 
 
@@ -58,8 +54,9 @@ def plain_step(module: LightningModule, batch: Any, step_size: float) -> tuple[W
 
 class InternalCovariateShift(StepMonitor):
     """`ics_distance/<layer>` ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias), on
-    the batch of the measured step, the preceding layers moved by the optimizer's own step. The first layer has none
-    before it: 0 and 1. Costs a forward and a backward pass per layer.
+    the batch of the measured step (its first one under accumulation), the preceding layers moved by the optimizer's
+    own step. What comes before a layer is what `sites` put there, norms and embeddings too; before the first layer is
+    nothing: 0 and 1. Costs a forward and a backward pass per layer.
 
     Args:
         step_size: of the plain gradient step taken in thought where `measure` is called without training.
@@ -92,8 +89,10 @@ class InternalCovariateShift(StepMonitor):
     def _values(
         self, module: LightningModule, batch: Any, before: Weights, after: Weights
     ) -> Mapping[str, Tensor]:
-        layers = layer_weights(sites_of(module))
+        sites = sites_of(module)
+        layers, preceding = layer_weights(sites), weights_before(module, sites)
+        gradients = shifted_gradients(lambda: loss_of(module, batch), layers, preceding, before, after)
         values = {}
-        for layer, pair in shifted_gradients(lambda: loss_of(module, batch), layers, before, after).items():
-            values[f"ics_distance/{layer}"], values[f"ics_cosine/{layer}"] = shift(*pair)
+        for layer, (gradient, shifted) in gradients.items():
+            values[f"ics_distance/{layer}"], values[f"ics_cosine/{layer}"] = shift(gradient, shifted)
         return values

@@ -65,6 +65,19 @@ def layer_weights(sites: list[Site]) -> dict[str, list[nn.Parameter]]:
     return weights
 
 
+def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Parameter]]:
+    """For the layer of each linear map, the trained parameters that come before it: those of earlier sites (a norm's
+    gain too), and those of no site, such as embeddings, which stand at the input."""
+    of_sites = {p for site in sites for p in site.module.parameters()}
+    passed = dict.fromkeys(p for p in module.parameters() if p.requires_grad and p not in of_sites)
+    before = {}
+    for site in sites:
+        if site.kind == "linear":
+            before[site.layer] = list(passed)
+        passed |= dict.fromkeys(p for p in site.module.parameters() if p.requires_grad)
+    return before
+
+
 def channel_dim(module: nn.Module, ndim: int) -> int:
     """The channel axis of a site's tensors: the norm's own, else 1 for (N, C) and (N, C, H, W), -1 for (N, T, C)."""
     if hasattr(module, "channel_dim"):

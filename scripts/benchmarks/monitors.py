@@ -27,6 +27,9 @@ MODELS = {
 }
 
 
+BLOCK = 10  # steps
+
+
 class Alternating(pl.Callback):
     """Lets the monitors see every second block of steps, and takes the time and peak memory of each block.
 
@@ -96,69 +99,64 @@ def resident(field: str) -> float:
     return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith(field)), float("nan"))
 
 
-def compare(
-    model: str, monitors: list[pl.Callback], block: int, options: argparse.Namespace
-) -> dict[str, float]:
-    """Ratio of a watched block to the one before it, median and quartiles over all pairs but the first."""
-    steps = 2 * block * (options.pairs + 1)
-    fixed = ["batch_size=128", f"max_steps={steps}", f"val_every_n_steps={10 * steps}", "monitor=none"]
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        parts = build(*compose([*MODELS[model], *fixed, *options.overrides]))
-        alternating = Alternating(monitors, block, options.clock)
-        parts.monitors.append(alternating)
-        fit(parts, Path(folder), Console(file=io.StringIO()))
-    without, watched = alternating.blocks[2::2], alternating.blocks[3::2]
-    pairs = list(zip(without, watched, strict=True))
-    low, ratio, high = statistics.quantiles([b / a for (a, _), (b, _) in pairs], n=4)
-    return {
-        "ratio": ratio,
-        "low": low,
-        "high": high,
-        "step_ms": 1e3 * statistics.median(a for (a, _), _ in pairs) / block,
-        "added_ms": 1e3 * statistics.median(b - a for (a, _), (b, _) in pairs),  # per block
-        "memory_mib": max(memory for _, memory in watched) - max(memory for _, memory in without),
-    }
-
-
-def nodes(monitor: str) -> dict:
+def nodes(monitor: str) -> dict[str, Any]:
     """The configured monitors of a set, by name; charts are written once a run and not counted."""
     config = compose([f"monitor={monitor}", "batch_size=128"])[0].monitor
     return {name: node for name, node in config.items() if "every_n_steps" in node}
 
 
-def whole(model: str, name: str, options: argparse.Namespace) -> dict:
-    """The light set at its default pace, one measurement a block; or the naive callback, which measures every step."""
+def case(name: str) -> tuple[list[pl.Callback], int, int]:
+    """(monitors, steps between measurements by default, and here)."""
     if name == "naive":
-        return {"monitors": name, **compare(model, [Naive()], 10, options)}
-    pace = nodes("light")["activations"].every_n_steps
-    return {
-        "monitors": name,
-        **compare(model, [instantiate(node) for node in nodes(name).values()], pace, options),
-    }
+        return [Naive()], 1, 1
+    chosen = list(nodes("light").values()) if name in ("light", "idle") else [nodes("full")[name]]
+    pace = chosen[0].every_n_steps
+    for node in chosen:
+        # Once a block: at the default pace the cost would drown in noise.
+        node.every_n_steps = BLOCK if name != "idle" else 10**9
+        if "histogram_every_n_steps" in node:
+            node.histogram_every_n_steps = None
+    monitors = [instantiate(node) for node in chosen]
+    return monitors, *((1, 1) if name == "idle" else (pace, BLOCK))
 
 
-def single(model: str, name: str, options: argparse.Namespace) -> dict:
-    """One measure of the full set: once a block of ten steps, then reckoned at its default pace."""
-    node = nodes("full")[name]
-    pace, block = node.every_n_steps, 10
-    node.every_n_steps = block
-    if "histogram_every_n_steps" in node:
-        node.histogram_every_n_steps = None
-    result = compare(model, [instantiate(node)], block, options)
-    in_steps = result["added_ms"] / result["step_ms"]
+def compare(model: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Cost of a measurement, and of training at the default pace: medians over all pairs of blocks but the first."""
+    monitors, pace, pace_here = case(name)
+    steps = 2 * BLOCK * (options.pairs + 1)
+    fixed = ["batch_size=128", f"max_steps={steps}", f"val_every_n_steps={10 * steps}", "monitor=none"]
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        parts = build(*compose([*MODELS[model], *fixed, *options.overrides]))
+        alternating = Alternating(monitors, BLOCK, options.clock)
+        parts.monitors.append(alternating)
+        fit(parts, Path(folder), Console(file=io.StringIO()))
+    without, watched = alternating.blocks[2::2], alternating.blocks[3::2]
+    step = statistics.median(seconds for seconds, _ in without) / BLOCK
+    costs = [
+        (b - a) / BLOCK * pace_here for (a, _), (b, _) in zip(without, watched, strict=True)
+    ]  # a measurement
+    low, cost, high = statistics.quantiles(costs, n=4)
     return {
+        "model": model,
         "monitors": name,
-        "pace": pace,
-        **result,
-        "in_steps": in_steps,
-        "ratio_at_pace": 1 + in_steps / pace,
+        "every": pace,
+        "step_ms": 1e3 * step,
+        "measurement_ms": 1e3 * cost,
+        "in_steps": cost / step,
+        "ratio": 1 + cost / step / pace,
+        "ratio_low": 1 + low / step / pace,
+        "ratio_high": 1 + high / step / pace,
+        "memory_mib": max(memory for _, memory in watched) - max(memory for _, memory in without),
     }
 
 
 def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py monitors", description=__doc__)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--monitors", nargs="+", help="light, naive, or single measures; default: all")
+    parser.add_argument(
+        "--monitors", nargs="+",
+        help="light, idle (light, never due), naive (light's statistics, written without care) or measures; default all",
+    )  # fmt: skip
     parser.add_argument("--pairs", type=int, default=20, help="of blocks without and with monitors")
     parser.add_argument(
         "--clock",
@@ -168,24 +166,21 @@ def main(arguments: list[str]) -> list[dict]:
     )
     parser.add_argument("overrides", nargs="*", help="for example data=mnist data.root=/data")
     options = parser.parse_args(arguments)
-    measures = list(nodes("full"))
-    chosen = options.monitors or ["light", "naive", *measures]
     rows = []
     for model in options.models:
-        title = f"{model}, batch 128, {torch.get_num_threads()} threads, torch {torch.__version__}"
-        sets = Table("set", "ratio", "quartiles", "ms/step without", "memory MiB", title=title)
-        singles = Table("measure", "every", "ms", "in steps", "ratio at its pace", "memory MiB", title=title)
-        for name in chosen:
-            row = single(model, name, options) if name in measures else whole(model, name, options)
-            rows.append({"model": model, **row})
-            memory = f"{row['memory_mib']:+.0f}"
-            if name in measures:
-                cost = (f"{row['added_ms']:.1f}", f"{row['in_steps']:.1f}", f"{row['ratio_at_pace']:.3f}")
-                singles.add_row(name, str(row["pace"]), *cost, memory)
-            else:
-                spread = f"{row['low']:.3f}..{row['high']:.3f}"
-                sets.add_row(name, f"{row['ratio']:.3f}", spread, f"{row['step_ms']:.2f}", memory)
-        for table in (sets, singles):
-            if table.row_count:
-                Console().print(table)
+        rows += [
+            compare(model, name, options)
+            for name in options.monitors or ["light", "idle", "naive", *nodes("full")]
+        ]
+        here = [row for row in rows if row["model"] == model]
+        step = f"{statistics.median(row['step_ms'] for row in here):.1f} ms a step"
+        title = f"{model}, batch 128, {step}, {torch.get_num_threads()} threads, {options.clock} clock"
+        table = Table(
+            "monitors", "every", "ms", "in steps", "training takes", "quartiles", "MiB", title=title
+        )
+        for row in here:
+            spread = f"{row['ratio_low']:.3f}..{row['ratio_high']:.3f}"
+            cost = (f"{row['measurement_ms']:.2f}", f"{row['in_steps']:.2f}", f"{row['ratio']:.3f}x")
+            table.add_row(row["monitors"], str(row["every"]), *cost, spread, f"{row['memory_mib']:+.0f}")
+        Console().print(table)
     return rows

@@ -87,13 +87,11 @@ def test_training_is_bit_identical_with_a_monitor_on_and_off(name):
 
 def test_all_monitors_together_measure_what_each_does_alone():
     """One's extra pass must not wake another's hooks on the training pass."""
+    alone = {name: fit(Small(), [make(2)], steps=4).values for name, make in EVERY.items()}
     for order in (list(EVERY), list(EVERY)[::-1]):
-        together = fit(Small(), [EVERY[name](2) for name in order], steps=4)
-        for name in EVERY:
-            alone = fit(Small(), [EVERY[name](2)], steps=4)
-            assert {key: together.values[key] for key in alone.values} == pytest.approx(
-                alone.values, nan_ok=True
-            )
+        together = fit(Small(), [EVERY[name](2) for name in order], steps=4).values
+        for values in alone.values():
+            assert {key: together[key] for key in values} == pytest.approx(values, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", EVERY)

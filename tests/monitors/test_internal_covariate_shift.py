@@ -6,6 +6,7 @@ from torch import nn
 from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
 from normexp.monitors.covariate_shift_proxies import gradient_norm_envelope, step_to_step
 from normexp.monitors.internal_covariate_shift import shift, shifted_gradients
+from normexp.monitors.sites import sites_of, weights_before
 
 
 def test_a_deep_linear_network_has_the_shift_that_can_be_written_down():
@@ -26,7 +27,8 @@ def test_a_deep_linear_network_has_the_shift_that_can_be_written_down():
         return [(w3 @ w2).T @ d @ x.T, w3.T @ d @ (w1 @ x).T, d @ (w2 @ w1 @ x).T][i]
 
     layers = {f"layer0{i}": [p] for i, p in enumerate(parameters)}
-    measured = shifted_gradients(loss, layers, before, after)
+    preceding = {f"layer0{i}": parameters[:i] for i in range(3)}
+    measured = shifted_gradients(loss, layers, preceding, before, after)
     old, new = list(before.values()), list(after.values())
     for i, (G, shifted) in enumerate(measured.values()):
         expected = gradient(i, *old), gradient(i, *new[:i], *old[i:])
@@ -37,6 +39,18 @@ def test_a_deep_linear_network_has_the_shift_that_can_be_written_down():
         dot = (expected[0] * expected[1]).sum() / (expected[0].norm() * expected[1].norm())
         assert cosine.item() == pytest.approx(dot.item())
     assert [torch.equal(p, w) for p, w in before.items()] == [True] * 3  # the weights are back
+
+
+def test_what_comes_before_a_layer_are_earlier_sites_and_parameters_of_no_site():
+    net = nn.Sequential(
+        nn.Embedding(3, 4), nn.LayerNorm(4), nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)
+    )
+    embedding, norm, first, late_norm = ([*net[i].parameters()] for i in range(4))
+    before = list(weights_before(net, sites_of(net)).values())
+    assert [set(parameters) for parameters in before] == [
+        {*embedding, *norm},
+        {*embedding, *norm, *first, *late_norm},
+    ]
 
 
 def naive_shift(before, after, batch):
