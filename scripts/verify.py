@@ -45,7 +45,8 @@ def main(arguments: list[str]) -> int:
         options = read(arguments)
         claims = load_claims(CONFIGS, options["budget"])
         if options["page"]:
-            print(write_page(Path(options["page"]), claims, Path(options["out"])))
+            budgets = {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}
+            print(write_page(Path(options["page"]), budgets, Path(options["out"])))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
         chosen = select(claims, words)

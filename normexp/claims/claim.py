@@ -1,7 +1,9 @@
 """A claim: one yaml in `configs/claim/`, read and checked."""
 
+import hashlib
+import json
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,24 @@ class Claim:
     def levels(self) -> list:
         """Values of the factor; one empty level where there is no factor."""
         return next(iter(self.factor.values())) if self.factor else [""]
+
+    @property
+    def protocol(self) -> str:
+        """Hash of all that decides the verdict; a verdict of another protocol is not this claim's."""
+        kept = (
+            "function",
+            "metric",
+            "arms",
+            "fixed",
+            "options",
+            "factor",
+            "seeds",
+            "better",
+            "tune",
+            "comparisons",
+        )
+        text = json.dumps({name: getattr(self, name) for name in kept}, default=asdict, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def cells(self) -> int:

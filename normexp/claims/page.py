@@ -17,12 +17,23 @@ A claim is one file in `configs/claim/`; its verdict is one command, `python scr
 Supported: the whole interval lies beyond the smallest effect that matters, which was fixed beforehand. Refuted: it lies
 on the other side, or within that margin where a difference was claimed; one counterexample refutes a universal
 sentence. Inconclusive: neither, with the number of seeds that would likely decide. `docs/claims.md` has the rules.
+Intervals hold at 95%, at more where a claim may be judged again with more seeds; of a universal sentence the range of
+all values stands in their place.
 """
 
 
-def write_page(path: Path, claims: dict[str, Claim], out: Path) -> str:
-    """Write the page; returns a line that says what it holds."""
-    verdicts = {claim: read(out / claim / VERDICT) for claim in claims if (out / claim / VERDICT).exists()}
+def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> str:
+    """Write the page from the verdicts found in `out` and the claims of every budget; returns what it holds.
+
+    A verdict of another protocol than the yaml's has to be found again, so the claim counts as not yet run.
+    """
+    claims = budgets["quick"]
+    verdicts = {}
+    for claim in claims:
+        if (out / claim / VERDICT).exists():
+            verdict = json.loads((out / claim / VERDICT).read_text())
+            if verdict["protocol"] == budgets[verdict["budget"]][claim].protocol:
+                verdicts[claim] = verdict
     parts = [HEAD, counts(claims, verdicts), surprises(verdicts)]
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
@@ -31,10 +42,6 @@ def write_page(path: Path, claims: dict[str, Claim], out: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
     return f"{path}: {len(verdicts)} verdicts of {len(claims)} claims"
-
-
-def read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
 
 
 def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
@@ -56,7 +63,7 @@ def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     return (
         "\n".join(rows)
         + f"\n\nWhat needs no training took {duration(sum(exact))}; the runs of training claims "
-        + f"{duration(sum(trained))} of training, runs that claims share counted once."
+        + f"{duration(sum(trained))} of training, runs that claims share counted in each."
     )
 
 
@@ -111,8 +118,10 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
 
 def effect_of(verdict: dict[str, Any]) -> str:
     low, high = (f"{float(end):.3g}" for end in verdict["interval"])
-    more = f", {verdict['more_seeds']} more seeds would likely decide" if verdict["more_seeds"] else ""
-    return f"{float(verdict['effect']):.3g} [{low}, {high}]{more}"
+    more = f"; {verdict['more_seeds']} more seeds would likely decide" if verdict["more_seeds"] else ""
+    edge = verdict.get("learning_rates_at_edge")
+    narrow = f"; learning rate at the edge of the grid: {', '.join(edge)}" if edge else ""
+    return f"{float(verdict['effect']):.3g} [{low}, {high}]{more}{narrow}"
 
 
 def cell(text: str) -> str:

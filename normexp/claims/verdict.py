@@ -42,6 +42,7 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
         "comparisons": [asdict(judgement) for judgement in judgements],
         "arms": arm_means(table),
         "budget": claim.budget,
+        "protocol": claim.protocol,
         **extra,
     }
 

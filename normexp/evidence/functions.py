@@ -10,11 +10,10 @@ from normexp.evidence.subjects import law, network, norm_factory
 def gather(claim: Claim, seeds: int) -> pd.DataFrame:
     """One value for each arm, level of the factor and seed."""
     rows = []
-    for arm, choice in claim.arms.items():
+    for seed in range(seeds):  # the seed outermost: measured times then drift alike in all arms
         for level in claim.levels:
-            overrides, options = _case(claim, choice, level)
-            for seed in range(seeds):
-                value = _value(claim, choice, overrides, options, seed)
+            for arm, choice in claim.arms.items():
+                value = _value(claim, choice, *_case(claim, choice, level), seed)
                 rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
     table = make_table(rows)
     check_complete(table, list(claim.arms), claim.levels, list(range(seeds)))

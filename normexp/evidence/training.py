@@ -23,9 +23,9 @@ TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never s
 
 
 class Runs:
-    """The runs of one claim: trains what is missing, remembers what it cost.
+    """The runs of one claim: trains what is missing, remembers what all of them cost, cached ones included.
 
-    `report` is called before each run that trains, with how many have trained and a line that names it.
+    `report` is called before each run that trains, with a line that names it.
     """
 
     def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None]):
@@ -41,17 +41,19 @@ class Runs:
         cfg, choices = self._config(arm, level, seed, lr)
         config = resolved(cfg)
         folder = default_folder(config, choices, config_hash(config))
-        summary = read_summary(folder)
-        if summary is None:
-            self.report(f"{arm} {level} seed {seed}" + (f" lr {lr:g}" if lr else ""))
-            with contextlib.redirect_stdout(io.StringIO()):
-                parts = build(cfg, choices)
-                summary = launch(parts, {})
-            folder = default_folder(config, choices, parts.digest)
-            self.trained += 1
-            self.seconds += summary["seconds"]
-        else:
+        if (summary := read_summary(folder)) is None:
+            parts = build(cfg, choices)
+            folder = default_folder(config, choices, parts.digest)  # of text the hash knows the content too
+            summary = read_summary(folder)
+        self.seconds += summary["seconds"] if summary else 0.0
+        if summary:
             self.reused += 1
+            return summary, folder
+        self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
+        with contextlib.redirect_stdout(io.StringIO()):
+            summary = launch(parts, {})
+        self.trained += 1
+        self.seconds += summary["seconds"]
         return summary, folder
 
     def _config(self, arm: str, level: Any, seed: int, lr: float | None):

@@ -24,8 +24,8 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> 
             continue
         try:
             verdict = verify(claim, out, tuned=tuned, command=command.format(id=claim.id))
-        except ValueError as error:
-            failed.append(f"{claim.id}: {error}")
+        except Exception as error:  # one claim that cannot run must not take the others along
+            failed.append(f"{claim.id}: {type(error).__name__}: {' '.join(str(error).split())}")
             continue
         words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
         print(f"\n{paragraph(verdict)}\n    {out / claim.id / VERDICT}", flush=True)
@@ -63,8 +63,12 @@ def from_training(claim: Claim, out: Path, tuned: bool) -> tuple[pd.DataFrame, d
         verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
         if verdict["verdict"] != "inconclusive":
             break
+    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if chosen else ()
     verdict |= {
-        "learning_rates": chosen or "the optimizer's own in every arm",
+        "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
+        "learning_rates_at_edge": [
+            arm for arm, lr in chosen.items() if lr in edges
+        ],  # the grid may be too narrow
         "runs": {
             "trained": runs.trained,
             "from_cache": runs.reused,

@@ -12,6 +12,7 @@ from normexp.laws.values import NormFactory
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
     """Shortest of several timings, the one that other processes disturbed least."""
+    work()  # the first call of a kind pays for caches and allocation
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()

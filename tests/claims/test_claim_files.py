@@ -1,5 +1,6 @@
 """Every file in configs/claim is a claim that can be planned; those with a mathematical answer give it."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from normexp.claims.claim import load_claims, read_claim
+from normexp.claims import page
+from normexp.claims.claim import BUDGETS, load_claims, read_claim
+from normexp.claims.page import write_page
 from normexp.claims.plan import cost, plan_text
 from normexp.claims.select import select
 from normexp.claims.verdict import make_verdict
@@ -131,3 +134,16 @@ def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path):
     assert unknown.returncode == 2
     assert unknown.stderr.startswith("Error: claim=S99: no such claim; nearest: S")
     assert not (tmp_path / "none").exists()
+
+
+def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "error_rates", lambda: "")  # its numbers have tests of their own
+    verify(CLAIMS["S29"], tmp_path, tuned=True, command="")
+    budgets = {budget: CLAIMS for budget in BUDGETS}
+    assert write_page(tmp_path / "page.md", budgets, tmp_path).endswith(f"1 verdicts of {len(CLAIMS)} claims")
+    text = (tmp_path / "page.md").read_text()
+    assert all(f"\n| {claim} | " in text for claim in CLAIMS)
+    assert "**refuted**" in text
+    changed = CLAIMS | {"S29": dataclasses.replace(CLAIMS["S29"], seeds=9)}
+    write_page(tmp_path / "page.md", {budget: changed for budget in BUDGETS}, tmp_path)
+    assert "**refuted**" not in (tmp_path / "page.md").read_text()
