@@ -1,0 +1,115 @@
+"""The plan of a sweep: every cell checked, finished ones skipped, mistakes named."""
+
+import types
+from pathlib import Path
+
+import pytest
+from fabricated import config, write_run
+
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.plan import plan
+from normexp.sweeps.screen import Board, axes, counts, duration
+
+CHOICES = {"model": "mlp", "norm": "none"}
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Built parts without a network: what the plan reads of them."""
+    monkeypatch.setattr("normexp.sweeps.plan.steps_of", lambda parts: 100)
+    monkeypatch.setattr("normexp.sweeps.plan.seconds_per_step", lambda parts: 0.01)
+    monkeypatch.setattr("normexp.sweeps.plan.torch.cuda.is_available", lambda: False)
+    return lambda made: types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=""), config=made)
+
+
+def make(configs: list[dict], parts, built: list[int] | None = None) -> list[Cell]:
+    def build(index: int):
+        if built is not None:
+            built.append(index)
+        if configs[index]["batch_size"] == 1:
+            raise ValueError("batch_size=1: one value per channel")
+        return parts(configs[index])
+
+    names = [f"batch_size={c['batch_size']} seed={c['seed']}" for c in configs]
+    return plan(names, [[name] for name in names], lambda index: (configs[index], CHOICES), build)
+
+
+def test_cells_that_differ_in_seed_alone_are_built_once(parts, tmp_path):
+    built = []
+    configs = [
+        config("none", batch_size, seed, outputs=str(tmp_path)) for batch_size in (2, 8) for seed in range(3)
+    ]
+    cells = make(configs, parts, built)
+    assert built == [0, 3]
+    assert len({cell.folder for cell in cells}) == 6
+    assert {cell.state for cell in cells} == {"planned"}
+    assert cells[0].estimate == pytest.approx(1 + 100 * 0.01 * 1.4)
+
+
+def test_finished_runs_are_skipped_by_identity(parts, tmp_path):
+    write_run(tmp_path / "study", "none", 2, 0)
+    configs = [config("none", 2, seed, outputs=str(tmp_path)) for seed in range(2)]
+    assert [cell.state for cell in make(configs, parts)] == ["skipped", "planned"]
+
+
+def test_broken_cells_are_named_once_for_each_error(parts, tmp_path):
+    configs = [config("none", batch_size, seed) for batch_size in (1, 8) for seed in range(2)]
+    with pytest.raises(
+        ValueError, match="2 of 4 cells cannot run: batch_size=1: one value per channel"
+    ) as caught:
+        make(configs, parts)
+    assert "[cell batch_size=1 seed=0 and 1 more]" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_cells_that_are_one_run_are_refused(parts):
+    configs = [config("none", 2, 0), config("none", 2, 0, threads=2)]
+    with pytest.raises(ValueError, match="are the same run"):
+        make(configs, parts)
+
+
+def cell(state: str, seconds: float | None, tmp_path: Path, **more) -> Cell:
+    folder = tmp_path / "mlp" / "none-bs2-s0-12345678"
+    return Cell(
+        "norm=none seed=0", [], CHOICES, {"fast_dev_run": False}, "hash", folder, 2.0, state, seconds, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "stopped", "state"),
+    [
+        (1, False, "failed"),
+        (-9, False, "failed"),
+        (143, False, "interrupted"),
+        (1, True, "interrupted"),
+        (0, False, "failed"),
+    ],
+)
+def test_process_that_leaves_no_summary_is_no_run(tmp_path, exit_code, stopped, state):
+    log = tmp_path / "x.log"
+    log.write_text("Traceback\nError: loss went missing\n\n")
+    ended = cell("running", None, tmp_path, log=log)
+    ended.finish(exit_code, 1.0, stopped=stopped)
+    assert ended.state == state
+    if exit_code == 1 and not stopped:
+        assert ended.error == "loss went missing"
+    if exit_code == -9:
+        assert ended.error.startswith("killed by signal 9; the last line of its log: Error: loss")
+
+
+def test_remaining_time_corrects_the_estimate_by_what_runs_took(tmp_path):
+    from rich.console import Console
+
+    cells = [cell("completed", 6.0, tmp_path), *(cell("planned", None, tmp_path) for _ in range(4))]
+    board = Board(cells, 2, Console(quiet=True))
+    assert board.remaining() == pytest.approx(
+        3 * (4 * 2.0) / 2
+    )  # three times as long as estimated, two at a time
+    assert counts(cells) == "1 done"
+
+
+def test_axes_and_durations_read_well(tmp_path):
+    first, second = cell("planned", None, tmp_path), cell("planned", None, tmp_path)
+    second.name = "norm=none seed=1"
+    assert axes([first, second]) == {"norm": ["none"], "seed": ["0", "1"]}
+    assert [duration(s) for s in (0.4, 5, 61, 7300)] == ["0.4 s", "5 s", "1:01 min", "2:01 h"]

@@ -1,0 +1,135 @@
+"""Sweeps as a person types them: planned, run, skipped, refused, resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from normexp.runs import load_summaries
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["model.depth=1", "model.width=8", "max_steps=20", "batch_size=32", "monitor=none"]
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "train.py", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def sweep(*arguments: str) -> tuple[int, str, str]:
+    process = start("-m", *SMALL, *arguments)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def ledger(outputs: Path) -> dict:
+    return json.loads(max(outputs.glob("runs/.sweeps/*/sweep.json")).read_text())
+
+
+def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
+    arguments = ["norm=none,layernorm", "seed=0", f"outputs={tmp_path}"]
+    code, out, err = sweep(*arguments)
+    assert (code, err) == (0, "")
+    assert "2 runs" in out
+    assert "estimate" in out
+    table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": [0]})
+    assert list(table["execution.threads"]) == [max(1, len(os.sched_getaffinity(0)) // 2)] * 2
+    # each run's summary and log are its own
+    assert table["command"].str.contains("norm=layernorm").tolist() == [False, True]
+    logs = list(tmp_path.glob("runs/.sweeps/*/logs/mlp/*.log"))
+    assert len(logs) == 2
+    code, out, err = sweep(*arguments)
+    assert (code, err) == (0, "")
+    assert "2 runs, skipped" in out
+    assert {cell["state"] for cell in ledger(tmp_path)["cells"]} == {"skipped"}
+
+
+def test_mistake_anywhere_in_the_grid_starts_nothing(tmp_path):
+    code, _out, err = sweep("norm=none,groupnorm", "norm.num_groups=3", f"outputs={tmp_path}/outputs")
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+def test_failing_run_is_kept_with_its_traceback_and_the_others_run(tmp_path):
+    # the run's folder is in the way: nothing that the plan could see
+    assert sweep("norm=none", "seed=0,1", f"outputs={tmp_path}")[0] == 0
+    for folder in tmp_path.glob("runs/mlp/none-bs32-s0-*"):
+        (folder / "summary.json").unlink()
+        (folder / ".hydra" / "identity").write_text("0" * 64)
+    code, out, _err = sweep("norm=none", "seed=0,1,2", f"outputs={tmp_path}")
+    assert code == 1
+    states = {cell["cell"]: cell["state"] for cell in ledger(tmp_path)["cells"]}
+    assert states == {"seed=0": "failed", "seed=1": "skipped", "seed=2": "completed"}
+    assert "holds another run" in out
+    log = Path(next(cell["log"] for cell in ledger(tmp_path)["cells"] if cell["state"] == "failed"))
+    assert "Traceback" in log.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_sweep_goes_on_where_it_was(tmp_path, number):
+    arguments = [
+        "-m",
+        *SMALL,
+        "seed=0,1,2",
+        "max_steps=3000",
+        "hydra.launcher.workers=1",
+        f"outputs={tmp_path}",
+    ]
+    process = start(*arguments)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("runs/mlp/*-s1-*/metrics.csv")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(1)
+    process.send_signal(number)
+    out, _ = process.communicate()
+    assert process.returncode == 128 + number
+    assert "the same command goes on from here" in out
+    assert [cell["state"] for cell in ledger(tmp_path)["cells"]] == ["completed", "interrupted", "planned"]
+    process = start(*arguments)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "1 runs, skipped" in out
+    assert len(load_summaries(tmp_path / "runs", {"seed": range(3)})) == 3
+
+
+@pytest.mark.slow
+def test_two_sweeps_at_once_do_not_touch_each_other(tmp_path):
+    processes = [
+        start("-m", *SMALL, "seed=0,1", f"norm={norm}", f"outputs={tmp_path}") for norm in ("none", "rmsnorm")
+    ]
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0, 0]
+    assert len(list(tmp_path.glob("runs/.sweeps/*"))) == 2
+    assert len(load_summaries(tmp_path / "runs", {"norm": ["none", "rmsnorm"], "seed": [0, 1]})) == 4
+
+
+@pytest.mark.slow
+def test_run_in_a_process_equals_the_run_alone(tmp_path):
+    assert sweep("norm=batchnorm", "seed=0,1", f"outputs={tmp_path / 'swept'}")[0] == 0
+    for workers in ("alone", "inside"):
+        flags = ["-m", "hydra.launcher.workers=0"] if workers == "inside" else []
+        process = start(
+            *flags, *SMALL, "norm=batchnorm", "seed=1", "threads=1", f"outputs={tmp_path / workers}"
+        )
+        process.communicate()
+        assert process.returncode == 0
+    tables = [
+        load_summaries(tmp_path / name / "runs", {"seed": [1]}) for name in ("swept", "alone", "inside")
+    ]
+    losses = {table["test/loss"].iloc[0] for table in tables}
+    assert len(losses) == 1
