@@ -39,7 +39,8 @@ class Monitor(Callback):
         self.batch_size = batch_size
         self.recorded: dict[str, list[tuple[int, float]]] = {}  # tag -> (step, value), for charts
         self._started_at: int | None = None  # the last step at which a measurement began
-        self._batches: Batches | None = None
+        self._held_out: Any = None
+        self._training: Any = None  # the batch of the step
 
     def keys(self) -> set[str]:
         """Statistics this monitor can emit; the tags are `<statistic>/<layer>`."""
@@ -72,14 +73,15 @@ class Monitor(Callback):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
-            self.recorded, self._started_at, self._batches = {}, None, None
+            self.recorded, self._started_at = {}, None
+            self._held_out = self._training = None  # an exception ends a fit without teardown
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self._batches is None:
-            self._batches = Batches(held_out_batch(trainer, batch, self.batch_size), batch)
-        self._batches = self._batches._replace(training=batch)
+        self._training = batch
+        if self._held_out is None:
+            self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
         # Under gradient accumulation several batches share a step: its first one counts.
         if step % self.every_n_steps == 0 and step != self._started_at:
@@ -87,15 +89,19 @@ class Monitor(Callback):
             self.start(trainer, module, step)
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
-        self.record(trainer.loggers, self.measure(module, self._batches, step=step), step)
+        self._measure_and_record(trainer, module, step)
+
+    def _measure_and_record(self, trainer: Trainer, module: LightningModule, step: int) -> None:
+        values = self.measure(module, Batches(self._held_out, self._training), step=step)
+        self.record(trainer.loggers, values, step)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         step = trainer.global_step
-        if self.measures_after_training and self._batches and step != self._started_at:
-            self.record(trainer.loggers, self.measure(module, self._batches, step=step), step)
+        if self.measures_after_training and self._training is not None and step != self._started_at:
+            self._measure_and_record(trainer, module, step)
 
     def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        self._batches = None
+        self._held_out = self._training = None
 
 
 class StepMonitor(Monitor):
@@ -128,7 +134,7 @@ class StepMonitor(Monitor):
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
         self._watching = True
-        self.watch(module, self._batches.training, step)
+        self.watch(module, self._training, step)
 
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
         if not (self._watching and self.reads_gradients):

@@ -1,6 +1,7 @@
 """TensorBoard pages of what monitors recorded: charts of all layers, percentile bands, heat maps of layer x time."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -42,12 +43,13 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
 
 
 def heat_map(statistic: str, recorded: Recorded) -> Any:
-    """A matplotlib figure of one statistic, layers from the input on top to the output over steps."""
+    """A matplotlib figure of one statistic, layers from the input on top to the output over steps. What is not finite
+    is left white."""
     from matplotlib.figure import Figure  # here: half a second of import is for those who want figures
 
     layers = [layer for layer in by_statistic(recorded)[statistic] if layer != "network"]
-    rows = [dict(recorded[f"{statistic}/{layer}"]) for layer in layers]
-    steps = sorted(set().union(*rows))
+    rows = [{s: v for s, v in recorded[f"{statistic}/{layer}"] if isfinite(v)} for layer in layers]
+    steps = sorted({step for layer in layers for step, _ in recorded[f"{statistic}/{layer}"]})
     values = [[row.get(step, float("nan")) for step in steps] for row in rows]
     figure = Figure(figsize=(8, 1.2 + 0.3 * len(layers)))
     figure.subplots_adjust(
@@ -66,7 +68,7 @@ def heat_map(statistic: str, recorded: Recorded) -> Any:
 
 def scale_of(values: Sequence[Sequence[float]]) -> str:
     """Colors by logarithm where positive values span more than two decades."""
-    finite = [v for row in values for v in row if abs(v) < float("inf")]
+    finite = [v for row in values for v in row if isfinite(v)]
     return "log" if finite and min(finite) > 0 and max(finite) > 100 * min(finite) else "linear"
 
 
@@ -89,8 +91,11 @@ class Charts(Callback):
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_custom_scalars(layout(recorded))
                 for tags in recorded.values():
-                    for statistic in by_statistic(tags).keys() & set(self.heat_maps):
-                        logger.experiment.add_figure(f"heat_map/{statistic}", heat_map(statistic, tags), step)
+                    for statistic, layers in by_statistic(tags).items():
+                        if statistic in self.heat_maps and layers != ["network"]:
+                            logger.experiment.add_figure(
+                                f"heat_map/{statistic}", heat_map(statistic, tags), step
+                            )
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         self._laid_out = False

@@ -154,9 +154,8 @@ def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py monitors", description=__doc__)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument(
-        "--monitors", nargs="+",
-        help="light, idle (light, never due), naive (light's statistics, written without care) or measures; default all",
-    )  # fmt: skip
+        "--monitors", nargs="+", help="light, idle (light, never due), naive (light without care) or measures"
+    )
     parser.add_argument("--pairs", type=int, default=20, help="of blocks without and with monitors")
     parser.add_argument(
         "--clock",
@@ -168,10 +167,8 @@ def main(arguments: list[str]) -> list[dict]:
     options = parser.parse_args(arguments)
     rows = []
     for model in options.models:
-        rows += [
-            compare(model, name, options)
-            for name in options.monitors or ["light", "idle", "naive", *nodes("full")]
-        ]
+        names = options.monitors or ["light", "idle", "naive", *nodes("full")]
+        rows += [compare(model, name, options) for name in names]
         here = [row for row in rows if row["model"] == model]
         step = f"{statistics.median(row['step_ms'] for row in here):.1f} ms a step"
         title = f"{model}, batch 128, {step}, {torch.get_num_threads()} threads, {options.clock} clock"

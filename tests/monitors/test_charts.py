@@ -28,6 +28,7 @@ def test_heat_map_has_the_input_on_top_and_measured_steps_along():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["layer00", "layer01"]
     assert axes.yaxis_inverted()
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "10"]
+    heat_map("s", {"s/layer00": [(0, float("nan"))], "s/layer01": [(0, float("inf"))]}).canvas.draw()
     assert scale_of([[1.0, 300.0]]) == "log"
     assert scale_of([[-1.0, 300.0]]) == scale_of([[1.0, 2.0]]) == "linear"
 
