@@ -106,7 +106,9 @@ def open_loggers(folder: Path | None, resume: Path | None) -> Iterator[list]:
     step = torch.load(resume, map_location="cpu", weights_only=True)["global_step"] if resume else None
     purge = {} if step is None else {"purge_step": step + 1}
     # A measurement has dozens of values: with the default queue of 10 a step waits until they are on disk.
-    loggers = [TensorBoardLogger(folder, name="", version="", default_hp_metric=False, max_queue=1000, **purge)]
+    loggers = [
+        TensorBoardLogger(folder, name="", version="", default_hp_metric=False, max_queue=1000, **purge)
+    ]
     if rank_zero_only.rank == 0:
         loggers.append(MetricsCSV(folder / "metrics.csv", step))
     try:

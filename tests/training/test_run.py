@@ -94,6 +94,7 @@ def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path, sig
     ]
     options += ["log_every_n_steps=4", "schedule=warmup_cosine"]
     _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as stopped:
         train(*options, callbacks=[AtStep(step, lambda: os.kill(os.getpid(), signum))])
     assert stopped.value.code == 128 + signum
@@ -101,7 +102,7 @@ def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path, sig
     assert summary["steps"] == 34
     assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
     assert curve(folder) == curve(whole)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path):
