@@ -1,7 +1,5 @@
 """The LightningModule: loss, accuracy and optimizer of a classifier over classes or over the next character."""
 
-from typing import Any
-
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
@@ -41,14 +39,6 @@ class LitModel(pl.LightningModule):
         self.total_steps = total_steps
         self.channels_last = channels_last
         self.decay_vectors = decay_vectors
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Lightning notes the name of the running hook here some forty times a step; torch's way of setting an
-        # attribute, which looks for parameters and modules, would take a tenth of a small model's step.
-        if name == "_current_fx_name":
-            self.__dict__[name] = value
-        else:
-            super().__setattr__(name, value)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.model(inputs)

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from normexp.monitors import measure_without_fit
 from normexp.parts import Parts
+from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
-from normexp.training.lightning import quiet_lightning, skip_empty_hooks
+from normexp.training.lightning import quiet_lightning
 from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.population import PopulationStatistics, needs_population_statistics
 from normexp.training.progress import TimedProgressBar
@@ -39,7 +40,6 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     if folder:
         callbacks += checkpoints(checkpoint.parent)
     callbacks.append(resumable)  # last: its checkpoint must hold what every other callback knows
-    skip_empty_hooks(callbacks)
     with open_loggers(folder, resume) as loggers:
         trainer = parts.make_trainer(
             **length(parts.config),
@@ -52,6 +52,7 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
             use_distributed_sampler=False,
             log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
         )
+        PlainEpochLoop.install(trainer)
         parts.data.trainer = trainer
         if parts.config["max_steps"] == 0:
             take_no_step(parts, trainer, checkpoint)
@@ -92,8 +93,6 @@ def checkpoints(folder: Path) -> list[ModelCheckpoint]:
         filename="best", monitor="val/accuracy", mode="max", save_on_train_epoch_end=False, **shared
     )
     last = ModelCheckpoint(filename="last", every_n_epochs=1, save_on_train_epoch_end=True, **shared)
-    for checkpoint in (best, last):
-        checkpoint.on_train_batch_end = None  # neither saves within an epoch: see `skip_empty_hooks`
     return [best, last]
 
 

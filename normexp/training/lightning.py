@@ -5,16 +5,6 @@ import os
 import warnings
 
 import torch
-from pytorch_lightning import Callback
-
-STEP_HOOKS = (
-    "on_train_batch_start",
-    "on_before_backward",
-    "on_after_backward",
-    "on_before_optimizer_step",
-    "on_before_zero_grad",
-    "on_train_batch_end",
-)
 
 
 def quiet_lightning() -> None:
@@ -30,12 +20,3 @@ def quiet_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*sync_dist=True.*")
     if not torch.cuda.is_available():
         os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
-
-
-def skip_empty_hooks(callbacks: list[Callback]) -> None:
-    """Hide the step hooks that a callback does not define: Lightning would enter a profiler's context for each of
-    them at each step, which together takes a tenth of a small model's step. It skips what is not callable."""
-    for callback in callbacks:
-        for name in STEP_HOOKS:
-            if getattr(type(callback), name) is getattr(Callback, name):
-                setattr(callback, name, None)

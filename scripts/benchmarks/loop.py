@@ -1,18 +1,21 @@
-"""Training through normexp against a bare PyTorch loop over the same tensors, in alternating rounds of one process."""
+"""Training through normexp against a bare PyTorch loop: blocks of steps in turn, within one run."""
 
 import argparse
 import contextlib
 import io
+import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
-from pytorch_lightning import Callback
 from rich.console import Console
 from rich.table import Table
+from tutorial_lightning import fit_as_tutorials_do
 
 from normexp.build import build, compose
 from normexp.parts import Parts
@@ -23,47 +26,26 @@ MODELS = {
     "cnn": ["model=cnn"],
     "transformer": ["model=transformer", "model.width=64"],
 }
+BLOCK = 100  # steps: the default pace of the monitors, so each block of ours holds one measurement of theirs
 
 
-def parts_of(model: str, batch_size: int, steps: int, options: list[str], outputs: str) -> Parts:
-    fixed = [f"batch_size={batch_size}", f"max_steps={steps}", f"val_every_n_steps={10 * steps}"]
-    overrides = [*MODELS[model], *fixed, f"outputs={outputs}", *options]
-    return build(*compose(overrides))
+def parts_of(model: str, batch_size: int, options: list[str]) -> Parts:
+    # validation is no part of the comparison: the bare loop has none
+    fixed = [f"batch_size={batch_size}", "max_steps=1000000", "val_every_n_steps=1000000"]
+    return build(*compose([*MODELS[model], *fixed, *options]))
 
 
-class Clock(Callback):
-    """Wall and processor seconds of training alone: on a busy machine the processor's are the steadier ones."""
-
-    def __init__(self) -> None:
-        self.wall = self.cpu = 0.0
-
-    def start(self) -> None:
-        self.wall -= time.perf_counter()
-        self.cpu -= time.process_time()
-
-    def stop(self) -> None:
-        self.wall += time.perf_counter()
-        self.cpu += time.process_time()
-
-    def on_train_start(self, trainer, module) -> None:
-        self.start()
-
-    def on_train_end(self, trainer, module) -> None:
-        self.stop()
-
-
-def bare(parts: Parts, steps: int) -> Clock:
-    """The shortest loop that trains this model on this data: no logging, nothing watched."""
-    model = parts.module.model.train()
-    loader = parts.data.train_dataloader()
-    x, y = loader.x, loader.y
+def bare_step(parts: Parts) -> Callable[[int], None]:
+    """`step(i)` of the shortest loop that trains this model on this data: no logging, nothing watched."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = parts.module.model.train().to(device)
+    x, y = (tensor.to(device) for tensor in parts.data.splits["train"])
     optimizer = parts.module.make_optimizer(model.parameters(), fused=True)
-    rows = parts.data.training_order(parts.data.splits["train"]).batches(0).to(x.device)
+    rows = parts.data.training_order(parts.data.splits["train"]).batches(0).to(device)
     convolves = parts.module.channels_last and x.dim() == 4
-    clock = Clock()
-    clock.start()
-    for step in range(steps):
-        index = rows[step % len(rows)]
+
+    def step(i: int) -> None:
+        index = rows[i % len(rows)]
         inputs = x.index_select(0, index)
         if convolves:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
@@ -71,54 +53,90 @@ def bare(parts: Parts, steps: int) -> Clock:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-    loss.item()  # the device has finished
-    clock.stop()
-    return clock
+
+    return step
 
 
-def ours(parts: Parts, folder: Path) -> Clock:
-    """Training through fit, with logging, TensorBoard, checkpoints and a progress bar."""
-    clock = Clock()
-    parts.monitors.append(clock)
-    fit(parts, folder, Console(file=io.StringIO(), force_terminal=True, width=120))
-    return clock
+class InTurn(pl.Callback):
+    """After each block of the trainer's steps comes a block of the bare loop's, so that both meet the same machine.
+
+    Attributes:
+        pairs: (trainer's, bare loop's) processor seconds of each block, or wall seconds.
+    """
+
+    def __init__(self, step: Callable[[int], None], clock: str, seconds: float):
+        self.step, self.deadline = step, time.monotonic() + seconds
+        self.now = {"wall": time.perf_counter, "cpu": time.process_time}[clock]
+        self.pairs: list[tuple[float, float]] = []
+
+    def clock(self) -> float:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return self.now()
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        if trainer.global_step % BLOCK:
+            return
+        middle = self.clock()
+        for i in range(BLOCK):
+            self.step(trainer.global_step + i)
+        end = self.clock()
+        if trainer.global_step:
+            self.pairs.append((middle - self.started, end - middle))
+        self.started = end
+        if time.monotonic() > self.deadline and len(self.pairs) >= 4:
+            trainer.should_stop = True
 
 
-def compare(model: str, batch_size: int, steps: int, rounds: int, options: list[str]) -> dict[str, float]:
-    pairs = []
-    for _ in range(rounds):
+def compare(model: str, batch_size: int, options: argparse.Namespace) -> list[dict]:
+    """One row for normexp and, if asked for, one for Lightning as its tutorials use it."""
+    rows = []
+    for name in ["normexp", *(["tutorial"] if options.tutorial else [])]:
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            reference = bare(parts_of(model, batch_size, steps, options, folder), steps)
-            pairs.append((ours(parts_of(model, batch_size, steps, options, folder), Path(folder)), reference))
-    wall = sorted(a.wall / b.wall for a, b in pairs)
-    cpu = sorted(a.cpu / b.cpu for a, b in pairs)
-    return {
-        "cpu_ratio": statistics.median(cpu),
-        "cpu_lowest": cpu[0],
-        "cpu_highest": cpu[-1],
-        "wall_ratio": statistics.median(wall),
-        "bare_us": 1e6 * statistics.median(b.wall for _, b in pairs) / steps,
-        "normexp_us": 1e6 * statistics.median(a.wall for a, _ in pairs) / steps,
-    }
+            overrides = [*options.overrides, f"outputs={folder}"]
+            reference = bare_step(parts_of(model, batch_size, overrides))
+            in_turn = InTurn(reference, options.clock, options.seconds)
+            parts = parts_of(model, batch_size, overrides)
+            if name == "normexp":
+                parts.monitors.append(in_turn)
+                fit(parts, Path(folder), Console(file=io.StringIO(), force_terminal=True, width=120))
+            else:
+                os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # as Lightning leaves it
+                fit_as_tutorials_do(parts, Path(folder), [in_turn])
+        pairs = in_turn.pairs[1:]  # the first block warms up
+        low, ratio, high = statistics.quantiles((a / b for a, b in pairs), n=4)
+        own, bare = (1e6 / BLOCK * statistics.median(side) for side in zip(*pairs, strict=True))
+        row = {
+            "model": model,
+            "batch_size": batch_size,
+            "loop": name,
+            "ratio": ratio,
+            "low": low,
+            "high": high,
+        }
+        rows.append(row | {"us": own, "bare_us": bare, "blocks": len(pairs)})
+    return rows
 
 
 def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py loop", description=__doc__)
     parser.add_argument("--models", default="mlp", help=f"separated by commas: {', '.join(MODELS)}")
     parser.add_argument("--batch-sizes", default="64,512")
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=30, help="for each row, at least five blocks")
+    parser.add_argument(
+        "--clock", choices=["wall", "cpu"], default="wall", help="cpu: blind to other processes"
+    )
+    parser.add_argument("--tutorial", action="store_true", help="also Lightning as its tutorials use it")
     parser.add_argument("overrides", nargs="*", help="for example data=mnist data.root=/data monitor=none")
     options = parser.parse_args(arguments)
     rows = []
-    columns = ("cpu time ratio", "lowest..highest", "wall ratio", "bare us/step", "normexp us/step")
-    table = Table("model", "batch", *columns)
     for model in options.models.split(","):
         for batch_size in map(int, options.batch_sizes.split(",")):
-            row = compare(model, batch_size, options.steps, options.rounds, options.overrides)
-            rows.append({"model": model, "batch_size": batch_size, **row})
-            spread = f"{row['cpu_lowest']:.2f}..{row['cpu_highest']:.2f}"
-            times = (f"{row['wall_ratio']:.2f}", f"{row['bare_us']:.0f}", f"{row['normexp_us']:.0f}")
-            table.add_row(model, str(batch_size), f"{row['cpu_ratio']:.2f}", spread, *times)
+            rows += compare(model, batch_size, options)
+    table = Table("model", "batch", "loop", "over bare", "quartiles", "us/step", "bare us/step", "blocks")
+    for row in rows:
+        spread, times = f"{row['low']:.2f}..{row['high']:.2f}", (f"{row['us']:.0f}", f"{row['bare_us']:.0f}")
+        cells = (row["model"], str(row["batch_size"]), row["loop"], f"{row['ratio']:.2f}", spread)
+        table.add_row(*cells, *times, str(row["blocks"]))
     Console().print(table)
     return rows

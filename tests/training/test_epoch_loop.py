@@ -1,0 +1,93 @@
+"""The project's training step against Lightning's own, and where it hands over to it."""
+
+import csv
+
+import pytest
+import torch
+from pytorch_lightning import Callback, Trainer
+
+from normexp.training.epoch_loop import PlainEpochLoop
+
+HOOKS = [
+    "on_train_epoch_start",
+    "on_train_batch_start",
+    "on_before_zero_grad",
+    "on_before_backward",
+    "on_after_backward",
+    "on_before_optimizer_step",
+    "on_train_batch_end",
+    "on_validation_start",
+    "on_validation_end",
+    "on_train_epoch_end",
+]
+
+
+class Order(Callback):
+    """Writes down each hook, with what is countable when it is called."""
+
+    def __init__(self):
+        self.seen = []
+
+
+def note(hook):
+    def method(self, trainer, module, *arguments):
+        gradients = sum(p.grad is not None for p in module.parameters())
+        progress = trainer.fit_loop.epoch_loop.batch_progress.current
+        self.seen.append((hook, trainer.global_step, trainer.is_last_batch, gradients, repr(progress)))
+
+    return method
+
+
+for name in HOOKS:
+    setattr(Order, name, note(name))
+
+
+def outcome(train, options, outputs):
+    order = Order()
+    summary, folder = train(*options, f"outputs={outputs}", callbacks=[order])
+    saved = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+    with (folder / "metrics.csv").open(newline="") as file:
+        curve = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+    return order.seen, saved, curve, summary["metrics"]
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["norm=batchnorm", "data.augment=true"],
+        ["norm=none", "model=transformer", "model.dropout=0.2", "optimizer=adamw"],
+        ["trainer=float64", "trainer.gradient_clip_val=0.1", "schedule=constant"],
+        ["trainer.precision=bf16-mixed", "max_steps=25", "val_every_n_steps=7"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, options):
+    hooks, saved, curve, metrics = outcome(train, options, tmp_path / "plain")
+    monkeypatch.setattr(PlainEpochLoop, "fits", lambda trainer: False)
+    expected_hooks, expected, expected_curve, expected_metrics = outcome(
+        train, options, tmp_path / "lightning"
+    )
+    assert hooks == expected_hooks
+    assert same(saved["state_dict"], expected["state_dict"])
+    assert same(saved["optimizer_states"], expected["optimizer_states"])
+    assert same(saved["lr_schedulers"], expected["lr_schedulers"])
+    assert same(saved["loops"], expected["loops"])
+    assert (curve, metrics) == (expected_curve, expected_metrics)
+
+
+@pytest.mark.parametrize("options", [{"accumulate_grad_batches": 2}, {}], ids=["accumulation", "plain"])
+def test_loop_is_installed_where_it_fits(options):
+    trainer = Trainer(accelerator="cpu", devices=1, logger=False, max_steps=3, **options)
+    PlainEpochLoop.install(trainer)
+    assert isinstance(trainer.fit_loop.epoch_loop, PlainEpochLoop) == (not options)
+    assert trainer.fit_loop.epoch_loop.max_steps == 3
