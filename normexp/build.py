@@ -2,6 +2,8 @@
 
 import copy
 import math
+import os
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +65,8 @@ def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
     )
     make_trainer = instantiate(cfg.trainer)
     check_trainer(make_trainer, config, choices)
+    if config["compile"]:
+        check_compiler(config)
     digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
     chosen = {group: choices[group] for group in GROUPS}
@@ -122,6 +126,15 @@ def check_trainer(
         raise ValueError(
             f"batch_size={config['batch_size']}: cannot be shared equally by {world_size} devices; "
             f"choose a multiple of {world_size}"
+        )
+
+
+def check_compiler(config: dict[str, Any]) -> None:
+    """torch.compile generates C++ on the CPU (and calls it from C++ on a GPU)."""
+    names = [name for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name]
+    if not any(shutil.which(name) for name in names):
+        raise ValueError(
+            f"compile={config['compile']}: no C++ compiler found ({', '.join(names)}); install g++ or leave it out"
         )
 
 

@@ -41,7 +41,8 @@ class LitModel(pl.LightningModule):
         self.decay_vectors = decay_vectors
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.model(inputs)
+        # Evaluation calls past `compile`: its few batches have shapes of their own, each of which would be compiled.
+        return self.model(inputs) if self.training else self.model.forward(inputs)
 
     def losses_of(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """(mean loss, number of right answers, number of answers) of one batch."""

@@ -18,7 +18,7 @@ from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
 from normexp.monitors.batches import Batches, batches_of, held_out_batch
-from normexp.monitors.guard import is_compiled, to_module, untouched
+from normexp.monitors.guard import eager_steps, to_module, untouched
 from normexp.monitors.statistics import wide
 
 
@@ -124,16 +124,9 @@ class StepMonitor(Monitor):
         """After the update: the values, or None to watch another step."""
         raise NotImplementedError
 
-    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        super().setup(trainer, module, stage)
-        if stage == "fit" and is_compiled(module):
-            raise ValueError(
-                f"monitor {type(self).__name__}: hooks on a compiled module never run; "
-                "train without torch.compile or leave this monitor out"
-            )
-
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
         self._watching = True
+        eager_steps.enter(self, module)
         self.watch(module, self._training, step)
 
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
@@ -158,6 +151,7 @@ class StepMonitor(Monitor):
 
     def release(self) -> None:
         self._watching = False
+        eager_steps.leave(self)
         for handle in self.handles:
             handle.remove()
         self.handles.clear()

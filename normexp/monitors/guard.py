@@ -64,6 +64,28 @@ def _eager(module: nn.Module) -> contextlib.AbstractContextManager:
     return torch.compiler.set_stance("force_eager") if is_compiled(module) else contextlib.nullcontext()
 
 
+class _EagerSteps:
+    """Compiled code never runs hooks that were attached after it was compiled, so a compiled module does measured
+    steps uncompiled. Several monitors may measure one step: compiled code is back when the last has left."""
+
+    def __init__(self) -> None:
+        self.watching: set[Any] = set()
+
+    def enter(self, monitor: Any, module: nn.Module) -> None:
+        if is_compiled(module):
+            self.watching.add(monitor)
+            torch.compiler.set_stance("force_eager")
+
+    def leave(self, monitor: Any) -> None:
+        if monitor in self.watching:
+            self.watching.remove(monitor)
+            if not self.watching:
+                torch.compiler.set_stance("default")
+
+
+eager_steps = _EagerSteps()
+
+
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     """What `training_step` gives for a batch, with key `loss`. Every call starts from the same random numbers (those
     that training draws next) and the same buffers, so that passes differ in nothing but weights and batch."""

@@ -54,7 +54,7 @@ def summarize(
         "parameters": sum(p.numel() for p in parts.module.parameters()),
         "config": parts.config,
         "execution": {
-            "mode": "alone",
+            "mode": "compiled" if parts.config["compile"] else "alone",
             "device": str(trainer.strategy.root_device),
             "devices": trainer.world_size,
             "precision": trainer.precision,

@@ -10,7 +10,7 @@ from small_module import Small, batches, fit
 from torch import nn
 
 import normexp.monitors as monitors
-from normexp.monitors.guard import loss_of, to_module, untouched, weights
+from normexp.monitors.guard import eager_steps, loss_of, to_module, untouched, weights
 from normexp.monitors.sites import sites_of
 
 EVERY = {
@@ -154,12 +154,39 @@ def test_a_monitor_that_recorded_nothing_is_an_error():
         fit(module, [EVERY["activations"](1)])
 
 
-def test_a_compiled_module_is_refused_by_hooks_and_measured_eagerly_by_passes():
+def test_compiled_module_does_measured_steps_uncompiled_and_all_others_compiled():
+    compiled_passes = []
+
+    def backend(graph, inputs):
+        def run(*arguments):
+            compiled_passes.append(1)
+            return graph(*arguments)
+
+        return run
+
+    expected = fit(Small(dropout=0), [EVERY["activations"](3), EVERY["gradients"](3)], steps=7).values
+    module = Small(dropout=0)
+    module.model.compile(backend=backend)
+    measured = fit(module, [EVERY["activations"](3), EVERY["gradients"](3)], steps=7).values
+    assert measured == pytest.approx(expected, nan_ok=True)
+    assert (
+        len(compiled_passes) == 7 - 3
+    )  # steps 0, 3 and 6 are measured, the end by passes of its own
+
+
+def test_compiled_code_is_back_after_an_exception():
+    module = Small(dropout=0)
+    module.model.compile(backend="eager")
+    monitors = [EVERY["activations"](1), EVERY["gradients"](1)]
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fit(module, [*monitors, FailAt()], steps=4)
+    assert eager_steps.watching == set()
+
+
+def test_compiled_module_is_measured_eagerly_by_passes():
     module = Small(dropout=0)
     expected = EVERY["representation"](1).measure(module, batches(1).dataset.tensors)
     module.model.compile(backend="eager")
-    with pytest.raises(ValueError, match=r"torch\.compile"):
-        fit(module, [EVERY["activations"](1)])
     assert EVERY["representation"](1).measure(module, batches(1).dataset.tensors) == pytest.approx(expected)
 
 

@@ -1,0 +1,47 @@
+"""`compile=true` through a whole run."""
+
+import csv
+
+import pytest
+import torch
+
+from normexp.build import check_compiler
+
+
+def rows(folder):
+    """(step, metric) -> value of what the monitors measured."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    # statistics of the third and fourth power, and of random samples, magnify rounding
+    chosen = ("activation_mean", "activation_std", "norm_output_std", "gradient_norm")
+    return {
+        (row["step"], row["metric"]): float(row["value"])
+        for row in lines
+        if row["metric"].split("/")[0] in chosen
+    }
+
+
+@pytest.mark.slow
+def test_compiled_run_equals_the_plain_one_up_to_rounding(train, tmp_path):
+    options = ["trainer=float64", "monitor=light", "monitor.activations.every_n_steps=10", "norm=batchnorm"]
+    plain, plain_folder = train(*options, f"outputs={tmp_path / 'plain'}")
+    compiled, folder = train(*options, "compile=true")
+    assert compiled["hash"] == plain["hash"]
+    assert compiled["metrics"] == pytest.approx(plain["metrics"], rel=1e-9)
+    assert rows(folder).keys() == rows(plain_folder).keys()
+    assert rows(folder) == pytest.approx(rows(plain_folder), rel=1e-6, abs=1e-9)
+
+
+def test_run_compiles_the_network_and_says_so(train, tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda module: compiled.append(type(module).__name__))
+    summary, _ = train("compile=true")
+    assert compiled == ["MLP"]
+    assert summary["execution"]["mode"] == "compiled"
+
+
+def test_missing_compiler_is_one_line(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ValueError, match=r"compile=True: no C\+\+ compiler found .*; install g\+\+") as error:
+        check_compiler({"compile": True})
+    assert "\n" not in str(error.value)
