@@ -19,8 +19,8 @@ def main(cfg: DictConfig) -> None:
 
 def run(cfg: DictConfig) -> None:
     # torch and Lightning take seconds to import: only now, when Hydra has found nothing wrong.
-    from normexp.build import build
-    from normexp.training.launch import launch
+    from normexp.build import build_all
+    from normexp.training.launch_replicas import launch_all
 
     hydra_config = HydraConfig.get()
     files = {
@@ -28,7 +28,7 @@ def run(cfg: DictConfig) -> None:
         "hydra.yaml": OmegaConf.to_yaml(OmegaConf.create({"hydra": hydra_config})),
         "overrides.yaml": OmegaConf.to_yaml(hydra_config.overrides.task),
     }
-    launch(build(cfg, OmegaConf.to_container(hydra_config.runtime.choices)), files)
+    launch_all(build_all(cfg, OmegaConf.to_container(hydra_config.runtime.choices)), files)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from normexp.config import GROUPS, resolve_target, validate
 from normexp.identity import config_hash
 from normexp.lit_model import LitModel
 from normexp.parts import Parts
+from normexp.replicas import seeds_and_rates
 from normexp.training.lightning import quiet_lightning
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -47,13 +48,33 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return config
 
 
-def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
-    """Build data, model and trainer of one run; raises ValueError with one line before anything is written."""
+def build_all(cfg: DictConfig, choices: dict[str, str]) -> list[Parts]:
+    """The runs that a configuration asks for: one, or one for each replica, which share the data."""
+    parts: list[Parts] = []
+    for seed, lr in seeds_and_rates(resolved(cfg)):
+        alone = copy.deepcopy(cfg)
+        OmegaConf.update(alone, "replicas", {"seeds": 1, "lr": None}, force_add=True)
+        alone.seed = seed
+        if lr is not None:
+            alone.lr = lr
+        parts.append(build(alone, choices, parts[0].data if parts else None))
+    return parts
+
+
+def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule | None = None) -> Parts:
+    """Build data, model and trainer of one run; raises ValueError with one line before anything is written.
+
+    `loaded` is the data of a run that differs in nothing but seed and learning rate: its tensors are used, not copied.
+    """
     quiet_lightning()
     config = resolved(cfg)
     check_kinds(config, choices)
-    data = instantiate(cfg.data)
-    data.load()
+    if loaded is None:
+        data = instantiate(cfg.data)
+        data.load()
+    else:
+        data = copy.copy(loaded)
+        data.seed = config["seed"]  # of the order of batches
     model = build_model(cfg, data, config["seed"])
     rehearse(model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1)
     module = LitModel(
@@ -69,7 +90,8 @@ def build(cfg: DictConfig, choices: dict[str, str]) -> Parts:
         check_compiler(config)
     digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
-    chosen = {group: choices[group] for group in GROUPS}
+    # of a list, monitor=[light,hessian], Hydra keeps no name: its members stand for it
+    chosen = {group: choices.get(group) or "+".join(config[group]) for group in GROUPS}
     return Parts(config, chosen, digest, data, module, make_trainer, monitors)
 
 
@@ -141,8 +163,13 @@ def check_compiler(config: dict[str, Any]) -> None:
 def rehearse(model: torch.nn.Module, data: LightningDataModule, batch_size: int) -> None:
     """One training-mode forward pass of a batch's shape on the meta device: no arithmetic, but every layer checks
     its input, so that a norm which cannot work at this batch size says so before training."""
-    dtype = data.probe_batch(1)[0].dtype
-    inputs = torch.empty((batch_size, *data.input_shape), device="meta", dtype=dtype)
+    shape, dtype = (batch_size, *data.input_shape), data.probe_batch(1)[0].dtype
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        copy.deepcopy(model).to("meta").train()(inputs)
+        try:
+            copy.deepcopy(model).to("meta").train()(torch.empty(shape, device="meta", dtype=dtype))
+        except RuntimeError as error:
+            if "meta" not in str(error):
+                raise
+            # a layer that reads a value, as BatchNorm does to see whether it is frozen
+            copy.deepcopy(model).train()(torch.zeros(shape, dtype=dtype))

@@ -20,7 +20,7 @@ SETTINGS = {
     "seed": int, "batch_size": int, "lr": float, "max_epochs": int, "max_steps": int | None, "eps": float,
     "val_every_n_steps": int | None, "log_every_n_steps": int, "accuracies": list[float], "channels_last": bool,
     "compile": bool, "name": str, "outputs": str, "run_dir": str | None, "fast_dev_run": bool,
-    "threads": int | None, "allow_targets": list[str],
+    "threads": int | None, "allow_targets": list[str], "replicas": int | dict,
 }  # fmt: skip
 AT_LEAST = {
     "seed": 0, "batch_size": 1, "lr": 0, "max_epochs": 0, "max_steps": 0, "eps": 0,

@@ -7,7 +7,7 @@ from typing import Any
 
 # What says where, how and under whose eyes a run happens, but not which run it is.
 NOT_IDENTITY = (
-    "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "channels_last", "compile",
+    "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "channels_last", "compile", "replicas",
     "accuracies", "log_every_n_steps", "monitor", "experiment",
 )  # fmt: skip
 NOT_IDENTITY_OF_TRAINER = ("accelerator", "devices", "strategy", "deterministic", "enable_progress_bar")

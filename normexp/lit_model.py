@@ -6,6 +6,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def loss_and_right(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, int]:
+    """(mean cross-entropy in nats, number of right answers, number of answers) of (N, [T,] K) and (N, [T])."""
+    logits, targets = logits.flatten(0, -2), targets.flatten()  # (N, T, K) -> (N T, K)
+    loss = F.cross_entropy(logits, targets)
+    return loss, (logits.detach().argmax(-1) == targets).sum(), targets.numel()
+
+
 class LitModel(pl.LightningModule):
     """Cross-entropy training of `model`; knows no norm and no data set.
 
@@ -49,10 +56,7 @@ class LitModel(pl.LightningModule):
         inputs, targets = batch
         if self.channels_last and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-        logits = self(inputs)
-        logits, targets = logits.flatten(0, -2), targets.flatten()  # (N, T, K) -> (N T, K)
-        loss = F.cross_entropy(logits, targets)
-        return loss, (logits.detach().argmax(-1) == targets).sum(), targets.numel()
+        return loss_and_right(self(inputs), targets)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
         loss, right, count = self.losses_of(batch)
@@ -82,16 +86,19 @@ class LitModel(pl.LightningModule):
         self.log("val/accuracy", self.validation_result["accuracy"], logger=False)
 
     def configure_optimizers(self):
-        trained = [p for p in self.parameters() if p.requires_grad]
+        # Fused kernels take a quarter of the time, but under a gradient scaler they hide the true gradients.
+        return self.optimizers_of(list(self.parameters()), fused=not self.trainer.precision.startswith("16"))
+
+    def optimizers_of(self, parameters: list[nn.Parameter], *, fused: bool, replica_axes: int = 0):
+        """Optimizer and schedule for `parameters`, which may have leading axes of replicas."""
+        trained = [p for p in parameters if p.requires_grad]
         groups = [{"params": trained}]
         if self.make_optimizer.keywords.get("weight_decay") and not self.decay_vectors:
-            vectors = [p for p in trained if p.dim() < 2]
+            vectors = [p for p in trained if p.dim() - replica_axes < 2]
             groups = [
-                {"params": [p for p in trained if p.dim() >= 2]},
+                {"params": [p for p in trained if p.dim() - replica_axes >= 2]},
                 {"params": vectors, "weight_decay": 0.0},
             ]
-        # Fused kernels take a quarter of the time, but under a gradient scaler they hide the true gradients.
-        fused = not self.trainer.precision.startswith("16")
         optimizer = self.make_optimizer(groups, fused=fused)
         if not self.schedule.varies:
             return optimizer

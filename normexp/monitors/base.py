@@ -112,7 +112,7 @@ class StepMonitor(Monitor):
     def __init__(self, *, every_n_steps: int) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
-        self._watching = False
+        self.watching = False
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         """Before the forward pass: attach hooks, append them to `handles`."""
@@ -125,12 +125,12 @@ class StepMonitor(Monitor):
         raise NotImplementedError
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
-        self._watching = True
+        self.watching = True
         eager_steps.enter(self, module)
         self.watch(module, self._training, step)
 
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
-        if not (self._watching and self.reads_gradients):
+        if not (self.watching and self.reads_gradients):
             return
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         loss_scale = scaler.get_scale() if scaler else 1.0
@@ -142,7 +142,7 @@ class StepMonitor(Monitor):
         self.before_update(gradients, loss_scale / trainer.accumulate_grad_batches)
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
-        if not self._watching or trainer.global_step == self._started_at:
+        if not self.watching or trainer.global_step == self._started_at:
             return
         values = self.collect(module)
         if values is not None:
@@ -150,7 +150,7 @@ class StepMonitor(Monitor):
             self.record(trainer.loggers, to_floats(values), self._started_at)
 
     def release(self) -> None:
-        self._watching = False
+        self.watching = False
         eager_steps.leave(self)
         for handle in self.handles:
             handle.remove()

@@ -24,7 +24,8 @@ RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `con
 # Settings that do not change which run it is, so that runs which differ in them alone are still comparable.
 SETTINGS_ASIDE = (
     "name", "outputs", "run_dir", "threads", "monitor", "experiment", "trainer", "accuracies", "log_every_n_steps",
-    "allow_targets", "channels_last", "compile", "fast_dev_run", "data.root", "data.path", "data.eval_batch_size",
+    "allow_targets", "channels_last", "compile", "replicas.seeds", "replicas.lr", "fast_dev_run",
+    "data.root", "data.path", "data.eval_batch_size",
 )  # fmt: skip
 
 

@@ -55,6 +55,8 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
             log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
         )
         PlainEpochLoop.install(trainer)
+        # Lightning converts after it has loaded a checkpoint, whose float64 weights a float32 module would round.
+        trainer.precision_plugin.convert_module(parts.module)
         parts.data.trainer = trainer
         if parts.config["max_steps"] == 0:
             take_no_step(parts, trainer, checkpoint)
@@ -70,7 +72,8 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
 def take_no_step(parts: Parts, trainer: pl.Trainer, checkpoint: Path | None) -> None:
     """Measure and save the network at initialization; Lightning's fit with `max_steps=0` would call no hook."""
     parts.module.to(trainer.strategy.root_device)
-    measure_without_fit(trainer.callbacks, parts.module, parts.data, trainer.loggers)
+    with trainer.precision_plugin.forward_context():  # as in training: autocast, or float64 by default
+        measure_without_fit(trainer.callbacks, parts.module, parts.data, trainer.loggers)
     if checkpoint:
         trainer.strategy.connect(parts.module)
         trainer.save_checkpoint(checkpoint)

@@ -53,9 +53,12 @@ class ResumableTraining(pl.Callback):
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         # Not at the end of the batch before: a validation due then would be lost on resume.
         if self.received is not None:
-            if self.checkpoint is not None:
-                trainer.save_checkpoint(self.checkpoint)
+            self.keep(trainer)
             raise Interrupted(self.received, trainer.global_step)
+
+    def keep(self, trainer) -> None:
+        if self.checkpoint is not None:
+            trainer.save_checkpoint(self.checkpoint)
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
         states = {"cpu": torch.get_rng_state()}

@@ -18,6 +18,16 @@ from normexp.training.folder import RunFolder
 from normexp.training.interrupt import Interrupted
 from normexp.training.screen import show_choices, show_result
 
+# A folder stays for resuming when training was interrupted; any other error removes it.
+KEEP_ON = (Interrupted, SIGTERMException, KeyboardInterrupt)
+
+
+def folder_of(parts: Parts) -> Path:
+    config = parts.config
+    return (
+        Path(config["run_dir"]) if config["run_dir"] else default_folder(config, parts.choices, parts.digest)
+    )
+
 
 def make_console() -> Console:
     """Wide where the output is a file, and silent in the workers of a distributed run."""
@@ -36,12 +46,10 @@ def launch(parts: Parts, files: dict[str, str]) -> dict[str, Any]:
         summary = fit(parts, None, console)
         show_result(summary, None, console)
         return summary
-    path = (
-        Path(config["run_dir"]) if config["run_dir"] else default_folder(config, parts.choices, parts.digest)
-    )
+    path = folder_of(parts)
     if rank_zero_only.rank != 0:  # a worker of ddp: the first process owns the folder
         return fit(parts, path, console)
-    folder = RunFolder(path, parts.digest, files, keep_on=(Interrupted, SIGTERMException, KeyboardInterrupt))
+    folder = RunFolder(path, parts.digest, files, keep_on=KEEP_ON)
     if folder.finished():
         console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
         summary = read_summary(path)

@@ -81,8 +81,9 @@ class Recorder(pl.Callback):
             trainer.should_stop = True
 
     def on_train_start(self, trainer, module) -> None:
-        self._losses = [loss.to(module.device) for loss in self._losses]  # pending ones of a resumed run
-        self._accuracies = [accuracy.to(module.device) for accuracy in self._accuracies]
+        like = next(module.parameters())
+        self._losses = [loss.to(like) for loss in self._losses]  # pending ones of a resumed run
+        self._accuracies = [accuracy.to(like) for accuracy in self._accuracies]
         for row in self.history:  # of a resumed run: resuming purges what lies at larger steps, samples too
             self._log_by_samples(trainer, row)
         self._resume()
@@ -133,4 +134,6 @@ class Recorder(pl.Callback):
     def load_state_dict(self, state: dict) -> None:
         self.history, self.seconds = list(state["history"]), state["seconds"]
         self.divergence_step = state["divergence_step"]
-        self._losses, self._accuracies = ([torch.tensor(v) for v in values] for values in state["pending"])
+        self._losses, self._accuracies = (
+            [torch.tensor(v, dtype=torch.float64) for v in values] for values in state["pending"]
+        )

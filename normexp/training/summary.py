@@ -86,6 +86,8 @@ def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def hyperparameter_metrics(summary: dict[str, Any]) -> dict[str, float]:
-    """The columns of TensorBoard's HParams table, the same for every run, also for one that diverged."""
-    shown = {f"final/{name.replace('/', '_')}": value for name, value in summary["metrics"].items()}
-    return {**shown, "final/diverged": float(summary["status"] == "diverged")}
+    """The columns of TensorBoard's HParams table, the same for every run, also for one that diverged. It shows the
+    first five unasked: the status and the accuracies come before the losses."""
+    metrics = sorted(summary["metrics"].items(), key=lambda item: item[0].endswith("loss"))
+    diverged = {"final/diverged": float(summary["status"] == "diverged")}
+    return diverged | {f"final/{name.replace('/', '_')}": value for name, value in metrics}

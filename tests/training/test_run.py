@@ -162,6 +162,11 @@ def test_zero_steps_measure_the_network_at_initialization(train, make_parts):
     assert all(torch.equal(weights(folder)[f"model.{name}"], value) for name, value in initial.items())
 
 
+def test_zero_steps_are_measured_in_double_precision(train):
+    summary, _ = train("max_steps=0", "trainer=float64", "monitor=gradients", "norm=batchnorm")
+    assert summary["status"] == "completed"
+
+
 def test_fast_dev_run_saves_nothing(train, tmp_path):
     summary, _ = train("fast_dev_run=true")
     assert summary["steps"] == 1

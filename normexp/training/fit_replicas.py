@@ -1,0 +1,116 @@
+"""Train several runs side by side, each of which ends as it would have ended alone."""
+
+import contextlib
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import nn
+from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
+
+from normexp.parts import Parts
+from normexp.training.epoch_loop import PlainEpochLoop
+from normexp.training.fit import checkpoints, length, open_loggers
+from normexp.training.interrupt import ResumableTraining
+from normexp.training.lightning import quiet_lightning
+from normexp.training.population import needs_population_statistics
+from normexp.training.progress import TimedProgressBar
+from normexp.training.recorder import Recorder
+from normexp.training.replica import EachReplica, Replica
+from normexp.training.replica_data import ReplicaData
+from normexp.training.replica_module import ReplicaModule
+from normexp.training.summary import final_metrics, hyperparameter_metrics, hyperparameters, summarize
+
+ELEMENTWISE = (SGD, Adam, AdamW, NAdam, RAdam, RMSprop, Adagrad)
+
+
+def why_not(parts: Parts) -> str | None:
+    """What keeps a configuration's replicas from being trained side by side, in a few words; None if nothing does."""
+    config, module = parts.config, parts.module
+    trainer = config["trainer"]
+    dropouts = [m for m in module.model.modules() if isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0]
+    reasons = {
+        "nothing is trained": config["max_steps"] == 0 or config["fast_dev_run"],
+        "compile=true": config["compile"],
+        "gradients are accumulated": trainer.get("accumulate_grad_batches", 1) != 1,
+        "several devices": trainer.get("devices", 1) != 1,
+        "precision=16 scales the loss of all together": str(trainer.get("precision")).startswith("16"),
+        "dropout would draw other masks than alone": bool(dropouts),
+        f"{module.make_optimizer.func.__name__} does not work elementwise": module.make_optimizer.func
+        not in ELEMENTWISE,
+        "population statistics are recomputed run by run": needs_population_statistics(module),
+    }
+    return next((words for words, holds in reasons.items() if holds), None) or _rehearse(parts)
+
+
+def _rehearse(parts: Parts) -> str | None:
+    """One pass of two copies under vmap: layers that read values or draw numbers cannot be stacked, and say so."""
+    views = [copy.deepcopy(parts.module) for _ in range(2)]
+    x, y = parts.data.probe_batch(4)
+    like = next(views[0].parameters())
+    x = x.to(like.dtype) if x.is_floating_point() else x
+    try:
+        module = ReplicaModule(views, [1.0, 1.0])
+        module.together(torch.stack([x, x]), torch.stack([y, y]))
+    except RuntimeError as error:
+        return str(error).strip().split("\n")[0]
+    return None
+
+
+class ResumableReplicas(ResumableTraining):
+    """On an interruption every replica gets a checkpoint of its own."""
+
+    def __init__(self, each: EachReplica):
+        super().__init__(None)
+        self.each = each
+
+    def keep(self, trainer) -> None:
+        for replica in self.each.active:
+            replica.save_checkpoint(replica.folder / "checkpoints" / "last.ckpt")
+
+
+def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) -> list[dict[str, Any]]:
+    """Train from the start to the end; returns the summaries."""
+    quiet_lightning()
+    first = all_parts[0]
+    rates = [parts.config["lr"] for parts in all_parts]
+    module = ReplicaModule([parts.module for parts in all_parts], rates)
+    with contextlib.ExitStack() as stack:
+        replicas = []
+        for index, (parts, folder) in enumerate(zip(all_parts, folders, strict=True)):
+            recorder = Recorder(parts.config["log_every_n_steps"])
+            loggers = stack.enter_context(open_loggers(folder, None))
+            replica = Replica(index, parts, folder, recorder, loggers, rates[index] / max(rates))
+            replica.callbacks = [recorder, *parts.monitors, *checkpoints(folder / "checkpoints")]
+            replicas.append(replica)
+        each = EachReplica(replicas)
+        resumable = ResumableReplicas(each)
+        trainer = first.make_trainer(
+            **length(first.config),
+            callbacks=[each, TimedProgressBar(replicas[0].recorder, console), resumable],
+            logger=False,
+            enable_checkpointing=False,
+            num_sanity_val_steps=0,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            log_every_n_steps=2**31,
+        )
+        PlainEpochLoop.install(trainer)
+        data = ReplicaData([parts.data for parts in all_parts])
+        data.trainer = trainer
+        for parts in all_parts:
+            parts.data.trainer = trainer
+        with resumable:
+            trainer.fit(module, datamodule=data)
+        summaries = []
+        for replica in replicas:
+            summary = summarize(
+                replica.parts, replica.recorder, replica, final_metrics(replica.parts, replica)
+            )
+            summary["execution"] |= {"mode": "replica", "replicas": len(replicas)}
+            for logger in replica.loggers:
+                logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
+            summaries.append(summary)
+    return summaries

@@ -1,0 +1,184 @@
+"""One replica as its callbacks see it: a trainer of its own, with its own module, data, loggers and callbacks."""
+
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from normexp.monitors import StepMonitor
+from normexp.parts import Parts
+from normexp.training.evaluation import evaluate
+from normexp.training.recorder import Recorder
+
+
+class Replica:
+    """Stands in for the trainer wherever a callback of this replica asks for it; the rest is the trainer's own.
+
+    So recorder, monitors and checkpoints work unchanged, and each leaves what it would leave in a run alone.
+
+    Attributes:
+        stopped_at: the step at which this replica diverged and left, or None. Its neighbours go on.
+    """
+
+    def __init__(
+        self, index: int, parts: Parts, folder: Path, recorder: Recorder, loggers: list, factor: float
+    ):
+        self.index, self.parts, self.folder, self.recorder = index, parts, folder, recorder
+        self.loggers, self.factor = loggers, factor
+        self.lightning_module, self.datamodule = parts.module, parts.data
+        self.callbacks: list[pl.Callback] = []
+        self.stopped_at: int | None = None
+        self.should_stop = False  # the recorder sets it when the loss is no longer finite
+        self.trainer: pl.Trainer | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["trainer"], name)
+
+    @property
+    def logger(self):
+        return self.loggers[0] if self.loggers else None
+
+    @property
+    def global_step(self) -> int:
+        return self.trainer.global_step if self.stopped_at is None else self.stopped_at
+
+    @property
+    def optimizers(self) -> list:
+        groups = self.trainer.optimizers[0].param_groups
+        return [
+            SimpleNamespace(param_groups=[{**group, "lr": group["lr"] * self.factor} for group in groups])
+        ]
+
+    @property
+    def callback_metrics(self) -> dict[str, Tensor]:
+        result = getattr(self.lightning_module, "validation_result", None)
+        return {} if result is None else {"val/accuracy": torch.tensor(result["accuracy"])}
+
+    def call(self, hook: str, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, hook)(self, self.lightning_module, *arguments)
+
+    def watching(self) -> bool:
+        """Whether a monitor has hooks on the module and wants to see the step that comes."""
+        return any(isinstance(callback, StepMonitor) and callback.watching for callback in self.callbacks)
+
+    def leave(self) -> None:
+        """What a run alone does when it stops in the middle: validate, end the epoch, end training."""
+        self.call("on_validation_start")
+        loader = self.datamodule.val_dataloader()
+        self.lightning_module.validation_result = evaluate(self.lightning_module, loader, self.trainer)
+        for hook in ("on_validation_end", "on_train_epoch_end", "on_train_end"):
+            self.call(hook)
+        self.stopped_at = self.trainer.global_step
+
+    def save_checkpoint(self, path: Path, weights_only: bool = False, **_: Any) -> None:
+        """As the trainer of a run alone would write it, so that it can be resumed alone."""
+        checkpoint = self.trainer._checkpoint_connector.dump_checkpoint(weights_only)
+        weights = self.lightning_module.state_dict()
+        checkpoint["state_dict"] = {name: value.detach().clone() for name, value in weights.items()}
+        if not weights_only:
+            own = [(callback.state_key, callback.state_dict()) for callback in self.callbacks]
+            checkpoint["callbacks"] = {key: state for key, state in own if state}
+            checkpoint["optimizer_states"] = [self._own(state) for state in checkpoint["optimizer_states"]]
+            for state in checkpoint["lr_schedulers"]:
+                for key in ("base_lrs", "_last_lr"):
+                    state[key] = [rate * self.factor for rate in state[key]]
+            with contextlib.suppress(AttributeError):
+                self.call("on_save_checkpoint", checkpoint)
+        self.trainer.strategy.save_checkpoint(checkpoint, path)
+
+    def _own(self, optimizer: dict[str, Any]) -> dict[str, Any]:
+        """This replica's part of an optimizer's state; what has no axes (Adam's step) is shared."""
+        state = {
+            parameter: {
+                name: value[self.index].clone() if isinstance(value, Tensor) and value.dim() else value
+                for name, value in values.items()
+            }
+            for parameter, values in optimizer["state"].items()
+        }
+        groups = [
+            {
+                key: value * self.factor if key in ("lr", "initial_lr") else value
+                for key, value in group.items()
+            }
+            for group in optimizer["param_groups"]
+        ]
+        return {"state": state, "param_groups": groups}
+
+
+class EachReplica(pl.Callback):
+    """Passes every hook of training on to the callbacks of each replica, with its own part of the batch."""
+
+    def __init__(self, replicas: list[Replica]):
+        self.replicas = replicas
+
+    @property
+    def active(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.stopped_at is None]
+
+    def setup(self, trainer, module, stage) -> None:
+        for replica in self.replicas:
+            replica.trainer = trainer
+            replica.call("setup", stage)
+
+    def on_train_start(self, trainer, module) -> None:
+        module.bind()
+        for replica in self.active:
+            replica.call("on_train_start")
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        for replica in self.active:
+            own = tuple(part[replica.index] for part in batch)
+            replica.call("on_train_batch_start", own, batch_idx)
+        module.one_by_one = any(replica.watching() for replica in self.active)
+
+    def on_before_backward(self, trainer, module, loss) -> None:
+        for replica in self.active:
+            replica.call("on_before_backward", loss)
+
+    def on_after_backward(self, trainer, module) -> None:
+        if module.one_by_one:
+            module.gather_gradients()
+        for replica in self.active:
+            replica.call("on_after_backward")
+
+    def on_before_optimizer_step(self, trainer, module, optimizer) -> None:
+        for replica in self.active:
+            replica.call("on_before_optimizer_step", optimizer)
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        values = {key: outputs[key].unbind() for key in ("batch_loss", "batch_accuracy")}
+        for replica in self.active:
+            own = {key: value[replica.index] for key, value in values.items()}
+            replica.call("on_train_batch_end", own, tuple(part[replica.index] for part in batch), batch_idx)
+            if replica.should_stop:
+                replica.leave()
+        if not self.active:
+            trainer.should_stop = True
+
+    def on_exception(self, trainer, module, exception) -> None:
+        for replica in self.active:
+            replica.call("on_exception", exception)
+
+    def teardown(self, trainer, module, stage) -> None:
+        for replica in self.replicas:
+            replica.call("teardown", stage)
+
+
+def _pass_on(hook: str):
+    def method(self: EachReplica, trainer, module) -> None:
+        for replica in self.active:
+            replica.call(hook)
+
+    return method
+
+
+for _hook in (
+    "on_fit_start", "on_train_epoch_start", "on_train_epoch_end", "on_validation_start", "on_validation_end",
+    "on_validation_epoch_start", "on_validation_epoch_end", "on_train_end", "on_fit_end",
+):  # fmt: skip
+    setattr(EachReplica, _hook, _pass_on(_hook))

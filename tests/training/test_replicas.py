@@ -1,0 +1,188 @@
+"""Runs trained side by side end as the same runs trained alone."""
+
+import csv
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from pytorch_lightning import Callback
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from benchmarks.replicas import TINY, largest_difference
+
+from normexp.build import CONFIGS, build_all, compose
+from normexp.runs import read_summary
+from normexp.training.launch_replicas import launch_all
+
+FILES = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
+SMALL = [
+    "trainer=float64", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2", "data.train_size=160",
+    "batch_size=32",
+]  # fmt: skip
+
+
+@pytest.fixture
+def replicate(tmp_path):
+    """Train replicas; returns {(seed, lr): (summary, folder)}."""
+
+    def run(*overrides, outputs="outputs", callbacks=()):
+        all_parts = build_all(*compose([*SMALL, f"outputs={tmp_path / outputs}", *overrides]))
+        all_parts[0].monitors.extend(callbacks)
+        summaries = launch_all(all_parts, FILES)
+        found = {}
+        for summary in summaries:
+            choices, config = summary["choices"], summary["config"]
+            name = f"{choices['norm']}-bs{config['batch_size']}-s{config['seed']}-{summary['hash'][:8]}"
+            folder = tmp_path / outputs / "runs" / choices["model"] / name
+            found[config["seed"], config["lr"]] = (summary, folder)
+        return found
+
+    return run
+
+
+def rows(folder):
+    with (folder / "metrics.csv").open(newline="") as file:
+        return {(row["step"], row["metric"]): float(row["value"]) for row in csv.DictReader(file)}
+
+
+def checkpoint(folder, name="last"):
+    return torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)
+
+
+def assert_same_runs(together, alone, tolerance=1e-10):
+    (summary, folder), (expected, expected_folder) = together, alone
+    assert summary["hash"] == expected["hash"]
+    metrics, wanted = (read_summary(f)["metrics"] for f in (folder, expected_folder))  # null where not finite
+    assert [k for k, v in metrics.items() if v is None] == [k for k, v in wanted.items() if v is None]
+    finite = {key: value for key, value in wanted.items() if value is not None}
+    assert {key: metrics[key] for key in finite} == pytest.approx(finite, rel=tolerance, abs=tolerance)
+    for key in ("status", "steps", "epochs", "parameters"):
+        assert summary[key] == expected[key], key
+    assert summary["config"] | {"outputs": ""} == expected["config"] | {"outputs": ""}
+    assert rows(folder) == pytest.approx(rows(expected_folder), rel=tolerance, abs=tolerance, nan_ok=True)
+    for name in ("last", "best"):
+        saved, wanted = checkpoint(folder, name), checkpoint(expected_folder, name)
+        assert saved["state_dict"].keys() == wanted["state_dict"].keys()
+        for key, value in wanted["state_dict"].items():
+            torch.testing.assert_close(
+                saved["state_dict"][key], value, rtol=tolerance, atol=tolerance, equal_nan=True
+            )
+
+
+def both(replicate, *overrides, seeds=(0, 3), rates=(None,)):
+    together = replicate(*overrides, f"replicas.seeds=[{','.join(map(str, seeds))}]")
+    for seed in seeds:
+        alone = replicate(*overrides, f"seed={seed}", outputs="alone")
+        ((key, run),) = alone.items()
+        assert together[key][0]["execution"]["mode"] == "replica"
+        assert run[0]["execution"]["mode"] == "alone"
+        assert_same_runs(together[key], run)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["norm=batchnorm", "data.augment=true"],
+        ["norm=layernorm", "model=transformer", "optimizer=adamw", "model.heads=2"],
+        ["norm=groupnorm", "model=cnn", "model.depth=[1]", "trainer.gradient_clip_val=0.05"],
+        ["norm=rmsnorm", "optimizer=adam", "monitor=light", "monitor.activations.every_n_steps=3"],
+        ["norm=batchnorm_cumulative", "monitor=[light,batch_statistics]"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_replicas_equal_the_runs_alone(replicate, options):
+    both(replicate, *options)
+
+
+def test_each_learning_rate_gives_the_run_alone(replicate):
+    # not BatchNorm: the bias before it has no true gradient, and Adam makes steps out of its rounding noise
+    options = ["norm=layernorm", "optimizer=adamw", "monitor=light", "monitor.gradients.every_n_steps=4"]
+    together = replicate(*options, "replicas.seeds=2", "replicas.lr=[0.001,0.03]")
+    assert set(together) == {(0, 0.001), (1, 0.001), (0, 0.03), (1, 0.03)}
+    for seed, lr in together:
+        alone = replicate(*options, f"seed={seed}", f"lr={lr}", outputs="alone")
+        assert_same_runs(together[seed, lr], alone[seed, lr])
+
+
+def test_diverged_replica_ends_as_alone_and_its_neighbours_go_on(replicate):
+    options = ["norm=none", "schedule=constant", "log_every_n_steps=2", "model.depth=4"]
+    together = replicate(*options, "replicas.lr=[0.05,1e80]")
+    assert [summary["status"] for summary, _ in together.values()] == ["completed", "diverged"]
+    for seed, lr in together:
+        alone = replicate(*options, f"lr={lr}", outputs="alone")
+        assert_same_runs(together[seed, lr], alone[seed, lr])
+
+
+NORMS = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+ONE_BY_ONE = {
+    "batchnorm_frozen": "vmap",  # looks at the number of batches
+    "batchnorm_noisy": "vmap",  # draws numbers
+    "batchnorm_precise": "population statistics",
+    "powernorm": "autograd.Function",
+    "powernorm_unscaled": "autograd.Function",
+}
+DEFAULT = {("mlp", norm) for norm in NORMS} | {
+    (model, norm) for model in TINY for norm in ("batchnorm", "layernorm")
+}
+
+
+@pytest.mark.filterwarnings("ignore:gpt with")
+@pytest.mark.parametrize(
+    ("model", "norm"),
+    [
+        pytest.param(model, norm, marks=() if (model, norm) in DEFAULT else pytest.mark.slow)
+        for model in TINY
+        for norm in NORMS
+    ],
+)
+def test_every_norm_trains_stacked_as_alone_or_says_why_not(model, norm):
+    try:
+        found = largest_difference(model, norm)
+    except ValueError as error:
+        pytest.skip(str(error))
+    if norm in ONE_BY_ONE:
+        assert ONE_BY_ONE[norm] in found
+    else:
+        assert found <= 1e-10
+
+
+class Interrupt(Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        if trainer.global_step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_interrupted_replicas_go_on_alone_and_end_the_same(replicate):
+    options = ["norm=layernorm", "optimizer=adam", "monitor=light", "monitor.activations.every_n_steps=2"]
+    with pytest.raises(SystemExit) as stopped:
+        replicate(*options, "replicas=2", callbacks=[Interrupt()])
+    assert stopped.value.code == 130
+    resumed = replicate(*options, "replicas=2")
+    for (seed, _), run in resumed.items():
+        ((_, alone),) = replicate(*options, f"seed={seed}", outputs="alone").items()
+        assert_same_runs(run, alone)
+
+
+def test_finished_replicas_are_not_trained_again(replicate):
+    first = replicate("replicas=2")
+    again = replicate("replicas=3")
+    for key, (summary, _) in first.items():
+        assert again[key][0]["finished"] == summary["finished"]
+    assert [summary["execution"]["mode"] for summary, _ in again.values()] == ["replica", "replica", "alone"]
+
+
+def test_dropout_is_trained_one_by_one_and_says_why(replicate, capsys):
+    found = replicate("model=transformer", "model.heads=2", "model.dropout=0.1", "replicas=2")
+    assert [summary["execution"]["mode"] for summary, _ in found.values()] == ["alone", "alone"]
+    assert (
+        "replicas one after the other: dropout would draw other masks than alone" in capsys.readouterr().out
+    )
+
+
+def test_replicas_in_one_folder_are_refused(replicate, tmp_path):
+    with pytest.raises(ValueError, match="replicas have a folder each"):
+        replicate("replicas=2", f"run_dir={tmp_path / 'one'}")
