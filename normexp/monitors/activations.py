@@ -145,9 +145,11 @@ class Activations(StepMonitor):
         samples, self._samples = self._samples, {}
         if self.histogram_every_n_steps is None or step % self.histogram_every_n_steps:
             return
-        finite = {key: sample[sample.isfinite()].cpu() for key, sample in samples.items()}
+        sizes = [len(sample) for sample in samples.values()]
+        on_host = torch.cat(list(samples.values())).cpu().split(sizes)  # one copy for all
         for logger in loggers:
             if hasattr(logger.experiment, "add_histogram"):
-                for (place, layer), sample in finite.items():
+                for (place, layer), sample in zip(samples, on_host, strict=True):
+                    sample = sample[sample.isfinite()]
                     if len(sample):  # a diverged network has none
                         logger.experiment.add_histogram(f"{place}/{layer}", sample, step, bins=64)

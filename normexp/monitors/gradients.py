@@ -22,7 +22,8 @@ def norms_of(tensors: Sequence[Tensor]) -> Tensor:
 def joint_norms(norms: Tensor, groups: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
     """L2 norm of each group of tensors taken as one vector, from the norms (n,) of the tensors: group -> indices."""
     member = [(g, i) for g, indices in enumerate(groups.values()) for i in indices]
-    group, index = torch.tensor(member, device=norms.device).unbind(1)
+    # Not blocking: a copy to the device that waits for the step would be one synchronization more.
+    group, index = torch.tensor(member).to(norms.device, non_blocking=True).unbind(1)
     squared = norms.new_zeros(len(groups)).index_add_(0, group, norms[index].square())
     return dict(zip(groups, squared.sqrt().unbind(), strict=True))
 
@@ -33,9 +34,9 @@ def growth_rate(norms: Tensor) -> Tensor:
     `norms` is (..., L), first layer first, L >= 2; the slope is the least-squares line's. Above 1 gradients explode
     towards the input, below 1 they vanish (the quantity of Yang et al. 2019, A Mean Field Theory of BatchNorm).
     """
-    depth = [layer - (norms.shape[-1] - 1) / 2 for layer in range(norms.shape[-1])]  # centered
-    scale = sum(d * d for d in depth)
-    slope = norms.log() @ norms.new_tensor([d / scale for d in depth])
+    depth = torch.arange(norms.shape[-1], dtype=norms.dtype, device=norms.device)
+    depth -= (norms.shape[-1] - 1) / 2  # centered
+    slope = norms.log() @ (depth / (depth @ depth))
     return torch.exp(-2 * slope)
 
 

@@ -64,7 +64,8 @@ def random_sample(rows: Tensor, size: int, seed: int) -> Tensor:
     flat = rows.flatten(-2)
     if flat.shape[-1] <= size:
         return flat
-    return flat.index_select(-1, _random_places(flat.shape[-1], size, seed).to(flat.device))
+    places = _random_places(flat.shape[-1], size, seed)
+    return flat.index_select(-1, places.to(flat.device, non_blocking=True))
 
 
 @functools.lru_cache(maxsize=16)  # the layers of one measurement share their places

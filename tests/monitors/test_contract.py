@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
 from small_module import fit
@@ -47,22 +48,37 @@ def parts(model, norm, monitor, pace=2):
     return build(cfg, choices)
 
 
+class Losses(pl.Callback):
+    def __init__(self):
+        self.values = []
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        self.values.append(outputs["loss"].item())
+
+
 def run(built, monitors, steps=3):
-    lines = fit(built.module, monitors, steps=steps, datamodule=built.data)
-    return {name: value.clone() for name, value in built.module.state_dict().items()}, lines.values
+    losses = Losses()
+    fit(built.module, [*monitors, losses], steps=steps, datamodule=built.data)
+    return {name: value.clone() for name, value in built.module.state_dict().items()}, losses.values
+
+
+def hooks(module):
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return [hook for child in module.modules() for kind in kinds for hook in getattr(child, kind).values()]
 
 
 def assert_untouched(model, norm, monitor):
-    plain, _ = run(parts(model, norm, "none"), [])
+    plain, losses = run(parts(model, norm, "none"), [])
     watched = parts(model, norm, monitor)
-    weights, values = run(watched, watched.monitors)
+    weights, watched_losses = run(watched, watched.monitors)
     assert all(torch.equal(plain[name], weights[name]) for name in plain)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in watched.module.modules())
+    assert len(losses) == 3
+    assert losses == watched_losses
+    assert not hooks(watched.module)
     for watch in watched.monitors:
         if isinstance(watch, Monitor):
             assert {tag.split("/")[0] for tag in watch.recorded} <= watch.keys()
             assert 0 in {step for step, _ in next(iter(watch.recorded.values()))}
-    return values
 
 
 @pytest.mark.parametrize(
@@ -70,6 +86,22 @@ def assert_untouched(model, norm, monitor):
 )
 def test_weights_are_bit_identical_with_every_monitor_on_and_off(model, norm):
     assert_untouched(model, norm, "full")
+
+
+class Fails(pl.Callback):
+    """In a step that is measured: the pace here is 2."""
+
+    def on_before_optimizer_step(self, trainer, module, optimizer):
+        if trainer.global_step == 2:
+            raise RuntimeError("stop here")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_hooks_of_every_monitor_are_gone_after_an_exception(model):
+    built = parts(model, "batchnorm", "full")
+    with pytest.raises(RuntimeError, match="stop here"):
+        run(built, [*built.monitors, Fails()])
+    assert not hooks(built.module)
 
 
 @pytest.mark.slow
