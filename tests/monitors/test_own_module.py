@@ -1,4 +1,4 @@
-"""The three lines of docs/monitors.md, on a module that knows nothing of this project."""
+"""The three lines of README.md and docs/monitors.md, on a module that knows nothing of this project."""
 
 from pathlib import Path
 
@@ -9,11 +9,12 @@ from torch.utils.data import DataLoader
 
 from normexp.monitors import CovariateShift
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitors.md"
+ROOT = Path(__file__).parents[2]
 
 
-def test_three_lines_of_the_docs_watch_an_own_module(tmp_path):
-    snippet = PAGE.read_text().split("<!-- tested -->\n```python\n")[1].split("```")[0]
+@pytest.mark.parametrize("page", ["README.md", "docs/monitors.md"])
+def test_three_lines_of_the_docs_watch_an_own_module(page, tmp_path):
+    snippet = (ROOT / page).read_text().split("<!-- tested -->\n```python\n")[1].split("```")[0]
 
     def trainer(callbacks):
         return pl.Trainer(
