@@ -9,7 +9,7 @@ class Naive(pl.Callback):
     """The statistics of the light set the obvious way: at every step, each number copied to the host by itself."""
 
     def __init__(self):
-        self.values, self.handles = {}, []
+        self.values, self.handles, self.before = {}, [], {}
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
         for site in module.model.sites():
@@ -28,14 +28,22 @@ class Naive(pl.Callback):
             dead = (output <= 0).flatten(2).all(2) if output.ndim == 4 else output <= 0
             self.values[f"derivative_near_zero_fraction/{layer}"] = (output <= 0).float().mean().item()
             self.values[f"dead_fraction/{layer}"] = dead.flatten(0, -2).all(0).float().mean().item()
+            output.register_hook(keep_gradient)
+
+        def keep_gradient(gradient: torch.Tensor) -> None:
+            self.values[f"activation_gradient_norm/{layer}"] = gradient.norm().item()
 
         return record
 
     def on_before_optimizer_step(self, trainer, module, optimizer):
         for name, parameter in module.named_parameters():
             self.values[f"parameter_gradient_norm/{name}"] = parameter.grad.norm().item()
+            self.before[name] = parameter.detach().clone()
 
     def on_train_batch_end(self, trainer, module, *_):
+        for name, parameter in module.named_parameters():
+            change = (parameter.detach() - self.before[name]).norm().item()
+            self.values[f"update_ratio/{name}"] = change / max(self.before[name].norm().item(), 1e-12)
         for logger in trainer.loggers:
             logger.log_metrics(self.values, trainer.global_step)
         while self.handles:
