@@ -1,0 +1,163 @@
+"""Many short processes of one thread against one after the other on all cores; times of the table and the report."""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from normexp.identity import config_hash
+from normexp.runs import read_summary, write_summary
+
+ROOT = Path(__file__).parents[2]
+NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm")
+BATCH_SIZES = (2, 8, 32, 128)
+TABLE_LIMIT, REPORT_LIMIT = 5.0, 20.0  # seconds
+LOAD = "import sys; from normexp.runs import load; print(len(load(sys.argv[1])))"
+
+
+def processor_seconds() -> float:
+    """Of all commands that ended so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+CLOCKS = {"wall": time.perf_counter, "cpu": processor_seconds}
+
+
+def seconds(*command: str, clock: str = "wall") -> float:
+    """Time of a command, start of Python and imports included: what a person waits for."""
+    started = CLOCKS[clock]()
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(
+            f"{' '.join(command[:2])} ended with {done.returncode}: {done.stderr.strip()[-300:]}"
+        )
+    return CLOCKS[clock]() - started
+
+
+def launch(workers: int, runs: int, overrides: list[str], place: str) -> float:
+    """Seconds of a whole sweep; the launcher shares the cores out among the workers."""
+    grid = ["norm=none,batchnorm,layernorm,groupnorm", f"seed=range(0,{-(-runs // 4)})"]
+    return seconds(
+        "train.py", "-m", *grid, *overrides, f"hydra.launcher.workers={workers}", f"outputs={place}"
+    )
+
+
+def compare_launchers(options: argparse.Namespace, cores: int) -> dict:
+    """The same sweep both ways in turn, the first way changing from round to round."""
+    pairs = []
+    for round_number in range(options.rounds):
+        taken = {}
+        for workers in (cores, 1) if round_number % 2 else (1, cores):
+            with tempfile.TemporaryDirectory() as place:
+                taken[workers] = launch(workers, options.runs, options.overrides, place)
+        pairs.append((taken[cores], taken[1]))
+    ratios = [many / one for many, one in pairs]
+    own, other = (statistics.median(side) for side in zip(*pairs, strict=True))
+    what = f"{options.runs} runs: {cores} processes x 1 thread, over 1 x {cores}"
+    return row(what, ratios, own, other)
+
+
+def row(what: str, ratios: list[float], own: float, other: float) -> dict:
+    ratio = statistics.median(ratios)
+    return {
+        "what": what,
+        "ratio": ratio,
+        "low": min(ratios),
+        "high": max(ratios),
+        "seconds": own,
+        "against": other,
+    }
+
+
+def copies(run: Path, count: int, to: Path) -> Path:
+    """A study of `count` runs made of one real run: its files, under other norms, batch sizes and seeds."""
+    summary = read_summary(run)
+    for index in range(count):
+        norm = NORMS[index % len(NORMS)]
+        batch_size = BATCH_SIZES[index // len(NORMS) % len(BATCH_SIZES)]
+        seed = index // (len(NORMS) * len(BATCH_SIZES))
+        config = json.loads(json.dumps(summary["config"])) | {"batch_size": batch_size, "seed": seed}
+        config["norm"]["_target_"] = norm
+        config["data"] |= {"batch_size": batch_size, "seed": seed}
+        digest = config_hash(config)
+        folder = to / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
+        folder.mkdir(parents=True)
+        shutil.copy(run / "metrics.csv", folder)
+        shift = 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals are not empty
+        metrics = {name: value + shift for name, value in summary["metrics"].items()}
+        choices = {**summary["choices"], "norm": norm}
+        write_summary(
+            folder, {**summary, "config": config, "hash": digest, "choices": choices, "metrics": metrics}
+        )
+    return to
+
+
+def forget(study: Path) -> None:
+    """Make the next reader fetch these files from the disk, where the system offers that."""
+    for path in study.rglob("*"):
+        if path.is_file() and hasattr(os, "posix_fadvise"):
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def time_reading(options: argparse.Namespace) -> list[dict]:
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        # as many rows as 1,000 steps with the light monitors leave
+        seconds("train.py", "max_steps=1000", "norm=batchnorm", f"run_dir={place}/one", "trainer=cpu")
+        counts = (options.table_runs, options.report_runs)
+        table, study = (copies(Path(place) / "one", n, Path(place) / f"study{n}") for n in counts)
+
+        def timed(what: str, limit: float, *command: str, cold: bool = False) -> None:
+            taken = []
+            for _ in range(options.rounds):
+                if cold:
+                    forget(table)
+                taken.append(seconds(*command, clock=options.clock))
+            rows.append(row(what, [t / limit for t in taken], statistics.median(taken), limit))
+
+        timed(f"table of {counts[0]} runs, files not cached", TABLE_LIMIT, "-c", LOAD, str(table), cold=True)
+        timed(f"table of {counts[0]} runs, again", TABLE_LIMIT, "-c", LOAD, str(table))
+        timed(f"report of {counts[1]} runs", REPORT_LIMIT, "scripts/report.py", str(study))
+    return rows
+
+
+def main(arguments: list[str]) -> list[dict]:
+    parser = argparse.ArgumentParser(prog="benchmark.py sweep", description=__doc__)
+    parser.add_argument("--runs", type=int, default=8, help="of the sweep, over four norms")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--table-runs", type=int, default=1000)
+    parser.add_argument("--report-runs", type=int, default=300)
+    parser.add_argument("--only", choices=["launcher", "reading"], help="one half of the table")
+    parser.add_argument(
+        "--clock",
+        choices=list(CLOCKS),
+        default="wall",
+        help="of table and report; cpu: where other processes share the machine",
+    )
+    parser.add_argument("overrides", nargs="*", help="of the sweep, for example max_epochs=20 model.width=64")
+    options = parser.parse_args(arguments)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    rows = []
+    if options.only != "reading":
+        rows.append(compare_launchers(options, cores))
+    if options.only != "launcher":
+        rows += time_reading(options)
+    table = Table("ratio", "range", "measured", "seconds", "over seconds")
+    for r in rows:
+        spread = f"{r['low']:.2f}..{r['high']:.2f}"
+        table.add_row(f"{r['ratio']:.2f}", spread, r["what"], f"{r['seconds']:.1f}", f"{r['against']:.1f}")
+    Console().print(table)
+    return rows
