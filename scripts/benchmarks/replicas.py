@@ -55,11 +55,13 @@ def compare(model: str, count: int, options: argparse.Namespace) -> dict:
     ratios, alone, together = [], [], []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as place:
+            folders = [[Path(place) / kind / str(i) for i in range(count)] for kind in ("alone", "together")]
+            for folder in (*folders[0], *folders[1]):
+                folder.mkdir(parents=True)
             parts = build_replicas(fixed, count, place)
-            alone.append(sum(seconds(fit, p, Path(place) / f"a{i}", console) for i, p in enumerate(parts)))
+            alone.append(sum(seconds(fit, *pair, console) for pair in zip(parts, folders[0], strict=True)))
             parts = build_replicas(fixed, count, place)
-            folders = [Path(place) / f"b{i}" for i in range(count)]
-            together.append(seconds(fit_replicas, parts, folders, console))
+            together.append(seconds(fit_replicas, parts, folders[1], console))
             ratios.append(alone[-1] / together[-1])
     rate = count * options.steps
     return {
