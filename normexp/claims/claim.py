@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ class Claim:
             (finished runs), or `none` with a `reason` why the sentence cannot be tested.
         measure: what a value is, in words.
         function: for law and initialization, `<file of normexp.laws>.<function>`.
-        metric: for training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`.
+        metric: for training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one
+            for each arm; arms of equal overrides share their runs.
         arms: name -> overrides; for a law without a norm, name -> options of the function.
         fixed: overrides of every arm.
         options: keyword arguments of the function in every arm.
@@ -49,7 +50,7 @@ class Claim:
     evidence: str
     measure: str = ""
     function: str | None = None
-    metric: str | None = None
+    metric: str | dict[str, str] | None = None
     arms: dict[str, Any] = field(default_factory=dict)
     fixed: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
@@ -73,6 +74,9 @@ class Claim:
         """Values of the factor; one empty level where there is no factor."""
         return next(iter(self.factor.values())) if self.factor else [""]
 
+    def metric_of(self, arm: str) -> str:
+        return self.metric[arm] if isinstance(self.metric, dict) else self.metric
+
     @property
     def protocol(self) -> str:
         """Hash of all that decides the verdict; a verdict of another protocol is not this claim's."""
@@ -88,7 +92,9 @@ class Claim:
             "tune",
             "comparisons",
         )
-        text = json.dumps({name: getattr(self, name) for name in kept}, default=asdict, sort_keys=True)
+        text = json.dumps(
+            {name: getattr(self, name) for name in kept}, default=Comparison.shown, sort_keys=True
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -150,6 +156,6 @@ def _check(claim: Claim, path: Path) -> None:
     needed = "metric" if claim.evidence == "training" else "function"
     if not (claim.arms and claim.comparisons and claim.measure and getattr(claim, needed)):
         raise ValueError(f"{path}: evidence={claim.evidence}: needs arms, a comparison, measure and {needed}")
-    named = {c.arm for c in claim.comparisons} | {c.baseline for c in claim.comparisons}
+    named = {name for c in claim.comparisons for name in (c.arm, c.baseline, c.over)}
     for arm in sorted(named - {None, *claim.arms}):
         raise ValueError(f"{path}: arm={arm}: is compared but not among the arms {', '.join(claim.arms)}")

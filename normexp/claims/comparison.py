@@ -23,7 +23,8 @@ class Comparison:
     - greater, smaller, different, equivalent: value of `arm` minus value of `baseline` at the same seed, or minus the
       number `target`; the mean over the factor's levels, or at one level `at`;
     - increasing, decreasing, flat: slope of the value over the factor, minus that of `baseline` if there is one;
-      with `by: rank` Kendall's tau instead of the slope.
+      with `by: rank` Kendall's tau instead of the slope, with `over` the slope over what that arm measured at the same
+      seed and level, in place of the factor.
 
     `margin` is the smallest effect that matters, fixed beforehand. `log` compares logarithms of values, `log2_factor`
     fits slopes over log2 of the factor.
@@ -40,6 +41,7 @@ class Comparison:
     log: bool = False
     log2_factor: bool = False
     by: Literal["slope", "rank"] = "slope"
+    over: str | None = None
     at_most: Any = None
     at_least: Any = None
     equals: Any = None
@@ -64,6 +66,14 @@ class Comparison:
                 f"{path}: kind={comparison.kind}: needs a margin above 0, or nothing could show it"
             )
         return comparison
+
+    def shown(self) -> dict[str, Any]:
+        """The fields that were set."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name == "kind" or getattr(self, field.name) != field.default
+        }
 
     def supporting(self) -> Region:
         """Where the effect lies if the sentence holds."""
@@ -95,28 +105,38 @@ class Comparison:
             table = table[table["factor"] == self.at]
         both = bounds(table, self.arm, better, self.log)  # each (seeds, factors)
         if self.kind in TRENDS:
-            factors = np.sort(table["factor"].unique().astype(float))
-            both = self._trend(both, factors)
+            x = self._abscissa(table, better)
+            both = self._trend(both, x)
             if self.baseline is None:
                 return both
-            return difference(both, self._trend(bounds(table, self.baseline, better, self.log), factors))
+            return difference(both, self._trend(bounds(table, self.baseline, better, self.log), x))
         if self.baseline is None:
             target = math.log(self.target) if self.log else self.target
             return both[0].mean(1) - target, both[1].mean(1) - target
         lows, highs = difference(both, bounds(table, self.baseline, better, self.log))
         return _mean_over_factor(lows, -math.inf), _mean_over_factor(highs, math.inf)
 
-    def _trend(self, both: tuple[np.ndarray, np.ndarray], factors: np.ndarray) -> tuple:
-        x = np.log2(factors) if self.log2_factor else factors
+    def _abscissa(self, table: pd.DataFrame, better: str | None) -> np.ndarray:
+        """What trends run over: (seeds, factors), or (1, factors) where all seeds share it."""
+        if self.over is not None:
+            return bounds(table, self.over, better, log=False)[0]
+        factors = np.sort(table["factor"].unique().astype(float))
+        return (np.log2(factors) if self.log2_factor else factors)[None]
+
+    def _trend(self, both: tuple[np.ndarray, np.ndarray], x: np.ndarray) -> tuple:
         lows, highs = both
         if self.by == "rank":
-            tau = np.array([_kendall(x, row) for row in np.where(np.isinf(highs), highs, lows)])
+            values = np.where(np.isinf(highs), highs, lows)
+            tau = np.array(
+                [_kendall(*rows) for rows in zip(np.broadcast_to(x, lows.shape), values, strict=True)]
+            )
             return tau, tau
         if not (np.isfinite(lows).all() and np.array_equal(lows, highs)):
             raise ValueError(
                 "comparison: a slope needs values that are finite and not censored; use by: rank with 8 seeds"
             )
-        slopes = (lows @ (x - x.mean())) / ((x - x.mean()) ** 2).sum()  # (seeds,)
+        x = x - x.mean(1, keepdims=True)
+        slopes = (lows * x).sum(1) / (x**2).sum(1)  # (seeds,)
         return slopes, slopes
 
 

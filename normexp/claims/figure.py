@@ -2,24 +2,24 @@
 
 import math
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666", "#f0e442"]
 WORD_COLORS = {"supported": "#009e73", "refuted": "#d55e00", "inconclusive": "#666666"}
 
 
-def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
-    """Write the figure; `path` ends in .png."""
+def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mapping[str, str]) -> None:
+    """Write the figure; `path` ends in .png. `colors` has one for each arm."""
     universal = all(item["comparison"]["kind"] == "every" for item in verdict["comparisons"])
     figure = Figure(figsize=(9, 3.8) if not universal else (6.5, 3.8), layout="constrained")
     axes = figure.subplots(
         1, 1 if universal else 2, squeeze=False, width_ratios=None if universal else (3, 2)
     )[0]
-    draw_values(axes[0], table, verdict)
+    draw_values(axes[0], table, verdict, colors)
     if not universal:
         draw_effects(axes[1], verdict)
     title = f"{verdict['id']}: {verdict['verdict']}"
@@ -27,7 +27,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
+def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mapping[str, str]) -> None:
     numeric = pd.api.types.is_numeric_dtype(table["factor"]) or all(
         isinstance(level, (int, float)) for level in table["factor"]
     )
@@ -38,11 +38,11 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
         own = table[table["arm"] == arm]
         rows = own[own["value"].map(math.isfinite)]
         if len(rows) < len(own):  # nan, infinite or diverged: a cross below the axis
-            ax.plot(index if by_arm else 0, -0.02, "x", color=COLORS[index % len(COLORS)], clip_on=False,
+            ax.plot(index if by_arm else 0, -0.02, "x", color=colors[arm], clip_on=False,
                     transform=ax.get_xaxis_transform())  # fmt: skip
         if rows.empty:
             continue
-        color = COLORS[index % len(COLORS)]
+        color = colors[arm]
         if by_arm:
             x = [index] * len(rows)
         else:

@@ -1,6 +1,6 @@
 """From a table of evidence to one of three words, with the numbers that led to it."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
@@ -78,7 +78,7 @@ def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:
 def _draft(table: pd.DataFrame, comparison: Comparison, better: str | None):
     if comparison.kind == "every":
         found = judge_universal(table, comparison)
-        return Judgement(**found, level=1.0, n_seeds=table["seed"].nunique(), comparison=_shown(comparison))
+        return Judgement(**found, level=1.0, n_seeds=table["seed"].nunique(), comparison=comparison.shown())
     estimate = comparison.estimate(table, better)
     return estimate, p_decided(estimate, comparison)
 
@@ -126,14 +126,5 @@ def decide(
         p_adjusted=p_adjusted,
         more_seeds=more,
         note=note,
-        comparison=_shown(comparison),
+        comparison=comparison.shown(),
     )
-
-
-def _shown(comparison: Comparison) -> dict[str, Any]:
-    """The fields that were set."""
-    return {
-        field.name: getattr(comparison, field.name)
-        for field in fields(comparison)
-        if field.name == "kind" or getattr(comparison, field.name) != field.default
-    }

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from normexp.claims import calibration
 from normexp.claims.claim import Claim
+from normexp.claims.equal_arms import equal_arms
+from normexp.claims.error_rates import error_rates
 from normexp.claims.plan import duration
 from normexp.claims.verdict import VERDICT, describe_question
 
@@ -18,7 +19,8 @@ Supported: the whole interval lies beyond the smallest effect that matters, whic
 on the other side, or within that margin where a difference was claimed; one counterexample refutes a universal
 sentence. Inconclusive: neither, with the number of seeds that would likely decide. `docs/claims.md` has the rules.
 Intervals hold at 95%, at more where a claim may be judged again with more seeds; of a universal sentence the range of
-all values stands in their place.
+all values stands in their place, and `nan` there means that a value was not a number, which refutes it; an infinite end
+of an interval belongs to runs that diverged or never reached their target, which are compared by ranks.
 """
 
 
@@ -38,7 +40,7 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
     parts.append("## Others\n\n" + table(claims, verdicts, "X"))
-    parts.append(error_rates())
+    parts.append(error_rates(equal_arms(claims, verdicts, out)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
     return f"{path}: {len(verdicts)} verdicts of {len(claims)} claims"
@@ -54,12 +56,8 @@ def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
         words = [status(claim, verdicts.get(claim.id)) for claim in own]
         columns = ("supported", "refuted", "inconclusive", "not yet run", "cannot be tested")
         rows.append(f"| {name} | " + " | ".join(str(words.count(word)) for word in columns) + " |")
-    exact = [verdict["seconds"] for verdict in verdicts.values() if verdict["evidence"] != "training"]
-    trained = [
-        verdict["runs"]["training_seconds"]
-        for verdict in verdicts.values()
-        if verdict["evidence"] == "training"
-    ]
+    exact = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] != "training"]
+    trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
     return (
         "\n".join(rows)
         + f"\n\nWhat needs no training took {duration(sum(exact))}; the runs of training claims "
@@ -82,15 +80,17 @@ def surprises(verdicts: dict[str, dict]) -> str:
     if not wrong:
         lines.append("- No verdict contradicts one that mathematics gives.")
     lines += [
-        f"- **{v['id']}** {v['verdict']} at this scale: {v['sentence']} ({effect_of(v)})" for v in against
+        f"- **{v['id']}** {v['verdict']} at this scale: {v['sentence']} ({effect_of(v)})"
+        + (f" {v['means']}" if v["means"] else "")
+        for v in against
     ]
     return "\n".join(lines)
 
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
     rows = [
-        "| id | sentence | verdict | effect [interval] | asked | seeds | tier, cost |",
-        "|---|---|---|---|---|--:|---|",
+        "| id | sentence | verdict | effect [interval] | asked | seeds | tier, cost | command |",
+        "|---|---|---|---|---|--:|---|---|",
     ]
     for claim in claims.values():
         if not claim.id.startswith(letter):
@@ -100,20 +100,24 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
             f" {cell(claim.note)}" if claim.note else ""
         )
         if verdict is None:
-            why = (
-                cell(claim.reason)
-                if claim.evidence == "none"
-                else f"`python scripts/verify.py claim={claim.id}`"
+            command = "" if claim.evidence == "none" else f"`python scripts/verify.py claim={claim.id}`"
+            rows.append(
+                f"| {claim.id} | {sentence} | {status(claim, None)} | {cell(claim.reason)} | | | | {command} |"
             )
-            rows.append(f"| {claim.id} | {sentence} | {status(claim, None)} | {why} | | | |")
             continue
         question = cell(describe_question(verdict["comparison"]))
-        cost = f"{verdict['budget']}, {duration(verdict['seconds'])}"
+        cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
         word, seeds = f"**{verdict['verdict']}**", verdict["n_seeds"]
         rows.append(
-            f"| {claim.id} | {sentence} | {word} | {effect_of(verdict)} | {question} | {seeds} | {cost} |"
+            f"| {claim.id} | {sentence} | {word} | {effect_of(verdict)} | {question} | {seeds} | {cost} "
+            f"| `{verdict['command']}` |"
         )
     return "\n".join(rows)
+
+
+def seconds_of(verdict: dict[str, Any]) -> float:
+    """Of training claims what all their runs took, those found in the cache too."""
+    return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
 
 
 def effect_of(verdict: dict[str, Any]) -> str:
@@ -126,41 +130,3 @@ def effect_of(verdict: dict[str, Any]) -> str:
 
 def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
-
-
-def error_rates() -> str:
-    """A/A comparisons, coverage and power, simulated when the page is written."""
-    rows = [
-        "## How often the judge errs",
-        "",
-        "2,000 simulated comparisons each; paired effects with mean 0.",
-        "",
-    ]
-    rows += [
-        "| values | seeds | t interval covers (95%) | percentile bootstrap covers | A/A called different |"
-    ]
-    rows += ["|---|--:|--:|--:|--:|"]
-    for shape, name in (
-        ("normal", "normal"),
-        ("t3", "heavy-tailed"),
-        ("accuracy", "accuracies on 360 images"),
-    ):
-        for seeds in (5, 8, 20):
-            t, boot = (
-                calibration.coverage(shape, seeds, "t"),
-                calibration.coverage(shape, seeds, "percentile", 500),
-            )
-            error = calibration.claimed(shape, seeds, margin=0.0)
-            rows.append(f"| {name} | {seeds} | {t:.1%} | {boot:.1%} | {error:.1%} |")
-    looks = calibration.claimed_with_looks([5, 10, 20])
-    rows += [
-        "",
-        f"Judged after 5, 10 and 20 seeds until it decides, an A/A comparison errs in {looks:.1%}.",
-        "",
-    ]
-    rows += ["| planted effect (deviations) | power at 5 seeds | at 8 | at 20 |", "|--:|--:|--:|--:|"]
-    for shift in (0.5, 1.0, 2.0):
-        powers = [calibration.claimed("normal", seeds, margin=0.0, shift=shift) for seeds in (5, 8, 20)]
-        rows.append(f"| {shift:g} | " + " | ".join(f"{power:.0%}" for power in powers) + " |")
-    rows += ["", "Hence the t interval: a bootstrap of few seeds promises 95% and covers less."]
-    return "\n".join(rows)

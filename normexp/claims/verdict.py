@@ -103,6 +103,7 @@ def describe_effect(comparison: dict[str, Any]) -> str:
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):
         what = ("Kendall's tau of " if comparison.get("by") == "rank" else "slope of ") + what
+        what += f" over {comparison['over']}" if "over" in comparison else ""
     return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
 
 

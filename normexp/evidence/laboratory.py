@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from normexp.claims.figure import COLORS
 from normexp.evidence.subjects import network
 from normexp.laws.depth import cosine_similarity, gradient_growth, gradient_profile, growth_of
 from normexp.laws.stream import stream_norms
+from normexp.report.style import OWN
 
-NORMS = dict(zip(("none", "batchnorm", "layernorm", "rmsnorm", "groupnorm"), COLORS, strict=False))
+NORMS = {norm: OWN[norm] for norm in ("none", "batchnorm", "layernorm", "rmsnorm", "groupnorm")}
 ACTIVATIONS = {"identity": "xavier", "relu": "he", "tanh": "xavier", "sigmoid": "xavier"}
 DEPTH, WIDTH, BATCH = 24, 256, 128
 BN_RELU = math.pi / (math.pi - 1)  # squared gradient, a layer (Yang et al. 2019)
@@ -20,7 +20,7 @@ BN_RELU = math.pi / (math.pi - 1)  # squared gradient, a layer (Yang et al. 2019
 
 def draw_laboratory(path: Path) -> None:
     """Write the figure; eight panels, about 50 networks of one seed each."""
-    figure = Figure(figsize=(15, 7.2), layout="constrained")
+    figure = Figure(figsize=(15.6, 7.4), layout="constrained")
     axes = figure.subplots(2, 4)
     for ax, (activation, initialization) in zip(axes[0], ACTIVATIONS.items(), strict=True):
         gradients(ax, activation, initialization)
@@ -78,9 +78,10 @@ def gradients(ax, activation: str, initialization: str) -> None:
 
 def batch_size(ax) -> None:
     sizes = [4, 8, 16, 32, 64, 128]
-    for activation, color in (("relu", COLORS[1]), ("identity", COLORS[0])):
+    for activation, marker in (("relu", "o"), ("identity", "D")):
         rates = [gradient_growth(mlp("batchnorm", activation), seed=0, batch_size=size) for size in sizes]
-        ax.plot(sizes, rates, "o", color=color, label="linear" if activation == "identity" else activation)
+        name = "linear" if activation == "identity" else activation
+        ax.plot(sizes, rates, marker, color=NORMS["batchnorm"], label=name, markersize=5)
     fine = torch.linspace(math.log(4), math.log(128), 100).exp()
     ax.plot(fine, (fine - 2) / (fine - 3), "k--", linewidth=1)
     ax.axhline(BN_RELU, color="k", linestyle=":", linewidth=1)
@@ -104,7 +105,7 @@ def rank_collapse(ax) -> None:
     ax.set_xscale("log", base=2)
     ax.set_xticks(depths, depths)
     ax.set_ylim(0, 1.03)
-    ax.set_title("rank collapse: mean |cosine| of two samples (ReLU)", fontsize=10)
+    ax.set_title("rank collapse (ReLU): mean |cosine| of samples", fontsize=10)
     ax.set_xlabel("depth", fontsize=8)
 
 
@@ -117,13 +118,12 @@ def residual_stream(ax) -> None:
     x = torch.arange(blocks + 1)
     for index, position in enumerate(("pre", "post", "sandwich")):
         norms = stream_norms(network((*shared, f"model.norm_position={position}"), 0), seed=0, batch_size=16)
-        ax.plot(x, norms[::2], "o-", color=COLORS[index], label=position, markersize=4)
-    ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=COLORS[0], alpha=0.15, linewidth=0)
+        style = ("-", "--", ":")[index]
+        ax.plot(x, norms[::2], style, marker="o", color=NORMS["layernorm"], label=position, markersize=4)
+    ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=NORMS["layernorm"], alpha=0.12, linewidth=0)
     ax.axhline(1.5, color="k", linestyle="--", linewidth=1)
-    ax.text(
-        0.97, 0.1, "Lemma 2: post 3/2, pre within the band", transform=ax.transAxes, ha="right", fontsize=8
-    )
-    ax.set_title("Transformer: $E|x|^2/d$ of the residual stream", fontsize=10)
+    ax.text(0.97, 0.1, "Lemma 2: post 3/2, pre in the band", transform=ax.transAxes, ha="right", fontsize=8)
+    ax.set_title("Transformer with LayerNorm: $E|x|^2/d$ of the stream", fontsize=10)
     ax.set_xlabel("block", fontsize=8)
     ax.legend(frameon=False, fontsize=8)
 

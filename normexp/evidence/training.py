@@ -33,8 +33,7 @@ class Runs:
         self.trained = self.reused = 0
         self.seconds = 0.0
         # Monitors are no part of a run's identity: a claim that reads what they log must not find a run without.
-        watched = any(override.startswith("monitor=") for override in claim.fixed)
-        self.study = "watched" if watched else "runs"
+        self.watched = any(override.startswith("monitor=") for override in claim.fixed)
 
     def summary(self, arm: str, level: Any, seed: int, lr: float | None) -> tuple[dict[str, Any], Path]:
         """Summary and folder of one run."""
@@ -58,7 +57,8 @@ class Runs:
 
     def _config(self, arm: str, level: Any, seed: int, lr: float | None):
         factor = [f"{name}={level}" for name in self.claim.factor]
-        shared = ["monitor=none", f"name={self.study}", f"outputs={self.outputs}"]
+        shared = ["name=watched"] if self.watched else ["name=runs", "monitor=none"]
+        shared.append(f"outputs={self.outputs}")
         cfg, choices = composed((*shared, *self.claim.fixed, *self.claim.arms[arm], *factor))
         cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
         cfg.seed = seed
@@ -97,7 +97,7 @@ def gather(
         for level in claim.levels:
             for seed in seeds:
                 found = runs.summary(arm, level, seed, rates[arm, level] if rates else None)
-                value, censored = read_metric(claim.metric, *found)
+                value, censored = read_metric(claim.metric_of(arm), *found)
                 rows.append({"arm": arm, "factor": level, "seed": seed, "value": value, "censored": censored})
     table = make_table(rows)
     check_complete(table, list(claim.arms), claim.levels, list(seeds))

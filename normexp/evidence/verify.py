@@ -10,6 +10,7 @@ from normexp.claims.claim import Claim
 from normexp.claims.figure import draw
 from normexp.claims.verdict import VERDICT, make_verdict, paragraph, section, write_verdict
 from normexp.evidence import functions, training
+from normexp.report.style import Style
 
 
 def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> int:
@@ -48,7 +49,7 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
     folder = out / claim.id
     write_verdict(folder, verdict)
     table.to_csv(folder / "evidence.csv", index=False)
-    draw(table, verdict, folder / "figure.png")
+    draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
     (folder / "section.md").write_text(section(verdict))
     return verdict
 

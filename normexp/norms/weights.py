@@ -15,17 +15,21 @@ from normexp.norms import sample_kernels
 class WeightStandardization:
     """W = (V - mean) / sqrt(var + eps) over the fan-in of each output (C_out, ...).
 
-    With `scaled`, W = gain * (V - mean) / sqrt((var + eps) * fan_in) with a learned gain (C_out) that starts at 1: a
-    linear map then keeps the variance of its input.
+    With `scaled`, W = g * (V - mean) / sqrt((var + eps) * fan_in) with a learned gain g (C_out) that starts at `gain`.
+    With 1 a linear map keeps the variance of its input. After a ReLU that takes sqrt(2 / (1 - 1 / pi)) = 1.7139, since
+    the weights' mean of 0 removes the mean of what ReLU gives; the paper puts this constant into the activation.
     Source: Qiao et al. 2019, Micro-Batch Training with Batch-Channel Normalization and Weight Standardization (their
     code adds eps to the unbiased std); `scaled`: Brock et al. 2021, NFNets, scaled weight standardization.
+    Raises ValueError for a gain other than 1 without `scaled`: there is no gain then.
     """
 
-    def __init__(self, *, eps: float = 1e-5, scaled: bool = False) -> None:
-        self.eps, self.scaled = eps, scaled
+    def __init__(self, *, eps: float = 1e-5, scaled: bool = False, gain: float = 1.0) -> None:
+        if gain != 1 and not scaled:
+            raise ValueError(f"gain={gain}: plain weight standardization has none; set scaled=true")
+        self.eps, self.scaled, self.gain = eps, scaled, gain
 
     def __call__(self, module: nn.Module) -> nn.Module:
-        gain = torch.ones(len(module.weight)) if self.scaled else None
+        gain = torch.full((len(module.weight),), self.gain) if self.scaled else None
         parametrize.register_parametrization(module, "weight", _Standardized(self.eps, gain))
         return module
 

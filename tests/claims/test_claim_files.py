@@ -38,14 +38,24 @@ def test_every_claim_has_a_plan_in_every_budget(budget):
             assert callable(law(claim.function))
 
 
-@pytest.mark.parametrize(
-    "claim", [c for c in CLAIMS.values() if c.evidence == "training"], ids=lambda c: c.id
-)
-def test_overrides_of_training_claims_compose(claim):
-    level = next(iter(claim.factor.items()), None)
-    factor = [f"{level[0]}={level[1][0]}"] if level else []
+TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
+TIERS = {budget: load_claims(ROOT / "configs" / "claim", budget) for budget in BUDGETS}
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_claims_compose_in_every_budget(name, budget):
+    claim = TIERS[budget][name]
+    assert claim.budget == budget  # each has a protocol of its own
     for overrides in claim.arms.values():
-        composed((*claim.fixed, *overrides, *factor))
+        for key, levels in claim.factor.items() or [("seed", [0])]:
+            composed((*claim.fixed, *overrides, f"{key}={levels[-1]}"))
+
+
+def test_budgets_cost_what_they_promise():
+    assert sum(cost(TIERS["quick"][name]) for name in TRAINED) < 4 * 3600  # two processes: two hours
+    for name in TRAINED:
+        assert cost(TIERS["paper"][name]) <= 4000, name  # about an hour of one GPU each
 
 
 @pytest.mark.parametrize("claim", EXACT, ids=lambda claim: claim.id)
@@ -137,7 +147,7 @@ def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path):
 
 
 def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "error_rates", lambda: "")  # its numbers have tests of their own
+    monkeypatch.setattr(page, "error_rates", lambda real: "")  # its numbers have tests of their own
     verify(CLAIMS["S29"], tmp_path, tuned=True, command="")
     budgets = {budget: CLAIMS for budget in BUDGETS}
     assert write_page(tmp_path / "page.md", budgets, tmp_path).endswith(f"1 verdicts of {len(CLAIMS)} claims")

@@ -66,6 +66,20 @@ def test_trend_is_the_slope_over_the_factor(kind, slope, verdict):
     assert found.effect == pytest.approx(slope, abs=0.03)
 
 
+def test_trend_runs_over_what_another_arm_measured_at_the_same_seed():
+    factors = [2, 8, 32]
+    measured = [[0.1 * seed + 1.0 / f for f in factors] for seed in range(6)]
+    value = [[3.0 * x + seed for x in row] for seed, row in enumerate(measured)]
+    noise = [[0.01 * ((seed + i) % 2) for i in range(3)] for seed in range(6)]
+    table = table_of(
+        {"a": np.add(value, noise), "b": [[1.0 * x for x in row] for row in measured], "x": measured}, factors
+    )
+    found = judge(table, [Comparison(kind="increasing", arm="a", baseline="b", over="x", margin=1.0)])[0]
+    assert (found.verdict, found.effect) == ("supported", pytest.approx(2.0, abs=0.05))
+    ranked = Comparison(kind="increasing", arm="a", over="x", by="rank", margin=0.5)
+    assert judge(table, [ranked])[0].effect == 1.0
+
+
 def test_trend_of_a_baseline_is_subtracted_and_order_of_rows_does_not_matter():
     factors = [8, 2, 4]
     a = [[3.0 * f + seed for f in factors] for seed in range(5)]

@@ -47,6 +47,19 @@ def test_scaled_standardization_keeps_the_variance_of_its_input(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_gain_of_relu_keeps_the_variance_through_a_relu(kind):
+    module = WeightStandardization(scaled=True, gain=math.sqrt(2 / (1 - 1 / math.pi)))(modules()[kind])
+    x = values((4000, 6)) if kind == "linear" else values((1000, 3, 3, 3))
+    z = module(((x - x.mean()) / x.std()).relu()) - module.bias.view(-1, *[1] * (x.dim() - 2))
+    assert z.var().item() == pytest.approx(1, abs=0.15)
+
+
+def test_gain_without_scaled_is_refused():
+    with pytest.raises(ValueError, match="gain=2: plain weight standardization has none"):
+        WeightStandardization(gain=2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_weight_normalization_starts_as_it_was_and_separates_length_from_direction(kind):
     plain = modules()[kind]
     module = WeightNormalization()(copy.deepcopy(plain))

@@ -1,0 +1,35 @@
+"""The table of equal arms: which comparisons stand in it, and what it says of their error rate."""
+
+from pathlib import Path
+
+from tables import table_of
+
+from normexp.claims.claim import load_claims
+from normexp.claims.equal_arms import equal_arms
+from normexp.claims.error_rates import chance, of_real_runs
+
+CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
+
+
+def write(folder: Path, name: str, arms: dict[str, list]) -> None:
+    (folder / name).mkdir()
+    table_of(arms).to_csv(folder / name / "evidence.csv", index=False)
+
+
+def test_each_arm_of_ten_seeds_meets_itself_once(tmp_path):
+    same, other = [0.9 + 0.01 * (seed % 3) for seed in range(10)], [*[0.1, 0.11, 0.1, 0.12, 0.1], *[0.9] * 5]
+    write(tmp_path, "P08", {"rmsnorm": same, "layernorm": other})
+    write(tmp_path, "S56", {"trained": same, "none": same[:5]})  # runs that P08 has already, and too few
+    write(tmp_path, "S32", {"after": same})  # steps to a target
+    write(tmp_path, "S31", {"a": same})  # not trained
+    found = equal_arms(CLAIMS, ["P08", "S56", "S32", "S31"], tmp_path)
+    assert [(row["claim"], row["arm"], row["different"]) for row in found] == [
+        ("P08", "rmsnorm", False),
+        ("P08", "layernorm", True),
+    ]
+    assert "1 of 2 are called different" in "\n".join(of_real_runs(found))
+
+
+def test_chance_is_one_minus_the_probability_of_fewer_errors():
+    assert abs(chance(1, 40) - (1 - 0.95**40)) < 1e-12
+    assert chance(0, 40) == 1.0
