@@ -169,9 +169,7 @@ def test_compiled_module_does_measured_steps_uncompiled_and_all_others_compiled(
     module.model.compile(backend=backend)
     measured = fit(module, [EVERY["activations"](3), EVERY["gradients"](3)], steps=7).values
     assert measured == pytest.approx(expected, nan_ok=True)
-    assert (
-        len(compiled_passes) == 7 - 3
-    )  # steps 0, 3 and 6 are measured, the end by passes of its own
+    assert len(compiled_passes) == 7 - 3  # steps 0, 3 and 6 are measured, the end by passes of its own
 
 
 def test_compiled_code_is_back_after_an_exception():

@@ -130,7 +130,7 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
         image = panel.pcolormesh(
             here.columns, here.index, here, norm=scale, shading="nearest", rasterized=True
         )
-        panel.set_xlim(left=here.columns.min())  # a cell is centred on its step, and there is none before the first
+        panel.set_xlim(left=here.columns.min())  # cells are centred on their steps
         panel.set_title(arm, color=style.colour[arm])
         panel.grid(visible=False)
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
