@@ -90,9 +90,22 @@ def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule 
         check_compiler(config)
     digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
-    # of a list, monitor=[light,hessian], Hydra keeps no name: its members stand for it
-    chosen = {group: choices.get(group) or "+".join(config[group]) for group in GROUPS}
+    chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
     return Parts(config, chosen, digest, data, module, make_trainer, monitors)
+
+
+def name_of(group: str, node: dict[str, Any]) -> str:
+    """The choice that a node came from where Hydra keeps none: of a list, monitor=[light,hessian], its members; of a
+    configuration saved by a run, the file with these values."""
+    if "_target_" not in node:
+        return "+".join(node) or "none"
+    for path in sorted((CONFIGS / group).glob("*.yaml")):
+        written = OmegaConf.to_container(OmegaConf.load(path))
+        if written.keys() == node.keys() and all(
+            value == node[key] or "${" in str(value) for key, value in written.items()
+        ):
+            return path.stem
+    return "own"
 
 
 def total_steps(config: dict[str, Any], data: LightningDataModule) -> int:
