@@ -1,6 +1,8 @@
-"""Timings as ratios, both sides in one process: `python scripts/benchmark.py norms [--json FILE] [options]`.
+"""Timings as ratios, both sides in one process: `python scripts/benchmark.py norms [--json FILE [--append]] [options]`.
 
 Each file of scripts/benchmarks is a sub-command: its `main(arguments)` prints a table and returns the table's rows.
+The JSON is a list of them, each with the machine and the versions that it was measured on; `--append` keeps the rows
+that the file has, for a table measured in parts.
 """
 
 import argparse
@@ -8,6 +10,8 @@ import importlib
 import json
 import sys
 from pathlib import Path
+
+from machine import machine
 
 COMMANDS = sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("*.py"))
 
@@ -18,10 +22,13 @@ def main(arguments: list[str]) -> None:
         sys.exit(0 if arguments[:1] in (["-h"], ["--help"]) else 2)
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--append", action="store_true")
     own, rest = parser.parse_known_args(arguments[1:])
     rows = importlib.import_module(f"benchmarks.{arguments[0]}").main(rest)
     if own.json is not None:
-        own.json.write_text(json.dumps(rows, indent=2) + "\n")
+        kept = json.loads(own.json.read_text()) if own.append and own.json.exists() else []
+        rows = kept + [row | {"machine": machine()} for row in rows]
+        own.json.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,12 @@ MODELS = {
     "cnn": ["model=cnn"],
     "transformer": ["model=transformer", "model.width=64"],
 }
-BLOCK = 100  # steps: the default pace of the monitors, so each block of ours holds one measurement of theirs
+WARM_UP = 10  # steps
+MIN_BLOCKS = 3
+BLOCKS = {  # steps
+    "normexp": 100,  # the default pace of the monitors, so each block holds one measurement of theirs
+    "tutorial": 25,  # does the same at every step
+}
 
 
 def parts_of(model: str, batch_size: int, options: list[str]) -> Parts:
@@ -64,8 +69,8 @@ class InTurn(pl.Callback):
         pairs: (trainer's, bare loop's) processor seconds of each block, or wall seconds.
     """
 
-    def __init__(self, step: Callable[[int], None], clock: str, seconds: float):
-        self.step, self.deadline = step, time.monotonic() + seconds
+    def __init__(self, step: Callable[[int], None], block: int, clock: str, seconds: float):
+        self.step, self.block, self.deadline = step, block, time.monotonic() + seconds
         self.now = {"wall": time.perf_counter, "cpu": time.process_time}[clock]
         self.pairs: list[tuple[float, float]] = []
 
@@ -75,27 +80,28 @@ class InTurn(pl.Callback):
         return self.now()
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
-        if trainer.global_step % BLOCK:
+        counted = trainer.global_step - WARM_UP
+        if counted < 0 or counted % self.block:
             return
         middle = self.clock()
-        for i in range(BLOCK):
+        for i in range(self.block if counted else WARM_UP):
             self.step(trainer.global_step + i)
         end = self.clock()
-        if trainer.global_step:
+        if counted:
             self.pairs.append((middle - self.started, end - middle))
         self.started = end
-        if time.monotonic() > self.deadline and len(self.pairs) >= 4:
+        if time.monotonic() > self.deadline and len(self.pairs) >= MIN_BLOCKS:
             trainer.should_stop = True
 
 
 def compare(model: str, batch_size: int, options: argparse.Namespace) -> list[dict]:
-    """One row for normexp and, if asked for, one for Lightning as its tutorials use it."""
+    """One row for normexp, one for Lightning as its tutorials use it: those that were asked for."""
     rows = []
-    for name in ["normexp", *(["tutorial"] if options.tutorial else [])]:
+    for name in options.loops.split(","):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             overrides = [*options.overrides, f"outputs={folder}"]
             reference = bare_step(parts_of(model, batch_size, overrides))
-            in_turn = InTurn(reference, options.clock, options.seconds)
+            in_turn = InTurn(reference, BLOCKS[name], options.clock, options.seconds)
             parts = parts_of(model, batch_size, overrides)
             if name == "normexp":
                 parts.monitors.append(in_turn)
@@ -103,9 +109,9 @@ def compare(model: str, batch_size: int, options: argparse.Namespace) -> list[di
             else:
                 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # as Lightning leaves it
                 fit_as_tutorials_do(parts, Path(folder), [in_turn])
-        pairs = in_turn.pairs[1:]  # the first block warms up
-        low, ratio, high = statistics.quantiles((a / b for a, b in pairs), n=4)
-        own, bare = (1e6 / BLOCK * statistics.median(side) for side in zip(*pairs, strict=True))
+        pairs = in_turn.pairs
+        low, ratio, high = statistics.quantiles((a / b for a, b in pairs), n=4, method="inclusive")
+        own, bare = (1e6 / BLOCKS[name] * statistics.median(side) for side in zip(*pairs, strict=True))
         row = {
             "model": model,
             "batch_size": batch_size,
@@ -122,21 +128,23 @@ def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py loop", description=__doc__)
     parser.add_argument("--models", default="mlp", help=f"separated by commas: {', '.join(MODELS)}")
     parser.add_argument("--batch-sizes", default="64,512")
-    parser.add_argument("--seconds", type=float, default=30, help="for each row, at least five blocks")
+    parser.add_argument("--seconds", type=float, default=30, help="for each row, at least three blocks")
     parser.add_argument(
         "--clock", choices=["wall", "cpu"], default="wall", help="cpu: blind to other processes"
     )
-    parser.add_argument("--tutorial", action="store_true", help="also Lightning as its tutorials use it")
+    parser.add_argument(
+        "--loops", default="normexp", help="normexp,tutorial: also Lightning as its tutorials use it"
+    )
     parser.add_argument("overrides", nargs="*", help="for example data=mnist data.root=/data monitor=none")
     options = parser.parse_args(arguments)
     rows = []
     for model in options.models.split(","):
         for batch_size in map(int, options.batch_sizes.split(",")):
             rows += compare(model, batch_size, options)
-    table = Table("model", "batch", "loop", "over bare", "quartiles", "us/step", "bare us/step", "blocks")
+    table = Table("over bare", "quartiles", "loop", "model", "batch", "us/step", "bare us/step", "blocks")
     for row in rows:
         spread, times = f"{row['low']:.2f}..{row['high']:.2f}", (f"{row['us']:.0f}", f"{row['bare_us']:.0f}")
-        cells = (row["model"], str(row["batch_size"]), row["loop"], f"{row['ratio']:.2f}", spread)
+        cells = (f"{row['ratio']:.2f}", spread, row["loop"], row["model"], str(row["batch_size"]))
         table.add_row(*cells, *times, str(row["blocks"]))
     Console().print(table)
     return rows
