@@ -19,16 +19,12 @@ def main(cfg: DictConfig) -> None:
 
 def run(cfg: DictConfig) -> None:
     # torch and Lightning take seconds to import: only now, when Hydra has found nothing wrong.
-    from normexp.build import build_all
-    from normexp.training.launch_replicas import launch_all
+    from normexp.build import build_all, files_of
+    from normexp.training.launch_replicas import launch_all, own_files
 
     hydra_config = HydraConfig.get()
-    files = {
-        "config.yaml": OmegaConf.to_yaml(cfg),
-        "hydra.yaml": OmegaConf.to_yaml(OmegaConf.create({"hydra": hydra_config})),
-        "overrides.yaml": OmegaConf.to_yaml(hydra_config.overrides.task),
-    }
-    launch_all(build_all(cfg, OmegaConf.to_container(hydra_config.runtime.choices)), files)
+    all_parts = build_all(cfg, OmegaConf.to_container(hydra_config.runtime.choices))
+    launch_all(all_parts, own_files(files_of(cfg, hydra_config), all_parts))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,15 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return config
 
 
+def files_of(cfg: DictConfig, hydra_config: DictConfig) -> dict[str, str]:
+    """What `.hydra/` of a run's folder says about how it was composed."""
+    return {
+        "config.yaml": OmegaConf.to_yaml(cfg),
+        "hydra.yaml": OmegaConf.to_yaml(OmegaConf.create({"hydra": hydra_config})),
+        "overrides.yaml": OmegaConf.to_yaml(hydra_config.overrides.task),
+    }
+
+
 def build_all(cfg: DictConfig, choices: dict[str, str]) -> list[Parts]:
     """The runs that a configuration asks for: one, or one for each replica, which share the data."""
     parts: list[Parts] = []

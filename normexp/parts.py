@@ -1,7 +1,8 @@
 """The parts of one run, built and checked, with nothing on disk yet."""
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytorch_lightning import Callback, LightningDataModule, Trainer
@@ -18,3 +19,4 @@ class Parts:
     module: LitModel
     make_trainer: Callable[..., Trainer]
     monitors: list[Callback]
+    argv: list[str] = field(default_factory=lambda: list(sys.argv))  # the command that asks for it

@@ -52,7 +52,7 @@ class BatchLoader:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         # A generator: this body runs at the first `next`, when Lightning has restored its progress and our state.
         epoch, _ = self.progress()
-        first = self._first_batch(epoch)
+        first = self.first_batch(epoch)
         rows = self.order.batches(epoch)[:, self.share].to(self.x.device)  # (num_batches, share)
         draws = None
         if self.augmentation:
@@ -66,7 +66,8 @@ class BatchLoader:
             self._handed_out = batch + 1
             yield x, y
 
-    def _first_batch(self, epoch: int) -> int:
+    def first_batch(self, epoch: int) -> int:
+        """Where this epoch starts, once."""
         resume_at, self._resume_at = self._resume_at, None
         if resume_at is not None and resume_at["epoch"] == epoch:
             return resume_at["batch"]

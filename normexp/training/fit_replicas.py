@@ -2,8 +2,9 @@
 
 import contextlib
 import copy
+import functools
+import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -11,6 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 
 from normexp.parts import Parts
+from normexp.runs import write_summary
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.fit import checkpoints, length, open_loggers
 from normexp.training.interrupt import ResumableTraining
@@ -19,6 +21,7 @@ from normexp.training.population import needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.replica import EachReplica, Replica
+from normexp.training.replica_checkpoint import load, put_together
 from normexp.training.replica_data import ReplicaData
 from normexp.training.replica_module import ReplicaModule
 from normexp.training.summary import final_metrics, hyperparameter_metrics, hyperparameters, summarize
@@ -71,19 +74,24 @@ class ResumableReplicas(ResumableTraining):
             replica.save_checkpoint(replica.folder / "checkpoints" / "last.ckpt")
 
 
-def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) -> list[dict[str, Any]]:
-    """Train from the start to the end; returns the summaries."""
+def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) -> None:
+    """Train to the end, resuming from the folders' `last.ckpt` if they are there, which must be of the same step. Each
+    summary is written when its replica is trained, that of a diverged one before the others end."""
     quiet_lightning()
     first = all_parts[0]
     rates = [parts.config["lr"] for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
+    paths = [folder / "checkpoints" / "last.ckpt" for folder in folders]
+    resume = all(path.exists() for path in paths)
     with contextlib.ExitStack() as stack:
         replicas = []
-        for index, (parts, folder) in enumerate(zip(all_parts, folders, strict=True)):
+        for index, (parts, folder, path) in enumerate(zip(all_parts, folders, paths, strict=True)):
             recorder = Recorder(parts.config["log_every_n_steps"])
-            loggers = stack.enter_context(open_loggers(folder, None))
+            loggers = stack.enter_context(open_loggers(folder, path if resume else None))
             replica = Replica(index, parts, folder, recorder, loggers, rates[index] / max(rates))
-            replica.callbacks = [recorder, *parts.monitors, *checkpoints(folder / "checkpoints")]
+            replica.callbacks = [recorder, *parts.monitors, *checkpoints(path.parent)]
+            replica.resumed_from = load(path) if resume else None
+            replica.finish = functools.partial(finish, count=len(all_parts))
             replicas.append(replica)
         each = EachReplica(replicas)
         resumable = ResumableReplicas(each)
@@ -98,19 +106,27 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
             log_every_n_steps=2**31,
         )
         PlainEpochLoop.install(trainer)
+        trainer.precision_plugin.convert_module(module)  # before a checkpoint is loaded, as for a run alone
         data = ReplicaData([parts.data for parts in all_parts])
         data.trainer = trainer
         for parts in all_parts:
             parts.data.trainer = trainer
+        start = None
+        if resume:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            start = place / "together.ckpt"
+            torch.save(put_together([r.resumed_from for r in replicas], module, module.fastest), start)
         with resumable:
-            trainer.fit(module, datamodule=data)
-        summaries = []
-        for replica in replicas:
-            summary = summarize(
-                replica.parts, replica.recorder, replica, final_metrics(replica.parts, replica)
-            )
-            summary["execution"] |= {"mode": "replica", "replicas": len(replicas)}
-            for logger in replica.loggers:
-                logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
-            summaries.append(summary)
-    return summaries
+            trainer.fit(module, datamodule=data, ckpt_path=start)
+        for replica in each.active:
+            finish(replica, count=len(all_parts))
+
+
+def finish(replica: Replica, count: int) -> None:
+    """The last numbers of a trained replica; its run is finished."""
+    summary = summarize(replica.parts, replica.recorder, replica, final_metrics(replica.parts, replica))
+    summary["execution"] |= {"mode": "replica", "replicas": count}
+    for logger in replica.loggers:
+        logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
+        logger.save()  # the others may train on for hours
+    write_summary(replica.folder, summary)

@@ -15,8 +15,8 @@ class RunFolder:
     """Context around a run's folder.
 
     Entering makes the folder, takes its lock and writes `.hydra/` with the run's identity. Leaving by an error
-    removes a folder that this launch made, and the parents it made for it; leaving by `keep_on` (an interruption)
-    keeps it for resuming.
+    removes a folder that this launch made, and the parents it made for it, unless the run in it is finished; leaving
+    by `keep_on` (an interruption) keeps it for resuming.
 
     Raises ValueError if the folder holds something else, or another process trains in it.
     """
@@ -57,7 +57,7 @@ class RunFolder:
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
         self._lock.release()
         (self.path / LOCK).unlink(missing_ok=True)
-        if kind is None or issubclass(kind, self.keep_on) or not self._is_new:
+        if kind is None or issubclass(kind, self.keep_on) or not self._is_new or self.finished():
             return
         shutil.rmtree(self.path, ignore_errors=True)
         for parent in self._made[1:]:

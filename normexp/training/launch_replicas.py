@@ -11,22 +11,26 @@ from rich.console import Console
 from rich.table import Table
 
 from normexp.parts import Parts
-from normexp.runs import read_summary, write_summary
+from normexp.runs import read_summary
 from normexp.training.fit_replicas import fit_replicas, why_not
 from normexp.training.folder import RunFolder
 from normexp.training.interrupt import Interrupted
 from normexp.training.launch import KEEP_ON, folder_of, launch, make_console
+from normexp.training.replica_checkpoint import load
 from normexp.training.screen import show_choices, status_line
 
 
-def launch_all(all_parts: list[Parts], files: dict[str, str]) -> list[dict[str, Any]]:
+def launch_all(all_parts: list[Parts], files: list[dict[str, str]]) -> list[dict[str, Any]]:
     """Train one run, or all replicas that are not finished; returns their summaries.
 
-    What was interrupted goes on alone from its checkpoint, the others are trained side by side. Either way a run ends
-    as it would have ended alone, up to rounding.
+    Those that stand at the same step, new or interrupted, are trained side by side. Either way a run ends as it would
+    have ended alone, up to rounding.
+
+    Args:
+        files: for `.hydra/` of each.
     """
     if len(all_parts) == 1:
-        return [launch(all_parts[0], files)]
+        return [launch(all_parts[0], files[0])]
     console = make_console()
     first = all_parts[0]
     if first.config["run_dir"]:
@@ -34,23 +38,22 @@ def launch_all(all_parts: list[Parts], files: dict[str, str]) -> list[dict[str, 
     if first.config["threads"] is not None:
         torch.set_num_threads(first.config["threads"])
     folders = [
-        RunFolder(folder_of(parts), parts.digest, own_files(files, parts), keep_on=KEEP_ON)
-        for parts in all_parts
+        RunFolder(folder_of(parts), parts.digest, own, keep_on=KEEP_ON)
+        for parts, own in zip(all_parts, files, strict=True)
     ]
-    begun = [
-        i for i, folder in enumerate(folders) if not folder.finished() and folder.last_checkpoint.exists()
-    ]
-    fresh = [i for i, folder in enumerate(folders) if not folder.finished() and i not in begun]
-    reason = why_not(first) if len(fresh) > 1 else None
+    at_step: dict[int, list[int]] = {}
+    for index, folder in enumerate(folders):
+        if not folder.finished():
+            at_step.setdefault(_step(folder), []).append(index)
+    reason = why_not(first) if any(len(same) > 1 for same in at_step.values()) else None
     if reason:
         console.print(f"replicas one after the other: {reason}", highlight=False)
-        begun, fresh = begun + fresh, []
-    if len(fresh) == 1:
-        begun, fresh = begun + fresh, []
-    if fresh:
-        side_by_side([all_parts[i] for i in fresh], [folders[i] for i in fresh], console)
-    for i in begun:
-        launch(all_parts[i], own_files(files, all_parts[i]))
+    for step, same in sorted(at_step.items(), reverse=True):
+        if reason or len(same) == 1:
+            for index in same:
+                launch(all_parts[index], files[index])
+        else:
+            side_by_side([all_parts[i] for i in same], [folders[i] for i in same], step, console)
     if first.config["fast_dev_run"]:
         return []
     summaries = [read_summary(folder.path) for folder in folders]
@@ -58,16 +61,21 @@ def launch_all(all_parts: list[Parts], files: dict[str, str]) -> list[dict[str, 
     return summaries
 
 
-def side_by_side(all_parts: list[Parts], folders: list[RunFolder], console: Console) -> None:
+def _step(folder: RunFolder) -> int:
+    """At which an interrupted run goes on; 0 for a new one, so that one interrupted before its first step is new."""
+    return load(folder.last_checkpoint)["global_step"] if folder.last_checkpoint.exists() else 0
+
+
+def side_by_side(all_parts: list[Parts], folders: list[RunFolder], step: int, console: Console) -> None:
     paths = [folder.path for folder in folders]
     try:
         with contextlib.ExitStack() as stack:
             for folder in folders:
                 stack.enter_context(folder)
             show_choices(all_parts[0], paths[0], console)
-            console.print(f"replicas  {len(all_parts)} side by side", highlight=False)
-            for path, summary in zip(paths, fit_replicas(all_parts, paths, console), strict=True):
-                write_summary(path, summary)
+            since = f", resuming at step {step:,}" if step else ""
+            console.print(f"replicas  {len(all_parts)} side by side{since}", highlight=False)
+            fit_replicas(all_parts, paths, console)
     except Interrupted as stop:
         console.print(f"{stop}: checkpoints kept; the same command goes on from there", highlight=False)
         sys.exit(128 + stop.signum)
@@ -75,10 +83,13 @@ def side_by_side(all_parts: list[Parts], folders: list[RunFolder], console: Cons
         sys.exit(128 + signal.SIGTERM)
 
 
-def own_files(files: dict[str, str], parts: Parts) -> dict[str, str]:
-    """The files of `.hydra/` for one replica: what makes it that run stands behind the shared overrides."""
-    note = f"# one of several replicas: seed={parts.config['seed']} lr={parts.config['lr']:g}\n"
-    return {name: note + text for name, text in files.items()}
+def own_files(files: dict[str, str], all_parts: list[Parts]) -> list[dict[str, str]]:
+    """The files of `.hydra/` for each run that a command asks for: what makes a replica that run stands behind the
+    shared overrides."""
+    if len(all_parts) == 1:
+        return [files]
+    notes = [f"# one of several replicas: seed={p.config['seed']} lr={p.config['lr']:g}\n" for p in all_parts]
+    return [{name: note + text for name, text in files.items()} for note in notes]
 
 
 def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:

@@ -1,6 +1,8 @@
 """One replica as its callbacks see it: a trainer of its own, with its own module, data, loggers and callbacks."""
 
 import contextlib
+import copy
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from normexp.monitors import StepMonitor
 from normexp.parts import Parts
 from normexp.training.evaluation import evaluate
 from normexp.training.recorder import Recorder
+from normexp.training.replica_checkpoint import take_apart
 
 
 class Replica:
@@ -22,6 +25,8 @@ class Replica:
 
     Attributes:
         stopped_at: the step at which this replica diverged and left, or None. Its neighbours go on.
+        resumed_from: its checkpoint, or None.
+        finish: called with this replica when it is trained.
     """
 
     def __init__(
@@ -34,6 +39,8 @@ class Replica:
         self.stopped_at: int | None = None
         self.should_stop = False  # the recorder sets it when the loss is no longer finite
         self.trainer: pl.Trainer | None = None
+        self.resumed_from: dict[str, Any] | None = None
+        self.finish: Callable[[Replica], None] = lambda replica: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["trainer"], name)
@@ -74,40 +81,26 @@ class Replica:
         for hook in ("on_validation_end", "on_train_epoch_end", "on_train_end"):
             self.call(hook)
         self.stopped_at = self.trainer.global_step
+        self.finish(self)
 
     def save_checkpoint(self, path: Path, weights_only: bool = False, **_: Any) -> None:
-        """As the trainer of a run alone would write it, so that it can be resumed alone."""
+        """As the trainer of a run alone would write it, so that it can be resumed alone too."""
         checkpoint = self.trainer._checkpoint_connector.dump_checkpoint(weights_only)
+        take_apart(checkpoint, self.index, self.factor)
         weights = self.lightning_module.state_dict()
         checkpoint["state_dict"] = {name: value.detach().clone() for name, value in weights.items()}
         if not weights_only:
             own = [(callback.state_key, callback.state_dict()) for callback in self.callbacks]
             checkpoint["callbacks"] = {key: state for key, state in own if state}
-            checkpoint["optimizer_states"] = [self._own(state) for state in checkpoint["optimizer_states"]]
-            for state in checkpoint["lr_schedulers"]:
-                for key in ("base_lrs", "_last_lr"):
-                    state[key] = [rate * self.factor for rate in state[key]]
             with contextlib.suppress(AttributeError):
                 self.call("on_save_checkpoint", checkpoint)
         self.trainer.strategy.save_checkpoint(checkpoint, path)
 
-    def _own(self, optimizer: dict[str, Any]) -> dict[str, Any]:
-        """This replica's part of an optimizer's state; what has no axes (Adam's step) is shared."""
-        state = {
-            parameter: {
-                name: value[self.index].clone() if isinstance(value, Tensor) and value.dim() else value
-                for name, value in values.items()
-            }
-            for parameter, values in optimizer["state"].items()
-        }
-        groups = [
-            {
-                key: value * self.factor if key in ("lr", "initial_lr") else value
-                for key, value in group.items()
-            }
-            for group in optimizer["param_groups"]
-        ]
-        return {"state": state, "param_groups": groups}
+    def restore(self) -> None:
+        """What its callbacks know, from the checkpoint that it resumes from."""
+        for callback in self.callbacks:
+            if state := self.resumed_from["callbacks"].get(callback.state_key):
+                callback.load_state_dict(copy.deepcopy(state))
 
 
 class EachReplica(pl.Callback):
@@ -124,6 +117,10 @@ class EachReplica(pl.Callback):
         for replica in self.replicas:
             replica.trainer = trainer
             replica.call("setup", stage)
+
+    def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
+        for replica in self.replicas:
+            replica.restore()
 
     def on_train_start(self, trainer, module) -> None:
         module.bind()

@@ -26,8 +26,9 @@ class ReplicaLoader:
                 yield tuple(torch.stack(parts) for parts in zip(*batches, strict=True))
             return
         epoch, _ = first.progress()
+        start = first.first_batch(epoch)
         rows = torch.stack([loader.order.batches(epoch) for loader in self.loaders], 1).to(first.x.device)
-        for chosen in rows:  # (R, N)
+        for chosen in rows[start:]:  # (R, N)
             yield tuple(
                 tensor.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
                 for tensor in (first.x, first.y)
@@ -37,7 +38,7 @@ class ReplicaLoader:
         return self.loaders[0].state_dict()
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        # Lightning keeps the state of loaders that have both methods: for the replicas' checkpoints, resumed alone.
+        # Lightning keeps the state of loaders that have both methods.
         for loader in self.loaders:
             loader.load_state_dict(state)
 

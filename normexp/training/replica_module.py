@@ -41,12 +41,17 @@ class ReplicaModule(pl.LightningModule):
         )
         for index, name in enumerate(self.buffer_names):
             self.register_buffer(f"buffer{index}", torch.stack([model.get_buffer(name) for model in models]))
-        self.__dict__["fastest"] = views[rates.index(max(rates))]
+        self.fastest = rates.index(max(rates))
         factors = torch.tensor(rates, dtype=torch.float64) / max(rates)
         self.factors = None if (factors == 1).all() else factors
 
     def stacked_buffers(self) -> dict[str, Tensor]:
         return {name: self.get_buffer(f"buffer{index}") for index, name in enumerate(self.buffer_names)}
+
+    def own_names(self) -> dict[str, str]:
+        """What stands stacked under a name here, and its name in each replica's network."""
+        weights = {f"weights.{index}": name for index, name in enumerate(self.names)}
+        return weights | {f"buffer{index}": name for index, name in enumerate(self.buffer_names)}
 
     def bind(self) -> None:
         """Make the weights of the LitModels views of those here, on their device and in their precision."""
@@ -97,7 +102,7 @@ class ReplicaModule(pl.LightningModule):
                 stacked.grad = torch.stack(gradients)
 
     def configure_optimizers(self):
-        made = self.fastest.optimizers_of(
+        made = self.views[self.fastest].optimizers_of(
             list(self.weights), fused=not self.trainer.precision.startswith("16"), replica_axes=1
         )
         optimizer = made["optimizer"] if isinstance(made, dict) else made

@@ -4,7 +4,6 @@ import datetime
 import math
 import platform
 import shlex
-import sys
 from typing import Any
 
 import pytorch_lightning as pl
@@ -67,7 +66,7 @@ def summarize(
             "pytorch_lightning": pl.__version__,
             "python": platform.python_version(),
         },
-        "command": shlex.join(["python", *sys.argv]),
+        "command": shlex.join(["python", *parts.argv]),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

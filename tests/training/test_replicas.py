@@ -12,11 +12,11 @@ from pytorch_lightning import Callback
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from benchmarks.replicas import TINY, largest_difference
+from replica_equality import TINY, largest_difference
 
 from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary
-from normexp.training.launch_replicas import launch_all
+from normexp.training.launch_replicas import launch_all, own_files
 
 FILES = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
 SMALL = [
@@ -32,7 +32,7 @@ def replicate(tmp_path):
     def run(*overrides, outputs="outputs", callbacks=()):
         all_parts = build_all(*compose([*SMALL, f"outputs={tmp_path / outputs}", *overrides]))
         all_parts[0].monitors.extend(callbacks)
-        summaries = launch_all(all_parts, FILES)
+        summaries = launch_all(all_parts, own_files(FILES, all_parts))
         found = {}
         for summary in summaries:
             choices, config = summary["choices"], summary["config"]
@@ -156,14 +156,18 @@ class Interrupt(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_interrupted_replicas_go_on_alone_and_end_the_same(replicate):
-    options = ["norm=layernorm", "optimizer=adam", "monitor=light", "monitor.activations.every_n_steps=2"]
+@pytest.mark.parametrize("again", ["side by side", "alone"])
+def test_interrupted_replicas_go_on_and_end_the_same(replicate, again):
+    options = ["norm=layernorm", "optimizer=adamw", "monitor=light", "monitor.activations.every_n_steps=2"]
+    rates = "replicas.lr=[0.001,0.01]"
     with pytest.raises(SystemExit) as stopped:
-        replicate(*options, "replicas=2", callbacks=[Interrupt()])
+        replicate(*options, rates, callbacks=[Interrupt()])
     assert stopped.value.code == 130
-    resumed = replicate(*options, "replicas=2")
-    for (seed, _), run in resumed.items():
-        ((_, alone),) = replicate(*options, f"seed={seed}", outputs="alone").items()
+    if again == "alone":
+        replicate(*options, "lr=0.01")
+    for (_, lr), run in replicate(*options, rates).items():
+        assert run[0]["execution"]["mode"] == ("alone" if again == "alone" else "replica")
+        ((_, alone),) = replicate(*options, f"lr={lr}", outputs="alone").items()
         assert_same_runs(run, alone)
 
 

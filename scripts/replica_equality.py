@@ -1,0 +1,78 @@
+"""How far replicas trained side by side end from the same runs trained alone, for every model and norm."""
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from normexp.build import CONFIGS, build_all, compose
+from normexp.training.fit_replicas import why_not
+from normexp.training.replica_module import ReplicaModule
+
+TINY = {
+    "mlp": ["model.depth=2", "model.width=8"],
+    "cnn": ["model.depth=[1,1]", "model.width=4"],
+    "resnet": ["model.depth=8", "model.width=4"],
+    "transformer": ["model.depth=1", "model.width=32", "model.heads=2"],
+    "gpt": ["model.depth=1", "model.width=32", "model.heads=2", "data=python_docs", "data.context_length=8"],
+}
+
+
+def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
+    """Largest difference in float64 of any weight or buffer of two replicas after some steps from those of the models
+    trained alone; or the reason why they cannot be stacked."""
+    overrides = [
+        f"model={model}", *TINY[model], f"norm={norm}", "batch_size=32", "monitor=none", "trainer=cpu", "replicas=2",
+    ]  # fmt: skip
+    parts = build_all(*compose(overrides))
+    for replica in parts:
+        replica.module.double()
+    reason = why_not(parts[0])
+    if reason:
+        return reason
+    alone = build_all(*compose(overrides))
+    batches = [list(zip(range(steps), p.data.train_dataloader(), strict=False)) for p in alone]
+    together = ReplicaModule([p.module for p in parts], [0.1, 0.1])
+    optimizer = torch.optim.SGD(together.parameters(), 0.1, momentum=0.9)
+    together.bind()
+    for step in range(steps):
+        pairs = [_double(own[step][1]) for own in batches]
+        optimizer.zero_grad()
+        stacked = tuple(torch.stack(side) for side in zip(*pairs, strict=True))
+        together.training_step(stacked, step)["loss"].backward()
+        optimizer.step()
+    worst = 0.0
+    for replica, own in enumerate(batches):
+        module = alone[replica].module.double().train()
+        optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+        for step, batch in own:
+            optimizer.zero_grad()
+            module.training_step(_double(batch), step)["loss"].backward()
+            optimizer.step()
+        for name, value in parts[replica].module.state_dict().items():
+            worst = max(worst, (value - module.state_dict()[name]).abs().max().item())
+    return worst
+
+
+def _double(batch):
+    x, y = batch
+    return (x.double() if x.is_floating_point() else x), y
+
+
+def equality() -> list[dict]:
+    """A row for each model and norm: the difference, or why there is none."""
+    norms = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+    table, rows = Table("norm", *TINY, title="largest difference from the run alone, float64"), []
+    for norm in norms:
+        cells = []
+        for model in TINY:
+            try:
+                found = largest_difference(model, norm)
+            except ValueError as error:
+                found = f"does not fit: {error}"
+            difference = found if isinstance(found, float) else None
+            cells.append(found[:24] if difference is None else f"{difference:.0e}")
+            why = found if difference is None else None
+            rows.append({"norm": norm, "model": model, "difference": difference, "why_not": why})
+        table.add_row(norm, *cells)
+    Console(width=200).print(table)
+    return rows
