@@ -34,7 +34,7 @@ class _RMSNorm(native.KernelFunction):
     @staticmethod
     def forward(x, weight, eps):
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        r = norm.mul_(norm).mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
+        r = torch.addcmul(torch.full_like(norm, eps), norm, norm, value=1 / x.shape[-1]).rsqrt_()
         return (x * weight).mul_(r), r
 
     @staticmethod
@@ -53,8 +53,8 @@ class _RMSNorm(native.KernelFunction):
 
             return *torch.func.vjp(formula, x, weight)[1](grad), None
         # LayerNorm's backward for mean 0, and the part of it that would have come from the mean given back.
-        grad_x, grad_weight, _ = torch.ops.aten.native_layer_norm_backward(
+        grad_x, grad_weight, _ = torch.ops.aten.native_layer_norm_backward.default(
             grad, x, x.shape[-1:], torch.zeros_like(r), r, weight, None, [True, True, False]
         )
-        mean_grad = torch.mv(grad.flatten(0, -2), weight).view(r.shape)  # times n
+        mean_grad = torch.matmul(grad, weight).unsqueeze(-1)  # times n
         return grad_x.add_(mean_grad.mul_(r), alpha=1 / x.shape[-1]), grad_weight, None
