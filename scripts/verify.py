@@ -1,5 +1,6 @@
 """Name a claim, get a verdict with its evidence: `python scripts/verify.py claim=S37`; `--help` lists all claims."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -45,12 +46,15 @@ def main(arguments: list[str]) -> int:
         options = read(arguments)
         claims = load_claims(CONFIGS, options["budget"])
         if options["page"]:
+            if Path(options["page"]).is_dir():
+                raise ValueError(f"page={options['page']}: is a folder; give the file to write")
             budgets = {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}
             print(write_page(Path(options["page"]), budgets, Path(options["out"])))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
         chosen = select(claims, words)
         out = Path(options["out"])
+        out.mkdir(parents=True, exist_ok=True)
         print(plan_text(chosen), flush=True)
         from normexp.evidence.verify import verify_all  # torch and Lightning take seconds to import
 
@@ -61,7 +65,7 @@ def main(arguments: list[str]) -> int:
             draw_laboratory(out / "initialization.png")
             print(f"figure: {out / 'initialization.png'}")
         return status
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
 
@@ -71,7 +75,7 @@ def read(arguments: list[str]) -> dict[str, str]:
     options = dict(DEFAULTS)
     for argument in arguments:
         key, equals, value = argument.partition("=")
-        if key not in options or not equals:
+        if key not in options or not equals or not value:
             raise ValueError(
                 f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
             )
@@ -89,4 +93,6 @@ def command(options: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):  # not on Windows
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` ends quietly
     sys.exit(main(sys.argv[1:]))

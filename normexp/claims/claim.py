@@ -15,6 +15,7 @@ from normexp.claims.judge import FEWEST_SEEDS
 EVIDENCE = ("law", "initialization", "training", "none")
 VERDICTS = ("supported", "refuted", "inconclusive")
 BUDGETS = ("quick", "full", "paper")
+TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never sees them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Claim:
         options: keyword arguments of the function in every arm.
         factor: one keyword (law, initialization) or override (training) with the values it takes.
         seeds: how many, or the looks [5, 10, 20] at which the claim is judged until it decides.
+        first_seed: where they start; above 0 after a change of protocol, beyond the seeds of verdicts seen before it.
         better: lower or higher, needed where runs may diverge.
         tune: the learning rates that each arm tries on validation with seeds of its own.
         expected: the verdict, only where mathematics gives it.
@@ -56,6 +58,7 @@ class Claim:
     options: dict[str, Any] = field(default_factory=dict)
     factor: dict[str, list] = field(default_factory=dict)
     seeds: Any = 5
+    first_seed: int = 0
     better: str | None = None
     comparisons: list[Comparison] = field(default_factory=list)
     tune: dict[str, Any] | None = None
@@ -68,6 +71,9 @@ class Claim:
     @property
     def looks(self) -> list[int]:
         return list(self.seeds) if isinstance(self.seeds, list) else [self.seeds]
+
+    def seed_range(self, count: int) -> range:
+        return range(self.first_seed, self.first_seed + count)
 
     @property
     def levels(self) -> list:
@@ -91,6 +97,7 @@ class Claim:
             "better",
             "tune",
             "comparisons",
+            *(["first_seed"] if self.first_seed else []),
         )
         text = json.dumps(
             {name: getattr(self, name) for name in kept}, default=Comparison.shown, sort_keys=True
@@ -151,6 +158,8 @@ def _check(claim: Claim, path: Path) -> None:
         raise ValueError(f"{path}: expected={claim.expected}: choose from {', '.join(VERDICTS)}")
     if claim.looks[0] < FEWEST_SEEDS:
         raise ValueError(f"{path}: seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing")
+    if not 0 <= claim.first_seed <= TUNING_SEEDS - claim.looks[-1]:
+        raise ValueError(f"{path}: first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
     if len(claim.factor) > 1:
         raise ValueError(f"{path}: factor={list(claim.factor)}: one factor a claim; split the claim")
     needed = "metric" if claim.evidence == "training" else "function"

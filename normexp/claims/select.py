@@ -17,10 +17,11 @@ def select(claims: dict[str, Claim], text: str) -> list[Claim]:
     for word in [part.strip() for part in text.split(",") if part.strip()]:
         found = _named(claims, word.lower()) or _covering(claims, word.lower())
         if not found:
-            raise ValueError(
-                f"claim={word}: no such claim; nearest: {', '.join(nearest(claims, word))}; --help lists all"
-            )
+            near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
+            raise ValueError(f"claim={word}: no such claim;{near} --help lists all")
         chosen |= found
+    if not chosen:
+        raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")
     return [claim for claim in claims.values() if claim.id in chosen]
 
 
@@ -42,4 +43,4 @@ def _covering(claims: dict[str, Claim], word: str) -> set[str]:
 def nearest(claims: dict[str, Claim], word: str) -> list[str]:
     known = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
     found = difflib.get_close_matches(word.lower(), known, n=4, cutoff=0.4)
-    return [known[name] for name in found] or list(claims)[:4]
+    return [known[name] for name in found]

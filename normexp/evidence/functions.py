@@ -10,13 +10,13 @@ from normexp.evidence.subjects import law, network, norm_factory
 def gather(claim: Claim, seeds: int) -> pd.DataFrame:
     """One value for each arm, level of the factor and seed."""
     rows = []
-    for seed in range(seeds):  # the seed outermost: measured times then drift alike in all arms
+    for seed in claim.seed_range(seeds):  # the seed outermost: measured times then drift alike in all arms
         for level in claim.levels:
             for arm, choice in claim.arms.items():
                 value = _value(claim, choice, *_case(claim, choice, level), seed)
                 rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
     table = make_table(rows)
-    check_complete(table, list(claim.arms), claim.levels, list(range(seeds)))
+    check_complete(table, list(claim.arms), claim.levels, list(claim.seed_range(seeds)))
     return table
 
 

@@ -4,41 +4,57 @@ import math
 from functools import cache
 from pathlib import Path
 
+import matplotlib
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from normexp.evidence.subjects import network
 from normexp.laws.depth import cosine_similarity, gradient_growth, gradient_profile, growth_of
 from normexp.laws.stream import stream_norms
-from normexp.report.style import OWN
+from normexp.report.style import DASHES, INK, OWN, SETTINGS, plain_log_scale
 
-NORMS = {norm: OWN[norm] for norm in ("none", "batchnorm", "layernorm", "rmsnorm", "groupnorm")}
+# Curves that lie on each other show through one another's gaps.
+LINES = {
+    "none": {"color": OWN["none"]},
+    "batchnorm": {"color": OWN["batchnorm"]},
+    "groupnorm": {"color": OWN["groupnorm"], "linewidth": 2.6, "alpha": 0.7},
+    "layernorm": {"color": OWN["layernorm"], "linestyle": DASHES[1]},
+    "rmsnorm": {"color": OWN["rmsnorm"], "linestyle": DASHES[2]},
+}
+THEORY = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
 ACTIVATIONS = {"identity": "xavier", "relu": "he", "tanh": "xavier", "sigmoid": "xavier"}
+NAMES = {"identity": "linear", "relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 DEPTH, WIDTH, BATCH = 24, 256, 128
 BN_RELU = math.pi / (math.pi - 1)  # squared gradient, a layer (Yang et al. 2019)
+BN_LINEAR = (BATCH - 2) / (BATCH - 3)
+SIGMOID = 0.0565  # Xavier's weights: variance of a weight times the mean squared slope
 
 
 def draw_laboratory(path: Path) -> None:
     """Write the figure; eight panels, about 50 networks of one seed each."""
-    figure = Figure(figsize=(15.6, 7.4), layout="constrained")
-    axes = figure.subplots(2, 4)
-    for ax, (activation, initialization) in zip(axes[0], ACTIVATIONS.items(), strict=True):
-        gradients(ax, activation, initialization)
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    axes[0, 0].set_ylabel("gradient norm, last layer = 1")
-    batch_size(axes[1, 0])
-    rank_collapse(axes[1, 1])
-    residual_stream(axes[1, 2])
-    growth_table(axes[1, 3])
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=8)
-    figure.suptitle(
-        "At initialization: BatchNorm saves sigmoid networks and explodes ReLU networks; LayerNorm does neither",
-        fontweight="bold",
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90)
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(13.2, 6.6), layout="constrained")
+        top, bottom = figure.subplots(2, 4)
+        gradients(top[0], "identity", "Linear: nothing happens")
+        gradients(top[1], "relu", "ReLU: BatchNorm explodes", BN_RELU, r"$\sqrt{\pi/(\pi-1)}$ a layer")
+        gradients(top[2], "tanh", "tanh: every norm explodes a little")
+        gradients(top[3], "sigmoid", "Sigmoid: BatchNorm alone survives", SIGMOID, "$\\sqrt{0.0565}$ a layer")
+        top[0].set_ylabel("gradient norm (last layer = 1)")
+        growth(bottom[0])
+        batch_size(bottom[1])
+        rank_collapse(bottom[2])
+        residual_stream(bottom[3])
+        keys = [Line2D([], [], **line, label=norm) for norm, line in LINES.items()]
+        keys.append(Line2D([], [], **THEORY, label="closed form"))
+        figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=10)
+        figure.suptitle(
+            "Before the first step: BatchNorm rescues deep sigmoid networks and explodes deep ReLU networks; "
+            "LayerNorm does neither",
+            fontweight="bold", fontsize=12,
+        )  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120)
 
 
 def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0) -> torch.nn.Module:
@@ -53,45 +69,61 @@ def profile_of(norm: str, activation: str) -> torch.Tensor:
     return gradient_profile(mlp(norm, activation), seed=0, batch_size=BATCH)
 
 
-def gradients(ax, activation: str, initialization: str) -> None:
+def gradients(ax, activation: str, title: str, rate: float | None = None, label: str = "") -> None:
+    """Gradient norms over depth; `rate` is the closed form of the squared gradient's growth a layer."""
     layers = torch.arange(1, DEPTH + 1)
-    for norm, color in NORMS.items():
+    for norm, line in LINES.items():
         profile = profile_of(norm, activation)
-        ax.plot(layers, ((profile - profile[-1]) / 2).exp(), color=color, label=norm, linewidth=1.6)
-    rates = {
-        "relu": (BN_RELU, "theory: BatchNorm $\\sqrt{\\pi/(\\pi-1)}$ a layer"),
-        "sigmoid": (0.0565, "theory: none $\\sqrt{0.0565}$ a layer"),
-        "identity": ((BATCH - 2) / (BATCH - 3), "theory: BatchNorm $\\sqrt{(B-2)/(B-3)}$ a layer"),
-    }
-    if activation in rates:
-        rate, label = rates[activation]
+        ax.plot(layers, ((profile - profile[-1]) / 2).exp(), **line)
+    if rate:
         theory = rate ** ((DEPTH - layers) / 2)
-        ax.plot(layers, theory, "k--", linewidth=1)
-        ax.text(0.97, 0.03, label, transform=ax.transAxes, ha="right", fontsize=8)
-    ax.set_yscale("log")
-    low, high = ax.get_ylim()
-    ax.set_ylim(min(low, 0.1), max(high, 10))
-    name = "linear" if activation == "identity" else activation
-    ax.set_title(f"{name} network ({initialization} weights)", fontsize=10)
-    ax.set_xlabel("layer", fontsize=8)
+        ax.plot(layers, theory, **THEORY)
+        ax.annotate(label, (layers[13], theory[13]), (10, -2), textcoords="offset points")
+    plain_log_scale(ax)
+    if activation != "sigmoid":  # one scale, so that slopes compare
+        ax.set_ylim(0.1, 150)
+        ax.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
+    else:
+        ax.set_yticks([1e-15, 1e-10, 1e-5, 1], ["$10^{-15}$", "$10^{-10}$", "$10^{-5}$", "1"])
+    ax.set_title(title)
+    ax.set_xlabel(f"layer, of {DEPTH} ({ACTIVATIONS[activation].capitalize()}'s weights)")
+
+
+def growth(ax) -> None:
+    """The slopes of the row above as factors, with the closed forms."""
+    for index, activation in enumerate(ACTIVATIONS):
+        for place, (norm, line) in enumerate(LINES.items()):
+            factor = growth_of(profile_of(norm, activation))
+            ax.plot(index + (place - 2) * 0.13, factor, "o", color=line["color"], markersize=5.5)
+    for index, rate in ((0, BN_LINEAR), (1, BN_RELU), (3, SIGMOID)):
+        ax.plot([index - 0.36, index + 0.36], [rate, rate], **THEORY)
+    plain_log_scale(ax)
+    ax.axhline(1, color=OWN["none"], linewidth=0.7)
+    ax.text(2.7, 0.95, "1 is steady", ha="right", va="top", color=OWN["none"])
+    ax.set_xticks(range(len(NAMES)), NAMES.values())
+    ax.grid(axis="x", visible=False)
+    ax.set_title("The slopes above, in numbers")
+    ax.set_ylabel("factor of the squared gradient, a layer")
 
 
 def batch_size(ax) -> None:
     sizes = [4, 8, 16, 32, 64, 128]
     for activation, marker in (("relu", "o"), ("identity", "D")):
         rates = [gradient_growth(mlp("batchnorm", activation), seed=0, batch_size=size) for size in sizes]
-        name = "linear" if activation == "identity" else activation
-        ax.plot(sizes, rates, marker, color=NORMS["batchnorm"], label=name, markersize=5)
+        ax.plot(sizes, rates, marker, color=OWN["batchnorm"], markersize=5)
+        ax.annotate(
+            NAMES[activation], (sizes[0], rates[0]), (-4, -12), textcoords="offset points",
+            color=OWN["batchnorm"], fontweight="bold", va="center",
+        )  # fmt: skip
     fine = torch.linspace(math.log(4), math.log(128), 100).exp()
-    ax.plot(fine, (fine - 2) / (fine - 3), "k--", linewidth=1)
-    ax.axhline(BN_RELU, color="k", linestyle=":", linewidth=1)
-    ax.text(128, BN_RELU + 0.02, "$\\pi/(\\pi-1)$", ha="right", fontsize=8)
-    ax.text(20, 1.09, "$(B-2)/(B-3)$", fontsize=8)
+    ax.plot(fine, (fine - 2) / (fine - 3), **THEORY)
+    ax.plot([4, 128], [BN_RELU, BN_RELU], **THEORY)
+    ax.text(128, BN_RELU - 0.03, r"$\pi/(\pi-1)$ in large batches", ha="right", va="top")
+    ax.text(20, 1.11, "$(B-2)/(B-3)$")
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, sizes)
-    ax.set_title("BatchNorm: gradient² growth a layer", fontsize=10)
-    ax.set_xlabel("batch size", fontsize=8)
-    ax.legend(frameon=False, fontsize=8)
+    ax.set_title("Small batches explode faster")
+    ax.set_xlabel("batch size")
 
 
 def rank_collapse(ax) -> None:
@@ -101,42 +133,30 @@ def rank_collapse(ax) -> None:
             cosine_similarity(mlp(norm, "relu", depth=depth, width=128), seed=0, batch_size=32)
             for depth in depths
         ]
-        ax.plot(depths, values, "o-", color=NORMS[norm], label=norm, markersize=4)
+        ax.plot(depths, values, **LINES[norm], marker="o")
     ax.set_xscale("log", base=2)
     ax.set_xticks(depths, depths)
     ax.set_ylim(0, 1.03)
-    ax.set_title("rank collapse (ReLU): mean |cosine| of samples", fontsize=10)
-    ax.set_xlabel("depth", fontsize=8)
+    ax.set_title("ReLU: BatchNorm keeps samples apart")
+    ax.set_ylabel("mean |cosine| of two samples")
+    ax.set_xlabel("depth")
 
 
 def residual_stream(ax) -> None:
-    blocks, shared = (
-        12,
-        ("model=gpt", "data=python_docs", "norm=layernorm", "model.width=64", "model.mlp_ratio=1"),
-    )
+    blocks = 12
+    shared = ("model=gpt", "data=python_docs", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
     shared = (*shared, f"model.depth={blocks}", "model.activation=relu", "model.initialization=xavier")
     x = torch.arange(blocks + 1)
-    for index, position in enumerate(("pre", "post", "sandwich")):
+    ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=OWN["layernorm"], alpha=0.12, linewidth=0)
+    for position, dash in (("pre", "-"), ("post", DASHES[1]), ("sandwich", DASHES[2])):
         norms = stream_norms(network((*shared, f"model.norm_position={position}"), 0), seed=0, batch_size=16)
-        style = ("-", "--", ":")[index]
-        ax.plot(x, norms[::2], style, marker="o", color=NORMS["layernorm"], label=position, markersize=4)
-    ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=NORMS["layernorm"], alpha=0.12, linewidth=0)
-    ax.axhline(1.5, color="k", linestyle="--", linewidth=1)
-    ax.text(0.97, 0.1, "Lemma 2: post 3/2, pre in the band", transform=ax.transAxes, ha="right", fontsize=8)
-    ax.set_title("Transformer with LayerNorm: $E|x|^2/d$ of the stream", fontsize=10)
-    ax.set_xlabel("block", fontsize=8)
-    ax.legend(frameon=False, fontsize=8)
-
-
-def growth_table(ax) -> None:
-    """gradient² growth a layer, for each norm and activation, as numbers."""
-    rows = [
-        [f"{growth_of(profile_of(norm, activation)):.3g}" for activation in ACTIVATIONS] for norm in NORMS
-    ]
-    names = ["linear" if name == "identity" else name for name in ACTIVATIONS]
-    table = ax.table(rows, rowLabels=list(NORMS), colLabels=names, loc="center", cellLoc="center")
-    table.auto_set_font_size(False)
-    table.set_fontsize(9)
-    table.scale(1, 1.6)
-    ax.axis("off")
-    ax.set_title("gradient² growth a layer (1 is steady)", fontsize=10)
+        ax.plot(x, norms[::2], linestyle=dash, marker="o", color=OWN["layernorm"])
+        ax.annotate(
+            position, (x[-1], norms[-1]), (6, 0), textcoords="offset points", va="center",
+            color=OWN["layernorm"], fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+    ax.plot(x, 0 * x + 1.5, **THEORY)
+    ax.text(0.3, 20.5, "Lemma 2: post at 3/2,\npre within the band", fontsize=8)
+    ax.set_title("Transformer: pre-norm's stream grows")
+    ax.set_ylabel("$E|x|^2 / d$ of the residual stream")
+    ax.set_xlabel("block (LayerNorm)")

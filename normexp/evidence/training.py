@@ -12,14 +12,12 @@ from typing import Any
 import pandas as pd
 
 from normexp.build import build, resolved
-from normexp.claims.claim import Claim
+from normexp.claims.claim import TUNING_SEEDS, Claim
 from normexp.claims.evidence import check_complete, make_table
 from normexp.evidence.subjects import composed
 from normexp.identity import config_hash, default_folder
 from normexp.runs import read_summary
 from normexp.training.launch import launch
-
-TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never sees them
 
 
 class Runs:

@@ -60,7 +60,7 @@ def from_training(claim: Claim, out: Path, tuned: bool) -> tuple[pd.DataFrame, d
     rates = training.tune(claim, runs) if claim.tune and tuned else None
     chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
     for seeds in claim.looks:
-        table = training.gather(claim, runs, rates, range(seeds))
+        table = training.gather(claim, runs, rates, claim.seed_range(seeds))
         verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
         if verdict["verdict"] != "inconclusive":
             break
