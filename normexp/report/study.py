@@ -103,7 +103,7 @@ class Study:
     def metrics(self) -> pd.DataFrame:
         """Everything that the chosen runs recorded: arm, x, seed, step, epoch, samples, seconds, metric, value."""
         rows = self.chosen.reset_index(drop=True)
-        values = read_metrics([self.path / run for run in rows["run"]])
+        values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
         values["samples"] = values["step"] * rows["batch_size"].to_numpy()[run]
         values["seed"] = rows["seed"].to_numpy()[run]

@@ -38,7 +38,11 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    table = pd.DataFrame([flatten(_read(folder), _name(folder, path)) for folder in finished])
+    read = {folder: _read(folder) for folder in finished}
+    rows = [flatten(summary, _name(folder, path)) for folder, summary in read.items() if summary]
+    if not rows:
+        raise ValueError(f"path={path}: its runs were deleted while they were read")
+    table = pd.DataFrame(rows)
     for name in table:  # a column of nothing but null is a column of numbers, too
         if "/" in name or name.startswith("convergence."):
             table[name] = pd.to_numeric(table[name])
@@ -61,7 +65,7 @@ def load(
     import pandas as pd
 
     summaries = load_summaries(path, grid)
-    values = read_metrics([Path(path) / run for run in summaries["run"]], metrics)
+    values = read_metrics([Path(path) / run for run in summaries["run"]], summaries["steps"], metrics)
     names = [name for name in ALWAYS if name in summaries]
     names += [name for name in summaries if name.startswith("norm.") and name not in names]
     names += [name for name in varying(summaries) if name not in names]
@@ -81,18 +85,26 @@ def _name(folder: Path, path: str | Path) -> str:
     return folder.relative_to(path).as_posix()
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Path) -> dict[str, Any] | None:
+    """The summary; None where the folder was deleted since it was found."""
+    path = folder / SUMMARY
     try:
-        summary = json.loads((folder / SUMMARY).read_text())
-    except json.JSONDecodeError as error:
+        summary = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
         raise ValueError(
-            f"{folder / SUMMARY}: no valid JSON ({error}); remove the folder and run it again"
+            f"{path}: cannot be read ({error.strerror}); remove the folder or its cause"
         ) from None
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"{path}: no valid JSON ({error}); remove the folder and run it again") from None
+    if not isinstance(summary, dict):
+        raise ValueError(f"{path}: holds no summary of a run; remove the folder and run it again")
     lacking = sorted(NEEDED - set(summary))
     if lacking:
         version = summary.get("versions", {}).get("normexp", "of unknown number")
         raise ValueError(
-            f"{folder / SUMMARY}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version "
+            f"{path}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version "
             "or run it again"
         )
     return summary
