@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from normexp.report.figure import Drawing, Skipped, save_all
 from normexp.report.figures.layers import MOST_ARMS
+from normexp.report.fonts import families
 from normexp.report.page import blocks, list_html, picture, render
 from normexp.report.panels import level_title, levels_shown, middle, panels
 from normexp.report.provenance import source
@@ -28,7 +29,7 @@ def write_comparison(first: Study, second: Study, out: Path, *, made_by: str = "
     """
     table = pairs(first, second)
     names = (str(first.path), str(second.path))
-    with mpl.rc_context(SETTINGS):
+    with mpl.rc_context({**SETTINGS, "font.family": families()}):
         style = Style([arm for arm in first.arms if arm in second.arms])
         figures = list(draw(first, second, table, style))
         foot = f"A: {source(first)}\nB: {source(second)}"

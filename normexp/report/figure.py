@@ -52,7 +52,7 @@ def save(drawing: Drawing, folder: Path, source: str) -> bytes:
     """
     folder.mkdir(parents=True, exist_ok=True)
     figure, path = drawing.figure, folder / drawing.name
-    figure.draw_without_rendering()
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")
     title = {"Title": drawing.title}
     FigureCanvasAgg(figure).print_png(f"{path}.png", metadata={**title, "Description": source})

@@ -8,6 +8,7 @@ import pandas as pd
 
 from normexp.report.figure import Skipped, save_all
 from normexp.report.figures import FIGURES
+from normexp.report.fonts import families
 from normexp.report.ledgers import open_runs
 from normexp.report.page import blocks, comparison_html, list_html, picture, render
 from normexp.report.provenance import all_runs, cautions, source
@@ -30,7 +31,7 @@ def write_report(
     table, style = comparison(study, baseline), Style(study.arms)
     foot = source(study)
     sections, svgs = [], {}
-    with mpl.rc_context(SETTINGS):
+    with mpl.rc_context({**SETTINGS, "font.family": families()}):
         for title, makers in FIGURES.items():
             shown = [item for make in makers for item in make(study, style)]
             shown.sort(key=lambda item: isinstance(item, Skipped))
