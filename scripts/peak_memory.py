@@ -17,16 +17,20 @@ class PeakMemory:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         elif platform.system() == "Linux":
-            with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None).malloc_trim(
-                    0
-                )  # freed memory that the process has kept would hide what comes
+            give_back()  # freed memory that the process has kept would hide what comes
+            with contextlib.suppress(OSError):
                 Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts over
         self.before = torch.cuda.memory_allocated() / 2**20 if self.on_gpu else resident("VmRSS")
 
     def rise(self) -> float:
         peak = torch.cuda.max_memory_allocated() / 2**20 if self.on_gpu else resident("VmHWM")
         return peak - self.before
+
+
+def give_back() -> None:
+    """Return freed memory that the process has kept to the system, where the C library offers that."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident(field: str) -> float:

@@ -146,5 +146,5 @@ def main(arguments: list[str]) -> list[dict]:
         spread, times = f"{row['low']:.2f}..{row['high']:.2f}", (f"{row['us']:.0f}", f"{row['bare_us']:.0f}")
         cells = (f"{row['ratio']:.2f}", spread, row["loop"], row["model"], str(row["batch_size"]))
         table.add_row(*cells, *times, str(row["blocks"]))
-    Console().print(table)
+    Console(width=110).print(table)
     return rows

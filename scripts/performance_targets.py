@@ -1,0 +1,81 @@
+"""What was aimed at and what was measured, from the rows of all benchmarks that are there."""
+
+from norm_table import table
+from performance_tables import LOOP_LIMITS, Rows
+
+TUTORIAL_AT_LEAST, LIGHT_AT_MOST, REPLICAS_AT_LEAST, EQUAL_WITHIN = 3.5, 1.03, 1.5, 1e-10
+
+
+def targets(found: dict[str, Rows]) -> str:
+    lines = [
+        *_loop(found),
+        *_monitors(found),
+        *_startup(found),
+        *_replicas(found),
+        *_sweep(found),
+        *_leak(found),
+    ]
+    return table(["measured", "target", "", "what"], lines) if lines else "Nothing of it was measured.\n"
+
+
+def line(value: float, target: float, what: str, *, at_least: bool = False, form: str = ".2f") -> list[str]:
+    met = value >= target if at_least else value <= target
+    sign = "≥" if at_least else "≤"
+    return [f"{value:{form}}", f"{sign} {target:g}", "met" if met else "**missed**", what]
+
+
+def _loop(found: dict[str, Rows]) -> list[list[str]]:
+    lines = []
+    for row in found.get("loop", []):
+        where = f"{row['model']}, batch {row['batch_size']}"
+        if row["loop"] == "normexp" and row["batch_size"] in LOOP_LIMITS:
+            lines.append(
+                line(row["ratio"], LOOP_LIMITS[row["batch_size"]], f"one run over a bare loop: {where}")
+            )
+        elif row["loop"] == "tutorial" and row["model"] == "mlp":
+            what = f"Lightning as in tutorials over a bare loop: {where}"
+            lines.append(line(row["ratio"], TUTORIAL_AT_LEAST, what, at_least=True))
+    return lines
+
+
+def _monitors(found: dict[str, Rows]) -> list[list[str]]:
+    rows = [row for row in found.get("monitors", []) if row["monitors"] == "light"]
+    return [line(row["ratio"], LIGHT_AT_MOST, f"light monitors: {row['model']}", form=".3f") for row in rows]
+
+
+def _startup(found: dict[str, Rows]) -> list[list[str]]:
+    rows = [row for row in found.get("startup", []) if row["what"] == "train.py --help"]
+    return [line(row["seconds"], row["against"], "seconds of `train.py --help`") for row in rows]
+
+
+def _replicas(found: dict[str, Rows]) -> list[list[str]]:
+    small = [
+        r
+        for r in found.get("replicas", [])
+        if (r["model"], r["width"], r.get("device")) == ("mlp", 64, "cpu")
+    ]
+    lines = []
+    if small:
+        best = max(small, key=lambda row: row["ratio"])
+        what = f"{best['replicas']} replicas of an MLP of width 64 over one by one, on CPUs"
+        lines.append(line(best["ratio"], REPLICAS_AT_LEAST, what, at_least=True))
+    differences = [r["difference"] for r in found.get("equality", []) if isinstance(r["difference"], float)]
+    if differences:
+        what = f"largest difference of {len(differences)} pairs of model and norm, replica and run alone, float64"
+        lines.append(line(max(differences), EQUAL_WITHIN, what, form=".0e"))
+    return lines
+
+
+def _sweep(found: dict[str, Rows]) -> list[list[str]]:
+    rows = found.get("sweep", [])
+    return [line(row["ratio"], 1, f"{row['what']}" + _limit(row)) for row in rows]
+
+
+def _limit(row: dict) -> str:
+    return "" if ", over " in row["what"] else f", over {row['against']:g} s"
+
+
+def _leak(found: dict[str, Rows]) -> list[list[str]]:
+    rows = found.get("leak", [])
+    what = "KiB by which memory grows a step, steps 1,000 to 10,000"
+    return [line(row["kib_a_step"], row["limit"], what, form=".3f") for row in rows]

@@ -1,0 +1,79 @@
+"""Run `train.py` as `python train.py` would, up to its first training step, and print when it got where.
+
+`python scripts/startup_marks.py [overrides]`, started by `benchmark.py startup`. Prints a JSON of part -> seconds since
+the epoch at which it ended, and stops the process.
+"""
+
+import time
+
+ends = {"python": time.time()}
+
+import json  # noqa: E402
+import os  # noqa: E402
+import runpy  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+
+
+def mark(part: str) -> None:
+    ends[part] = time.time()
+
+
+def stop_at_first_step(*_: Any) -> None:
+    mark("Lightning's preparations")
+    print(json.dumps(ends), file=sys.__stdout__, flush=True)
+    os._exit(0)
+
+
+def marked(run):
+    """train.py's own `run`, its imports taken one by one in the order in which it would meet them."""
+
+    def wrapper(cfg) -> None:
+        mark("composing")
+        import torch  # noqa: F401
+
+        mark("import torch")
+        import pytorch_lightning as pl
+
+        mark("import Lightning")
+        import normexp.build
+        import normexp.training.launch_replicas  # noqa: F401
+
+        mark("import normexp")
+        from normexp.lit_model import LitModel
+
+        LitModel.training_step = stop_at_first_step
+        fit = pl.Trainer.fit
+
+        def marked_fit(*arguments: Any, **options: Any) -> None:
+            mark("building data, model, trainer")
+            fit(*arguments, **options)
+
+        pl.Trainer.fit = marked_fit
+        run(cfg)
+
+    return wrapper
+
+
+def main() -> None:
+    from normexp import cli
+
+    real = cli.run
+
+    def run(decorated) -> None:
+        mark("import Hydra")
+        namespace = decorated.__wrapped__.__globals__
+        namespace["run"] = marked(namespace["run"])
+        real(decorated)
+
+    cli.run = run
+    sys.path[0] = str(ROOT)
+    sys.argv[0] = "train.py"
+    runpy.run_path(str(ROOT / "train.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
