@@ -68,6 +68,12 @@ def main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
+    except (
+        KeyboardInterrupt,
+        SystemExit,
+    ) as stop:  # a training run that is interrupted keeps a checkpoint and exits
+        print("interrupted; the same command goes on from there", file=sys.stderr)
+        return 130 if isinstance(stop, KeyboardInterrupt) else stop.code
 
 
 def read(arguments: list[str]) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Claim:
     comparisons: list[Comparison] = field(default_factory=list)
     tune: dict[str, Any] | None = None
     expected: str | None = None
-    seconds: float = 0.05
+    seconds: float = 0.02
     reason: str = ""
     note: str = ""
     budget: str = "quick"

@@ -99,7 +99,7 @@ def growth(ax) -> None:
         ax.plot([index - 0.36, index + 0.36], [rate, rate], **THEORY)
     plain_log_scale(ax)
     ax.axhline(1, color=OWN["none"], linewidth=0.7)
-    ax.text(2.7, 0.95, "1 is steady", ha="right", va="top", color=OWN["none"])
+    ax.text(-0.4, 0.88, "1 is steady", va="top", color=OWN["none"])
     ax.set_xticks(range(len(NAMES)), NAMES.values())
     ax.grid(axis="x", visible=False)
     ax.set_title("The slopes above, in numbers")
@@ -112,8 +112,8 @@ def batch_size(ax) -> None:
         rates = [gradient_growth(mlp("batchnorm", activation), seed=0, batch_size=size) for size in sizes]
         ax.plot(sizes, rates, marker, color=OWN["batchnorm"], markersize=5)
         ax.annotate(
-            NAMES[activation], (sizes[0], rates[0]), (-4, -12), textcoords="offset points",
-            color=OWN["batchnorm"], fontweight="bold", va="center",
+            NAMES[activation], (sizes[1], rates[1]), (7, 3), textcoords="offset points",
+            color=OWN["batchnorm"], fontweight="bold",
         )  # fmt: skip
     fine = torch.linspace(math.log(4), math.log(128), 100).exp()
     ax.plot(fine, (fine - 2) / (fine - 3), **THEORY)

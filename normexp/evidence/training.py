@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pytorch_lightning import LightningDataModule
 
 from normexp.build import build, resolved
 from normexp.claims.claim import TUNING_SEEDS, Claim
 from normexp.claims.evidence import check_complete, make_table
+from normexp.evidence.side_by_side import Wanted, train_side_by_side
 from normexp.evidence.subjects import composed
 from normexp.identity import config_hash, default_folder
+from normexp.parts import Parts
 from normexp.runs import read_summary
-from normexp.training.launch import launch
+from normexp.training.launch import folder_of, launch
 
 
 class Runs:
@@ -30,6 +33,7 @@ class Runs:
         self.claim, self.outputs, self.report = claim, outputs, report
         self.trained = self.reused = 0
         self.seconds = 0.0
+        self.trained_beside: set[Path] = set()  # folders
         # Monitors are no part of a run's identity: a claim that reads what they log must not find a run without.
         self.watched = any(override.startswith("monitor=") for override in claim.fixed)
 
@@ -42,9 +46,11 @@ class Runs:
             parts = build(cfg, choices)
             folder = default_folder(config, choices, parts.digest)  # of text the hash knows the content too
             summary = read_summary(folder)
-        self.seconds += summary["seconds"] if summary else 0.0
         if summary:
-            self.reused += 1
+            # the clock of runs side by side counts for all of them
+            self.seconds += summary["seconds"] / summary["execution"].get("replicas", 1)
+            self.trained += folder in self.trained_beside
+            self.reused += folder not in self.trained_beside
             return summary, folder
         self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
         with contextlib.redirect_stdout(io.StringIO()):
@@ -52,6 +58,23 @@ class Runs:
         self.trained += 1
         self.seconds += summary["seconds"]
         return summary, folder
+
+    def prepare(self, level: Any, seeds: range, rates: Callable[[str], list[float | None]]) -> None:
+        """Train what a comparison of all arms misses side by side where that is faster; `summary` trains the rest."""
+        missing = [
+            [run for lr in rates(arm) for seed in seeds if self._misses(run := Wanted(arm, level, seed, lr))]
+            for arm in self.claim.arms
+        ]
+        trained = train_side_by_side(missing, self._build, self.report)
+        self.trained_beside |= {folder_of(parts) for parts in trained}
+
+    def _misses(self, run: Wanted) -> bool:
+        cfg, choices = self._config(*run)
+        config = resolved(cfg)
+        return read_summary(default_folder(config, choices, config_hash(config))) is None
+
+    def _build(self, run: Wanted, data: LightningDataModule | None) -> Parts:
+        return build(*self._config(*run), data)
 
     def _config(self, arm: str, level: Any, seed: int, lr: float | None):
         factor = [f"{name}={level}" for name in self.claim.factor]
@@ -70,6 +93,8 @@ def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:
     that no verdict sees; ties go to the lower validation loss, and a rate that diverged once is out."""
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
     chosen = {}
+    for level in claim.levels:
+        runs.prepare(level, seeds, lambda arm: claim.tune["lr"])
     for arm in claim.arms:
         for level in claim.levels:
             scores = {
@@ -91,6 +116,8 @@ def gather(
 ) -> pd.DataFrame:
     """The claim's metric of every arm, level and seed."""
     rows = []
+    for level in claim.levels:
+        runs.prepare(level, seeds, lambda arm, at=level: [rates[arm, at] if rates else None])
     for arm in claim.arms:
         for level in claim.levels:
             for seed in seeds:

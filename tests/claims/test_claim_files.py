@@ -96,6 +96,15 @@ def test_selection_by_id_name_cover_glob_and_kind():
     assert all(claim.evidence == "initialization" for claim in select(CLAIMS, "initialization"))
     with pytest.raises(ValueError, match=r"nearest: .*batch_size_dependence"):
         select(CLAIMS, "batch_size_dependance")
+    with pytest.raises(ValueError, match="names no claim"):
+        select(CLAIMS, ",")
+
+
+def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
+    anew = dataclasses.replace(CLAIMS["S29"], first_seed=100)
+    assert sorted(gather(anew, 5)["seed"].unique()) == [100, 101, 102, 103, 104]
+    assert anew.protocol != CLAIMS["S29"].protocol
+    assert all("fresh seeds" in claim.note for claim in CLAIMS.values() if claim.first_seed)
 
 
 def test_plan_names_runs_and_time():
@@ -111,6 +120,7 @@ LAW = "evidence: law\nfunction: a.b\nmeasure: m\narms: {a: [norm=none]}\n"
         ("evidence: guess", "evidence=guess"),
         (LAW + "seeds: 4\ncomparison: {kind: every, at_most: 1}", "fewer than 5"),
         (LAW + "misure: m", "misure: no such key"),
+        (LAW + "first_seed: 998", "first_seed=998"),
         (LAW + "comparison: {kind: greater, arm: b}", "arm=b"),
         (LAW + "comparison: {kind: bigger}", "kind=bigger"),
         ("evidence: none", "say the reason"),
@@ -144,6 +154,24 @@ def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path):
     assert unknown.returncode == 2
     assert unknown.stderr.startswith("Error: claim=S99: no such claim; nearest: S")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("argument", ["claim=", "S37", "seed=3", "budget=huge", "tune=no", "page=docs"])
+def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path):
+    done = command(argument, f"out={tmp_path / 'none'}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: {argument}")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes end otherwise there")
+def test_help_into_a_closed_pipe_ends_quietly():
+    done = subprocess.run(
+        f"{sys.executable} scripts/verify.py --help | head -1", shell=True, cwd=ROOT, capture_output=True
+    )
+    assert done.stdout.startswith(b"Name a claim")
+    assert not done.stderr
 
 
 def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path, monkeypatch):
