@@ -21,13 +21,13 @@ class Loss(nn.Module):
         return F.cross_entropy(self.model(batch[0]), batch[1])
 
 
-def growth(activation, *, batch, width, depth, norm=BatchNorm, seeds=2):
+def growth(activation, *, batch, width, depth, norm=BatchNorm, seeds=2, side=8):
     """Mean over seeds of the factor of the squared gradient norm per layer, fitted over all hidden layers."""
     rates = []
     for seed in range(seeds):
         torch.manual_seed(seed)
-        model = MLP((1, 8, 8), 10, norm, depth=depth, width=width, activation=activation).double()
-        x, y = torch.randn(batch, 1, 8, 8, dtype=torch.float64), torch.randint(10, (batch,))
+        model = MLP((1, side, side), 10, norm, depth=depth, width=width, activation=activation).double()
+        x, y = torch.randn(batch, 1, side, side, dtype=torch.float64), torch.randint(10, (batch,))
         values = Gradients(every_n_steps=1).measure(Loss(model), (x, y))
         rates.append(values["gradient_growth_rate/activation"])
     return sum(rates) / seeds
@@ -43,6 +43,14 @@ def test_linear_batchnorm_explodes_by_the_batch_size():
 def test_linear_batchnorm_explodes_by_the_batch_size_in_wide_networks(batch):
     rate = growth("identity", batch=batch, width=512, depth=40, seeds=3)
     assert rate == pytest.approx((batch - 2) / (batch - 3), rel=0.015)
+
+
+@pytest.mark.slow
+def test_linear_batchnorm_explodes_by_the_batch_size_from_nearly_orthogonal_samples():
+    """64 images of 8 x 8 pixels are far from orthogonal, and take more layers than 30 to get there."""
+    rate = growth("identity", batch=64, width=2048, depth=30, side=64)
+    assert rate == pytest.approx(62 / 61, abs=0.006)
+    assert growth("identity", batch=64, width=512, depth=30, side=8) > rate + 0.005
 
 
 @pytest.mark.slow
