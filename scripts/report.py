@@ -4,11 +4,18 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"Error: {message}; --help explains\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="report.py",
         description="Figures, tables and one self-contained page about the finished runs of a study.",
     )
@@ -24,15 +31,26 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, help="where to write (default: <folder>/report)")
     parser.add_argument(
-        "--watch", nargs="?", type=int, const=30, metavar="SECONDS", help="write it again while a sweep runs"
+        "--watch",
+        nargs="?",
+        type=positive,
+        const=30,
+        metavar="SECONDS",
+        help="write it again while a sweep runs (default: every %(const)s seconds)",
     )
     asked = parser.parse_args(arguments)
     if (asked.folder is None) == (asked.compare is None):
         parser.error("name one folder, or two with --compare")
+    if asked.compare and asked.baseline:
+        parser.error("--baseline is for one study; --compare pairs two")
+    write = compare if asked.compare else report
     try:
-        page = compare(asked) if asked.compare else watch(asked) if asked.watch else report(asked)
+        page = watch(asked, write) if asked.watch else write(asked)
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -40,40 +58,52 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no whole number of seconds; put the folder before --watch"
+        )
+    return int(text)
+
+
 # pandas and matplotlib take a second to import: only when needed
 
 
 def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
+    from normexp.report.provenance import cautions
     from normexp.report.study import open_study
     from normexp.report.write import write_report
 
     study = open_study(asked.folder, asked.metric)
     out = asked.out or asked.folder / "report"
-    return write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=command())
+    page = write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=command())
+    for text in cautions(study):
+        print(f"note: {text}")
+    return page
 
 
-def compare(asked: argparse.Namespace) -> Path:
+def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     from normexp.report.compare import write_comparison
     from normexp.report.study import open_study
 
     first, second = (open_study(path, asked.metric) for path in asked.compare)
     out = asked.out or asked.compare[0] / "report" / f"against-{second.path.name}"
-    return write_comparison(first, second, out, made_by=command())
+    return write_comparison(first, second, out, refresh=refresh, made_by=command())
 
 
-def watch(asked: argparse.Namespace) -> Path:
-    """Write the report again and again until the folder's last sweep has ended; the browser follows by itself."""
+def watch(asked: argparse.Namespace, write: Callable[..., Path]) -> Path:
+    """Write the report again and again until the last sweep of each folder has ended; the browser follows by itself."""
     from normexp.report.ledgers import still_running
 
     while True:
-        running = still_running(asked.folder)
+        running = any(still_running(folder) for folder in asked.compare or [asked.folder])
         try:
-            page = report(asked, refresh=asked.watch if running else None)
-            print(f"{time.strftime('%H:%M:%S')} {page}")
+            page = write(asked, refresh=asked.watch if running else None)
+            print(f"{time.strftime('%H:%M:%S')} {page}", flush=True)
         except ValueError as error:
             if not running:
                 raise
-            print(f"{time.strftime('%H:%M:%S')} waiting: {error}")
+            print(f"{time.strftime('%H:%M:%S')} waiting: {error}", flush=True)
         if not running:
             return page
         time.sleep(asked.watch)

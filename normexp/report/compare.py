@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from normexp.report.figure import Drawing, Skipped, save_all
 from normexp.report.figures.layers import MOST_ARMS
@@ -17,12 +17,14 @@ from normexp.report.panels import level_title, levels_shown, middle, panels
 from normexp.report.provenance import source
 from normexp.report.statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
-from normexp.report.style import FAINT, SETTINGS, Style
+from normexp.report.style import FAINT, SETTINGS, Style, percent
 from normexp.report.tables import finals, number
 from normexp.runs.columns import config_columns
 
 
-def write_comparison(first: Study, second: Study, out: Path, *, made_by: str = "") -> Path:
+def write_comparison(
+    first: Study, second: Study, out: Path, *, refresh: int | None = None, made_by: str = ""
+) -> Path:
     """Write `index.html`, figures and `tables/pairs.csv` under `out`; returns the page's path.
 
     Raises ValueError if the studies vary different factors or have no pair of runs in common.
@@ -49,7 +51,7 @@ def write_comparison(first: Study, second: Study, out: Path, *, made_by: str = "
         command=f"A  {first.command}\nB  {second.command}", cautions=unpaired(first, second, table),
         sections=[section, apart], picture=lambda drawing: picture(svgs, drawing), lists=[], source=foot,
         runs_text=f"{len(first.summaries)} finished runs in A, {len(second.summaries)} in B.", made_by=made_by,
-        tables=["pairs.csv"], refresh=None,
+        tables=["pairs.csv"], refresh=refresh,
     )  # fmt: skip
     (out / "index.html").write_text(page)
     return out / "index.html"
@@ -135,7 +137,7 @@ def draw(first: Study, second: Study, table: pd.DataFrame, style: Style) -> Iter
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
         axes.set_title(level_title(first, level))
         if first.metric.endswith("accuracy"):
-            axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+            percent(axes.xaxis)
     caption = (
         "Mean of the differences over equal seeds, with its 95% interval; right of the line B is higher."
     )
@@ -159,6 +161,6 @@ def learning(first: Study, second: Study, style: Style) -> Drawing | Skipped:
                 points["epoch"], points["low"], points["high"], color=colour, alpha=0.12, linewidth=0
             )
             axes.set_title(arm, color=colour)
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+            percent(axes.yaxis)
     where = f" At {level_title(first, level)}." if first.x else ""
     return Drawing("learning", title, f"Mean over seeds and its 95% interval.{where}", figure)

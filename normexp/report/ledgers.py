@@ -15,7 +15,15 @@ STATES = {  # of a sweep's cell without a summary, as its last launch left it
 
 def read_ledgers(path: Path) -> list[dict[str, Any]]:
     """The `sweep.json` of each launch, oldest first."""
-    return [json.loads(file.read_text()) for file in sorted(path.glob(".sweeps/*/sweep.json"))]
+    found = []
+    for file in sorted(path.glob(".sweeps/*/sweep.json")):
+        try:
+            found.append(json.loads(file.read_text()))
+        except ValueError as error:
+            raise ValueError(
+                f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
+            ) from None
+    return found
 
 
 def still_running(path: Path) -> bool:

@@ -52,7 +52,8 @@ def picture(svgs: dict[str, bytes], drawing: Drawing) -> Markup:
         for form in ("png", "pdf")
     )
     return Markup(
-        '<figure><img alt="{0}" src="data:image/svg+xml;base64,{1}"><figcaption>{2}{3}</figcaption></figure>'
+        '<figure><div class="picture"><img alt="{0}" src="data:image/svg+xml;base64,{1}"></div>'
+        "<figcaption>{2}{3}</figcaption></figure>"
     ).format(drawing.title, data, drawing.caption, files)
 
 

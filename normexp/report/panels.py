@@ -43,6 +43,11 @@ def levels_shown(study: Study) -> list[float]:
     return some(study.levels, MOST) or [0]
 
 
+def left_out(what: str, shown: int, of: int) -> str:
+    """A sentence for the caption where there was no room for all."""
+    return f" Shown are {shown} of {of} {what}, for room; the tables have all." if shown < of else ""
+
+
 def level_title(study: Study, level: float) -> str:
     return f"{label(study.x)} {level:g}" if study.x else ""
 

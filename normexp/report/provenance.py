@@ -42,7 +42,8 @@ def cautions(study: Study) -> list[str]:
     lost = int((chosen["status"] == "diverged").sum())
     if lost:
         found.append(
-            f"{lost} runs diverged. Means are over the others, so they flatter the arms that diverge."
+            f"{lost} {'run' if lost == 1 else 'runs'} diverged. Means are over the others, so they flatter the arms "
+            "that diverge."
         )
     return found
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from normexp.report.ledgers import read_ledgers
@@ -101,15 +102,17 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """Everything that the chosen runs recorded: arm, x, seed, step, epoch, samples, seconds, metric, value."""
+        """Everything that the chosen runs recorded, as far as it is a number: arm, level, seed, status, step, epoch,
+        samples, seconds, metric, value."""
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
         values["samples"] = values["step"] * rows["batch_size"].to_numpy()[run]
         values["seed"] = rows["seed"].to_numpy()[run]
+        values["status"] = pd.Categorical(rows["status"]).take(run)
         values["arm"] = pd.Categorical(rows["arm"], categories=self.arms).take(run)
         values["level"] = rows[self.x].to_numpy()[run] if self.x else 0
-        return values
+        return values[np.isfinite(values["value"])]
 
     def at(self, arm: str, level: float) -> pd.DataFrame:
         """The chosen runs of an arm at a level; a level of NaN stands for a study without a factor."""

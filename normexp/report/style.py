@@ -1,5 +1,6 @@
 """How figures look: one colour a norm everywhere, labels at the lines, sizes that survive print."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -17,10 +18,14 @@ OWN = {
     "instancenorm": "#B5568B",
     "rmsnorm": "#C58A00",
 }
-FREE = ("#3A9BD9", "#882255", "#6A7A1F", "#332288", "#AA4499", "#117733", "#CC6677", "#44776A")
+FREE = (
+    "#3A9BD9", "#882255", "#6A7A1F", "#332288", "#AA4499", "#117733", "#CC6677", "#44776A", "#7A4A1E", "#5B6FB5",
+    "#A32020", "#2E8B9A",
+)  # fmt: skip
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
+LINE = 8.6  # points from one label to the next
 WIDTH = 9.3  # inches of a figure that fills the page: one scale for the text of all
 SETTINGS = {
     "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
@@ -70,9 +75,24 @@ def new_figure(
     return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
+def height_for(arms: Sequence[str], least: float) -> float:
+    """Inches of a panel whose right edge has room for a label of each arm."""
+    return max(least, 0.8 + LINE / 72 * len(arms))
+
+
+def percent(axis: Axis) -> None:
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
+
+
 def plain_log_scale(axes: Axes) -> None:
     """Logarithmic y; ticks at powers of ten, and at 2 and 5 times them where few powers are in view."""
+    lows, highs = zip(
+        *(one.dataLim.intervaly for one in axes.get_shared_y_axes().get_siblings(axes)), strict=True
+    )
+    if 0 < max(highs) < 1.05 * min(lows):  # equal values, but for rounding: no window to draw them in
+        axes.set_ylim(min(lows) / 1.5, max(highs) * 1.5)
     axes.set_yscale("log")
+    axes.set_autoscaley_on(True)  # for panels that share this axis and are drawn later
     plain_log_ticks(axes.yaxis, *axes.get_ylim())
 
 
@@ -91,10 +111,10 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     to_axes = axes.transData + axes.transAxes.inverted()
     right = axes.get_xlim()[1]
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
-    gap = 8.6 / height
+    gap = LINE / height
     finite = {arm: to_axes.transform((right, y))[1] for arm, y in ends.items() if y == y}
     wanted = sorted((min(max(y, 0.0), 1.0), arm) for arm, y in finite.items())
-    places = spread([y for y, _ in wanted], gap)
+    places = spread([y for y, _ in wanted], gap, within=(0, 1))
     for (_, arm), y in zip(wanted, places, strict=True):
         axes.annotate(
             arm, (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
@@ -102,19 +122,24 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
         )  # fmt: skip
 
 
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
+def spread(
+    wanted: Sequence[float], gap: float, within: tuple[float, float] = (-math.inf, math.inf)
+) -> list[float]:
     """Places nearest to the wanted ones (ascending) that keep a gap: neighbours that are too close form a block, and
-    the block stands at the mean of what its members want."""
-    blocks: list[list[float]] = []  # [sum of wanted places less offsets, members]
+    the block stands at the mean of what its members want, or as near to it as `within` allows."""
+    blocks: list[list[float]] = []  # [sum of wanted places, members]
     for y in wanted:
         blocks.append([y, 1])
-        while len(blocks) > 1 and _start(blocks[-2], gap) + blocks[-2][1] * gap > _start(blocks[-1], gap):
+        while len(blocks) > 1 and (
+            _start(blocks[-2], gap, within) + blocks[-2][1] * gap > _start(blocks[-1], gap, within)
+        ):
             total, members = blocks.pop()
             blocks[-1][0] += total
             blocks[-1][1] += members
-    return [_start(block, gap) + index * gap for block in blocks for index in range(int(block[1]))]
+    return [_start(block, gap, within) + index * gap for block in blocks for index in range(int(block[1]))]
 
 
-def _start(block: Sequence[float], gap: float) -> float:
+def _start(block: Sequence[float], gap: float, within: tuple[float, float]) -> float:
     total, members = block
-    return total / members - gap * (members - 1) / 2
+    low, high = within
+    return max(low, min(total / members - gap * (members - 1) / 2, high - gap * (members - 1)))

@@ -30,6 +30,7 @@ def write_report(
     baseline = choose_baseline(study, baseline)
     table, style = comparison(study, baseline), Style(study.arms)
     foot = source(study)
+    _ = study.metrics  # a damaged file shows here, before anything is written
     sections, svgs = [], {}
     with mpl.rc_context({**SETTINGS, "font.family": families()}):
         for title, makers in FIGURES.items():
@@ -69,22 +70,33 @@ def facts(study: Study) -> list[str]:
             [form.format(first[column])] if column in rows and rows[column].nunique(dropna=False) == 1 else []
         )
 
-    grid = f"{len(study.arms)} arms" + (f" × {len(study.levels)} {label(study.x)}s" if study.x else "")
+    sizes = [counted(len(study.arms), "arm")]
+    if study.x:
+        sizes.append(counted(len(study.levels), label(study.x)))
+    if study.rate_varies:
+        sizes.append(counted(rows["lr"].nunique(), "learning rate"))
+    sizes.append(counted(rows["seed"].nunique(), "seed"))
     length = (
-        common("max_epochs", "{:g} epochs")
+        common("max_epochs", "epochs {:g}")
         if rows["max_steps"].isna().all()
-        else common("max_steps", "{:g} steps")
+        else common("max_steps", "steps {:g}")
     )
     return [
-        f"{len(rows)} runs: {grid} × {rows['seed'].nunique()} seeds",
+        f"{counted(len(rows), 'run')}: {' × '.join(sizes)}",
         *common("data", "{}"), *common("model", "{}"), *common("optimizer", "{}"), *common("lr", "learning rate {:g}"),
         *common("batch_size", "batch size {:g}"), *length,
     ]  # fmt: skip
 
 
+def counted(number: int, word: str) -> str:
+    """1 seed, 3 seeds, 4 depths, 2 batch sizes"""
+    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('s') else 's'}"
+
+
 def runs_text(study: Study) -> str:
     counts = study.summaries["status"].value_counts()
-    text = f"{counts.get('completed', 0)} runs completed, {counts.get('diverged', 0)} diverged (a loss not finite)"
+    completed, diverged = (counts.get(status, 0) for status in ("completed", "diverged"))
+    text = f"{counted(completed, 'run')} completed, {diverged} diverged (a loss not finite)"
     missing = len(open_runs(study.path, set(study.summaries["hash"])))
     return f"{text}, {missing} have no result." if missing else f"{text}."
 
@@ -94,7 +106,7 @@ def lists(study: Study) -> list[dict[str, Any]]:
     if rows := open_runs(study.path, set(study.summaries["hash"])):
         found.append(
             {
-                "title": f"{len(rows)} runs without a result",
+                "title": f"{counted(len(rows), 'run')} without a result",
                 "html": list_html(pd.DataFrame(rows)),
                 "open": any(row["state"] == "failed" for row in rows),
             }
@@ -103,6 +115,20 @@ def lists(study: Study) -> list[dict[str, Any]]:
     diverged = study.summaries[study.summaries["status"] == "diverged"]
     if len(diverged):
         columns = ["run", "arm", "seed", "lr", "convergence.divergence_step", "convergence.best"]
-        title = f"{len(diverged)} diverged runs"
-        found.append({"title": title, "html": list_html(diverged[columns]), "open": len(diverged) <= 20})
-    return [*found, {"title": f"All {len(runs)} finished runs", "html": list_html(runs), "open": False}]
+        found.append(
+            {
+                "title": counted(len(diverged), "diverged run"),
+                "html": list_html(in_words(diverged[columns])),
+                "open": len(diverged) <= 20,
+            }
+        )
+    title = f"All {counted(len(runs), 'finished run')}"
+    return [*found, {"title": title, "html": list_html(in_words(runs)), "open": False}]
+
+
+def in_words(runs: pd.DataFrame) -> pd.DataFrame:
+    names = {
+        "convergence.best": "best validation accuracy",
+        "convergence.divergence_step": "diverged at step",
+    }
+    return runs.rename(columns=lambda name: names.get(name, label(name)))

@@ -9,7 +9,9 @@ import pytest
 from fabricated import write_run, write_study
 
 from normexp.report.figures import FIGURES
-from normexp.report.style import OWN, Style, spread
+from normexp.report.figures.activations import activation_bands
+from normexp.report.study import open_study
+from normexp.report.style import OWN, Style, new_figure, plain_log_scale, spread
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import report as script
@@ -48,9 +50,9 @@ def test_figures_bear_command_hash_and_version(written):
 
 def test_diverged_run_is_on_the_page_and_its_mean_is_qualified(written):
     page = (written / "index.html").read_text()
-    assert "1 runs diverged. Means are over the others" in page
+    assert "1 run diverged. Means are over the others" in page
     assert "1 of 4 diverged" in page
-    assert "1 diverged runs" in page
+    assert "1 diverged run<" in page
 
 
 def test_tables_hold_the_numbers_of_the_page(written):
@@ -100,6 +102,47 @@ def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name one folder, or two with --compare"),
+        (["a", "--watch", "0"], "0 is no whole number of seconds"),
+        (["--watch", "a"], "a is no whole number of seconds; put the folder before --watch"),
+        (["--compare", "a", "b", "--baseline", "none"], "--baseline is for one study"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        script.main(arguments)
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("damage", ["metrics.csv", "sweep.json"])
+def test_damaged_file_is_one_line_and_nothing_is_written(damage, tmp_path, capsys):
+    write_study(tmp_path, ("none",), (8,), seeds=2)
+    (tmp_path / ".sweeps" / "1").mkdir(parents=True)
+    (tmp_path / ".sweeps" / "1" / "sweep.json").write_text('{"command": "c", "cells": []}')
+    path = next(tmp_path.rglob(damage))
+    path.write_text(path.read_text()[:-9])
+    assert script.main([str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert str(path) in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "report").exists()
+
+
+def test_deeper_networks_of_a_study_have_their_own_layers(tmp_path, monkeypatch):
+    for depth in (1, 2, 4):
+        monkeypatch.setattr("fabricated.LAYERS", [f"layer{index:02d}" for index in range(1, depth + 1)])
+        write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, **{"model.depth": depth})
+    study = open_study(tmp_path)
+    drawing = next(activation_bands(study, Style(study.arms)))
+    assert drawing.figure.axes[0].get_ylabel() == "preactivation of layer02"
+
+
 def test_watch_ends_when_nothing_runs(first_figures, tmp_path):
     write_study(tmp_path, ("none",), (8,), seeds=2)
     assert script.main([str(tmp_path), "--watch", "1"]) == 0
@@ -116,6 +159,27 @@ def test_usual_norms_keep_their_colour_in_every_study():
             style.colour[arm] == OWN[arm.split(" · ")[0]] for arm in arms if arm.split(" · ")[0] in OWN
         )
     assert len({(style.colour[arm], str(style.dash[arm])) for arm in arms}) == len(arms)
+
+
+def test_more_norms_than_colours_are_told_apart_by_dashes():
+    arms = [path.stem for path in (Path(__file__).parents[2] / "configs" / "norm").glob("*.yaml")]
+    style = Style(arms)
+    assert len(arms) > len(set(style.colour.values()))
+    assert len({(style.colour[arm], str(style.dash[arm])) for arm in arms}) == len(arms)
+
+
+def test_labels_stay_beside_their_panel():
+    places = spread([1.0] * 5, 0.1, within=(0, 1))
+    assert places == pytest.approx([0.6, 0.7, 0.8, 0.9, 1.0])
+    assert spread([0.0, 0.0, 0.9], 0.1, within=(0, 1)) == pytest.approx([0.0, 0.1, 0.9])
+
+
+def test_equal_values_on_a_logarithmic_axis_have_a_window():
+    _, (axes,) = new_figure(1, 1, panel=(2, 2))
+    axes.plot([1, 2], [100.0, 100.00000000000001])
+    plain_log_scale(axes)
+    low, high = axes.get_ylim()
+    assert low < 90 < 110 < high
 
 
 def test_labels_are_moved_apart_and_no_further():

@@ -10,7 +10,7 @@ from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.final import scale_of_levels
 from normexp.report.statistics import FEWEST_DRAWN, estimate
 from normexp.report.study import Study
-from normexp.report.style import WIDTH, Style, label_lines, new_figure, plain_log_scale
+from normexp.report.style import WIDTH, Style, height_for, label_lines, new_figure, plain_log_scale
 
 UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
 TITLE = "How long to a given accuracy"
@@ -21,7 +21,7 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
     if target is None:
         yield Skipped("convergence", TITLE, "no accuracy on the list was reached by half of the runs")
         return
-    figure, axes = new_figure(1, 3, panel=(WIDTH / 3, 2.8))
+    figure, axes = new_figure(1, 3, panel=(WIDTH / 3, height_for(study.arms, 2.8)))
     for panel, (unit, words) in zip(axes, UNITS.items(), strict=True):
         ends: dict[str, float] = {}
         for place, arm in enumerate(study.arms):
@@ -38,7 +38,8 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
     caption = (
         f"First validation with an accuracy of at least {float(target):.4g}: geometric mean over the runs that reached "
         f"it, with its 95% interval. Hollow markers: not every run of the point reached it ({censored} of "
-        f"{len(study.chosen)} runs did not), so the true mean lies higher and there is no interval."
+        f"{len(study.chosen)} runs did not), so the true mean lies higher and there is no interval. No marker: no "
+        "run did."
     )
     yield Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)
 

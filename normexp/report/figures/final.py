@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.statistics import FEWEST_DRAWN, estimate
 from normexp.report.study import Study, label
-from normexp.report.style import WIDTH, Style, label_lines, new_figure
+from normexp.report.style import WIDTH, Style, height_for, label_lines, new_figure, percent
 
 
 def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
@@ -17,7 +17,7 @@ def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 
 def by_level(study: Study, style: Style) -> Drawing:
-    figure, (axes,) = new_figure(1, 1, panel=(WIDTH, 3.6))
+    figure, (axes,) = new_figure(1, 1, panel=(WIDTH, height_for(study.arms, 3.6)))
     ends = {}
     for place, arm in enumerate(study.arms):
         rows = study.chosen[study.chosen["arm"] == arm].groupby(study.x)[study.metric]
@@ -65,7 +65,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(label(study.metric))
     if study.metric.endswith("accuracy"):
-        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+        percent(axes.xaxis)
     title = f"{label(study.metric).capitalize()} of each arm"
     return Drawing("final", title, f"Every seed, the mean and its 95% interval. {note(study)}", figure)
 
@@ -78,7 +78,7 @@ def note(study: Study) -> str:
         parts.append("Each point at its best learning rate by validation accuracy.")
     if diverged:
         parts.append(
-            f"{diverged} diverged runs have no final value and are left out of the means; the table counts them."
+            f"Diverged runs ({diverged}) have no final value and are left out of the means; the table counts them."
         )
     return " ".join(parts)
 
@@ -89,11 +89,12 @@ def spread_of_levels(study: Study) -> bool:
 
 
 def dodge(level: float, places: float, study: Study) -> float:
-    """A level moved aside by so many places, each one hundredth of the axis."""
+    """A level moved aside by so many places, each one hundredth of the axis, or less where many arms stand there."""
     first, last = study.levels[0], study.levels[-1]
+    share = min(0.01, 0.15 / len(study.arms)) * places
     if spread_of_levels(study):
-        return level * (last / first) ** (0.01 * places)
-    return level + (last - first) * 0.01 * places
+        return level * (last / first) ** share
+    return level + (last - first) * share
 
 
 def scale_of_levels(axes: Axes, study: Study) -> None:
@@ -109,5 +110,5 @@ def scale_of_levels(axes: Axes, study: Study) -> None:
 def scale_of_metric(axes: Axes, study: Study) -> None:
     axes.set_ylabel(label(study.metric))
     if study.metric.endswith("accuracy"):
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+        percent(axes.yaxis)
         axes.set_ylim(top=min(axes.get_ylim()[1], 1.0))

@@ -7,10 +7,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.figure import Drawing, Skipped
-from normexp.report.panels import level_title, levels_shown, middle, panels
+from normexp.report.panels import left_out, level_title, levels_shown, middle, panels
 from normexp.report.statistics import curves
-from normexp.report.study import Study
-from normexp.report.style import Style, label_lines, plain_log_scale, plain_log_ticks
+from normexp.report.study import Study, label
+from normexp.report.style import Style, height_for, label_lines, plain_log_scale, plain_log_ticks
 
 LAYER = r"/(layer\d+\w*)"
 MOST_ARMS = 8
@@ -46,7 +46,13 @@ def depth_profile(
     log: bool,
 ) -> Drawing:
     """Mean over seeds against the layer: one panel a level, the first measurement dotted, the last drawn through."""
-    figure, shown = panels(levels_shown(study), "layer, input to output", words, sharey=True)
+    figure, shown = panels(
+        levels_shown(study),
+        "layer, input to output",
+        words,
+        height=height_for(study.arms, 2.5),
+        sharey=True,
+    )
     first, last = (
         curves(at_step(rows, which), ["arm", "level"], "depth", log=log) for which in (True, False)
     )
@@ -77,6 +83,7 @@ def depth_profile(
         axes.set_title(level_title(study, level))
         if axes is list(shown.values())[-1] or len(shown) <= 2:
             label_lines(axes, ends, style)
+    caption += left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
     return Drawing(name, title, caption, figure)
 
 
@@ -139,9 +146,7 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     bar.set_label("gradient norm", fontsize=8)
     bar.outline.set_visible(False)
     plain_log_ticks(bar.ax.yaxis, scale.vmin, scale.vmax)
-    left_out = (
-        f" {len(arms) - len(shown)} further arms are left out for room." if len(arms) > len(shown) else ""
-    )
     where = f" At {level_title(study, middle(study))}." if study.x else ""
-    caption = f"Mean over seeds; dark is small.{where} Layers from the input (below) to the output (above).{left_out}"
+    caption = f"Mean over seeds; dark is small.{where} Layers from the input (below) to the output (above)."
+    caption += left_out("arms", len(shown), len(arms))
     yield Drawing("gradient_over_time", title, caption, figure)

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pandas as pd
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.final import note
-from normexp.report.panels import level_title, levels_shown, panels
+from normexp.report.panels import left_out, level_title, levels_shown, panels
 from normexp.report.statistics import curves
-from normexp.report.study import Study
-from normexp.report.style import Style, label_lines
+from normexp.report.study import Study, label
+from normexp.report.style import Style, height_for, label_lines, percent
 
 CLOCKS = {
     "epoch": "epoch",
@@ -28,8 +28,12 @@ MEANING = {
 
 def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     recorded = study.recorded("val/accuracy")
+    # A diverged run's curve ends: a mean that loses a run on the way would jump.
+    recorded = recorded[recorded["status"] == "completed"]
     if recorded.empty:
-        yield Skipped("learning", "Validation accuracy over training", "no run recorded val/accuracy")
+        yield Skipped(
+            "learning", "Validation accuracy over training", "no completed run recorded val/accuracy"
+        )
         return
     # Runs of one arm and level are validated at the same steps; only their seconds differ.
     curve = curves(recorded, ["arm", "level"], "step")
@@ -41,7 +45,12 @@ def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str) -> Drawing:
     figure, shown = panels(
-        levels_shown(study), words, "validation accuracy", sharey=True, sharex=clock == "epoch"
+        levels_shown(study),
+        words,
+        "validation accuracy",
+        height=height_for(study.arms, 2.5),
+        sharey=True,
+        sharex=clock == "epoch",
     )
     for level, axes in shown.items():
         ends = {}
@@ -53,9 +62,11 @@ def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str
             )
             ends[arm] = rows["mean"].iloc[-1]
         axes.set_title(level_title(study, level))
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+        percent(axes.yaxis)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
         axes.set_ylim(max(0.0, here["mean"].min() - 0.05), 1.0)
         if axes is list(shown.values())[-1] or len(shown) <= 2:
             label_lines(axes, ends, style)
     caption = f"Mean over seeds and its 95% interval. {MEANING[clock]} {note(study)}"
+    caption += left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
     return Drawing(f"learning_{clock}", f"Validation accuracy by {words}", caption, figure, tab=clock)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 import numpy as np
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from normexp.report.figure import Drawing, Skipped
-from normexp.report.figures.final import scale_of_levels
+from normexp.report.figures.final import dodge, scale_of_levels
 from normexp.report.study import Study
-from normexp.report.style import FAINT, INK, WIDTH, Style, label_lines, new_figure
+from normexp.report.style import FAINT, INK, WIDTH, Style, height_for, label_lines, new_figure
 
 TITLE = "Which learning rates each arm bears"
 
@@ -18,24 +19,32 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         yield Skipped("learning_rates", TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
         return
     beside = study.rate_varies and study.x is not None
-    height = 1.1 + max(1.2, 0.28 * len(study.arms))
+    height = height_for(study.arms, 1.1 + max(1.2, 0.28 * len(study.arms)))
     figure, axes = new_figure(1, 1 + beside, panel=(WIDTH / 2 if beside else WIDTH, height))
     draw_map(study, style, axes[-1], rates)
     caption = "Runs that diverged, of all with that learning rate; a dot is none."
     if beside:
-        draw_best(study, style, axes[0])
+        draw_best(study, style, axes[0], rates)
         caption = f"Left: the learning rate of best mean validation accuracy. Right: {caption[0].lower()}{caption[1:]}"
     yield Drawing("learning_rates", TITLE, caption, figure)
 
 
-def draw_best(study: Study, style: Style, axes) -> None:
-    """The best learning rate against the factor of the study."""
+def draw_best(study: Study, style: Style, axes, rates: list[float]) -> None:
+    """The best learning rate against the factor of the study; equal ones side by side."""
     ends = {}
-    for arm in study.arms:
-        best = study.chosen[study.chosen["arm"] == arm].groupby(study.x)["lr"].first()
-        axes.plot(best.index, best, marker=style.marker[arm], **style.line(arm))
-        ends[arm] = best.iloc[-1]
     axes.set_yscale("log")
+    axes.set_ylim(rates[0] / 1.6, rates[-1] * 1.6)
+    axes.yaxis.set_major_locator(FixedLocator(rates))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    for place, arm in enumerate(study.arms):
+        best = study.chosen[study.chosen["arm"] == arm].groupby(study.x)["lr"].first()
+        # aside and a little lower or higher, so that arms with equal rates do not hide one another
+        aside = place - (len(study.arms) - 1) / 2
+        xs = [dodge(level, aside, study) for level in best.index]
+        shift = (rates[-1] / rates[0]) ** (min(0.012, 0.15 / len(study.arms)) * -aside)
+        axes.plot(xs, best * shift, marker=style.marker[arm], **style.line(arm))
+        ends[arm] = best.iloc[-1] * shift
     scale_of_levels(axes, study)
     axes.set_ylabel("best learning rate")
     label_lines(axes, ends, style)
