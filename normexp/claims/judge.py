@@ -7,7 +7,7 @@ import pandas as pd
 
 from normexp.claims.comparison import Comparison, Region
 from normexp.claims.estimate import RANK_SEEDS, MeanEstimate, RankEstimate
-from normexp.claims.power import seeds_to_decide
+from normexp.claims.power import seeds_to_decide, seeds_to_decide_by_rank
 from normexp.claims.universal import judge_universal
 
 Word = Literal["supported", "refuted", "inconclusive"]
@@ -108,13 +108,15 @@ def decide(
     elif few:
         more = RANK_SEEDS - estimate.n
         note = f"a rank test (values are infinite, censored or ranks) needs {RANK_SEEDS} seeds"
-    elif isinstance(estimate, MeanEstimate):
-        more = seeds_to_decide(estimate, [*comparison.supporting(), *comparison.refuting()], alpha)
-        note = (
-            "the effect is so near the smallest one that matters that more seeds would hardly decide"
-            if more is None
-            else f"about {more} more seeds would likely decide"
-        )
+    else:
+        count = seeds_to_decide if isinstance(estimate, MeanEstimate) else seeds_to_decide_by_rank
+        more = count(estimate, [*comparison.supporting(), *comparison.refuting()], alpha)
+        if more is not None:
+            note = f"about {more} more seeds would likely decide"
+        elif isinstance(estimate, MeanEstimate):
+            note = "the effect is so near the smallest one that matters that more seeds would hardly decide"
+        else:
+            note = "ranks do not tell how many more seeds would decide"
     return Judgement(
         verdict=word,
         effect=estimate.effect,

@@ -36,7 +36,7 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
             verdict = json.loads((out / claim / VERDICT).read_text())
             if verdict["protocol"] == budgets[verdict["budget"]][claim].protocol:
                 verdicts[claim] = verdict
-    parts = [HEAD, counts(claims, verdicts), surprises(verdicts)]
+    parts = [HEAD, counts(claims, verdicts), surprises(claims, verdicts)]
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
     parts.append("## Others\n\n" + table(claims, verdicts, "X"))
@@ -60,9 +60,21 @@ def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
     return (
         "\n".join(rows)
-        + f"\n\nWhat needs no training took {duration(sum(exact))}; the runs of training claims "
+        + "\n\nWith a verdict, be it inconclusive: "
+        + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
+        + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
         + f"{duration(sum(trained))} of training, runs that claims share counted in each."
     )
+
+
+def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
+    """How many statements of the sources have a verdict; one may take several claims."""
+    numbers = [
+        {name[:3] for claim in some for name in claims[claim].covers if name[0] == letter}
+        for some in (verdicts, claims)
+    ]
+    what = {"S": "statements of the source documents", "P": "claims of papers"}[letter]
+    return f"{len(numbers[0])} of {len(numbers[1])} {what}"
 
 
 def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
@@ -71,7 +83,7 @@ def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
     return verdict["verdict"] if verdict else "not yet run"
 
 
-def surprises(verdicts: dict[str, dict]) -> str:
+def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     """Verdicts against what mathematics says, and training claims that did not come out as their sentence says."""
     wrong = [v for v in verdicts.values() if v["as_expected"] is False]
     against = [v for v in verdicts.values() if v["evidence"] == "training" and v["verdict"] != "supported"]
@@ -81,7 +93,7 @@ def surprises(verdicts: dict[str, dict]) -> str:
         lines.append("- No verdict contradicts one that mathematics gives.")
     lines += [
         f"- **{v['id']}** {v['verdict']} at this scale: {v['sentence']} ({effect_of(v)})"
-        + (f" {v['means']}" if v["means"] else "")
+        + (f" {note}" if (note := claims[v["id"]].note.strip()) else "")
         for v in against
     ]
     return "\n".join(lines)
@@ -122,7 +134,7 @@ def seconds_of(verdict: dict[str, Any]) -> float:
 
 def effect_of(verdict: dict[str, Any]) -> str:
     low, high = (f"{float(end):.3g}" for end in verdict["interval"])
-    more = f"; {verdict['more_seeds']} more seeds would likely decide" if verdict["more_seeds"] else ""
+    more = f"; {verdict['note']}" if verdict["verdict"] == "inconclusive" and verdict["note"] else ""
     edge = verdict.get("learning_rates_at_edge")
     narrow = f"; learning rate at the edge of the grid: {', '.join(edge)}" if edge else ""
     return f"{float(verdict['effect']):.3g} [{low}, {high}]{more}{narrow}"

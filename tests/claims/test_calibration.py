@@ -1,9 +1,14 @@
 """The judge errs no more often than it says: measured on numbers whose truth is known."""
 
+import math
+
+import numpy as np
 import pytest
 from scipy import stats
 
 from normexp.claims.calibration import claimed, claimed_with_looks, coverage
+from normexp.claims.estimate import MeanEstimate, RankEstimate
+from normexp.claims.power import seeds_to_decide, seeds_to_decide_by_rank
 
 TRIALS = 2000
 
@@ -44,3 +49,13 @@ def test_a_planted_effect_is_found_with_the_power_of_a_t_test():
     n, shift = 8, 1.2
     power = stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, shift * n**0.5)
     assert claimed("normal", n, margin=0.0, shift=shift, trials=TRIALS) == pytest.approx(power, abs=0.03)
+
+
+def test_ranks_ask_for_about_as_many_seeds_as_the_t_interval():
+    effects = stats.norm.ppf((np.arange(12) + 0.5) / 12, loc=0.4)  # normal scores: no luck in the draw
+    sides = [(0.0, math.inf), (-math.inf, 0.0)]
+    by_t = 12 + seeds_to_decide(MeanEstimate(effects), sides, 0.05)
+    by_rank = 12 + seeds_to_decide_by_rank(RankEstimate(effects, effects), sides, 0.05)
+    assert by_t <= by_rank <= 1.5 * by_t
+    effects[:7] = math.inf
+    assert seeds_to_decide_by_rank(RankEstimate(effects, effects), sides, 0.05) is None
