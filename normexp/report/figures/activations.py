@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.layers import MOST_ARMS
@@ -38,6 +39,7 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         panel.fill_between(
             means.index, means[names[0]], means[names[-1]], color=colour, alpha=0.15, linewidth=0
         )
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         panel.set_title(arm, color=colour)
     where = f" at {level_title(study, level)}" if study.x else ""
     caption = (

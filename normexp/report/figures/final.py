@@ -111,4 +111,5 @@ def scale_of_metric(axes: Axes, study: Study) -> None:
     axes.set_ylabel(label(study.metric))
     if study.metric.endswith("accuracy"):
         percent(axes.yaxis)
-        axes.set_ylim(top=min(axes.get_ylim()[1], 1.0))
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, 0.0), min(high, 1.0))

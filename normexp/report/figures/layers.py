@@ -141,7 +141,7 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
         panel.set_title(arm, color=style.colour[arm])
         panel.grid(visible=False)
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        panel.xaxis.set_major_locator(MaxNLocator(nbins=4))
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     bar = figure.colorbar(image, ax=list(axes.values()), shrink=0.9, pad=0.01)
     bar.set_label("gradient norm", fontsize=8)
     bar.outline.set_visible(False)
