@@ -94,7 +94,7 @@ def test_every_section_starts_its_rows_with_the_ratio_and_names_the_machine(docs
         assert row in text
     recorded = "Abacus 3000, 7 cores, 5.5 GiB, no GPU, 1 thread (Python 3.11, torch 2.99, Lightning 2.6)"
     assert text.count(recorded) == len(FILES) - 1
-    assert "a machine that was not recorded (3 cores, torch 2.98)" in text
+    assert "a machine that was not recorded (cores: 3, torch 2.98)" in text
     assert "{{" not in text
 
 

@@ -1,4 +1,5 @@
-"""One cell as a job: the function of `hydra.main`, called as Hydra would call it for this cell alone."""
+"""One cell as a job: the function of `hydra.main`, called as Hydra would call it for this cell alone; or several cells,
+trained side by side."""
 
 import sys
 import traceback
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import setup_globals
 from hydra.types import TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.normexp._cells import without_hydra
 from normexp.cli import one_line
@@ -15,24 +16,40 @@ from normexp.cli import one_line
 
 @dataclass
 class Call:
-    cell: DictConfig  # with its `hydra` node
-    argv: list[str]  # the command line of this cell alone
+    cells: list[DictConfig]  # with their `hydra` nodes
+    # The command line of each cell alone: what the summary records, and what Lightning starts again for each device.
+    argv: list[list[str]]
     function: str  # name of the job's function in the script
 
 
 def run_in_process(call: Call) -> None:
     """Target of a process: ends with status 1, its traceback and one line in the log when the job fails."""
     sys.stdout.reconfigure(line_buffering=True)
-    sys.argv = (
-        call.argv
-    )  # what the summary records, and what Lightning starts again for each device of a ddp run
+    sys.argv = call.argv[0]
     setup_globals()
     try:
-        execute(call.cell, getattr(sys.modules["__main__"], call.function))
+        if len(call.cells) == 1:
+            execute(call.cells[0], getattr(sys.modules["__main__"], call.function))
+        else:
+            train_together(call.cells, call.argv)
     except Exception as error:
         traceback.print_exc()
         print(f"Error: {one_line(error)}", flush=True)
         sys.exit(1)
+
+
+def train_together(cells: list[DictConfig], argv: list[list[str]]) -> None:
+    """What `train.py` does, for several cells that differ in nothing but seed and learning rate."""
+    from normexp.build import build, files_of
+    from normexp.training.launch_replicas import launch_all
+
+    parts, files = [], []
+    for cell, own in zip(cells, argv, strict=True):
+        sys.argv = own
+        task, choices = without_hydra(cell), OmegaConf.to_container(cell.hydra.runtime.choices)
+        parts.append(build(task, choices, parts[0].data if parts else None))
+        files.append(files_of(task, cell.hydra))
+    launch_all(parts, files)
 
 
 def execute(cell: DictConfig, function: TaskFunction) -> None:

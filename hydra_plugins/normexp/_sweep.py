@@ -17,6 +17,7 @@ from hydra_plugins.normexp._job import Call, execute, run_in_process
 from hydra_plugins.normexp._places import cores, places
 from normexp.cli import one_line
 from normexp.sweeps.cell import Cell, write_ledger
+from normexp.sweeps.grouping import arrange, share_time
 from normexp.sweeps.pool import Ended, Job, Pool
 from normexp.sweeps.screen import Board, show_end, show_plan
 
@@ -34,12 +35,16 @@ class Sweep:
         self.slots = places(trainers, launcher.workers, launcher.runs_per_gpu)[: len(self.configs)]
         self.threads = max(1, cores() // max(1, len(self.slots)))
         self.pool = Pool(self.threads) if self.slots else None
+        self.grouped = launcher.replicas == "auto" and bool(self.slots)
         self.cells = self._plan(job_overrides)
+        self.jobs = arrange(self.cells, len(self.slots)) if self.grouped else self._one_by_one()
+        share_time(self.jobs, self.cells)
 
     def _plan(self, job_overrides: list[list[str]]) -> list[Cell]:
         import torch
 
         from normexp.build import build, resolved
+        from normexp.sweeps.beside import Beside, beside
         from normexp.sweeps.plan import plan
 
         tasks = [without_hydra(config) for config in self.configs]
@@ -50,19 +55,20 @@ class Sweep:
             job_overrides,
             resolve=lambda index: (resolved(tasks[index]), choices[index]),
             build=lambda index: build(tasks[index], choices[index]),
+            beside=beside if self.grouped else lambda parts: Beside(),
         )
 
     def run(self) -> list[JobReturn]:
-        console = Console()
+        self.console = console = Console()
         logs = self.folder / "logs"
-        show_plan(self.cells, len(self.slots), self.threads, logs, console)
+        show_plan(self.cells, self.jobs, len(self.slots), self.threads, logs, console)
         for cell, config in zip(self.cells, self.configs, strict=True):
             cell.log = logs / f"{cell.run}.log"
             if config.threads is None and self.slots:
                 config.threads = self.threads
         started = time.monotonic()
         self._write_ledger()
-        with Board(self.cells, len(self.slots), console) as board:
+        with Board(self.cells, min(len(self.slots), len(self.jobs)), console) as board:
             for cell in self._in_processes() if self.pool else self._in_here():
                 board.update(cell)
                 self._write_ledger()
@@ -77,28 +83,38 @@ class Sweep:
     def _write_ledger(self) -> None:
         write_ledger(self.folder, shlex.join(["python", *self.argv]), self.cells)
 
-    def _to_run(self) -> list[int]:
-        return [index for index, cell in enumerate(self.cells) if cell.state == "planned"]
+    def _one_by_one(self) -> list[list[int]]:
+        return [[index] for index, cell in enumerate(self.cells) if cell.state == "planned"]
 
     def _in_processes(self) -> Iterator[Cell]:
         """Yields a cell whenever its state changed."""
+        yield from self._work(self.jobs)
+        left = self._one_by_one()
+        if left and self.pool.stopped_by is None:  # one run may have taken its neighbours down
+            self.console.print(f"{len(left)} runs that failed side by side are tried alone", highlight=False)
+            yield from self._work(left)
+
+    def _work(self, groups: list[list[int]]) -> Iterator[Cell]:
         jobs, started = [], {}
-        for index in self._to_run():
-            cell = self.cells[index]
-            argv = command_of(self.argv, cell.overrides)
-            jobs.append(Job(index, Call(self.configs[index], argv, self.function.__name__), cell.log))
+        for number, group in enumerate(groups):
+            argv = [command_of(self.argv, self.cells[index].overrides) for index in group]
+            more = f".and-{len(group) - 1}-more" if len(group) > 1 else ""
+            log = self.folder / "logs" / f"{self.cells[group[0]].run}{more}.log"
+            call = Call([self.configs[index] for index in group], argv, self.function.__name__)
+            jobs.append(Job(number, call, log))
         for event in self.pool.run(run_in_process, jobs, self.slots):
-            index = event.job.index
-            cell = self.cells[index]
-            if isinstance(event, Ended):
-                stopped = self.pool.stopped_by is not None
-                cell.finish(event.exit_code, time.monotonic() - started[index], stopped=stopped)
-            else:
-                cell.state, started[index] = "running", time.monotonic()
-            yield cell
+            number, group = event.job.index, groups[event.job.index]
+            for cell in (self.cells[index] for index in group):
+                if isinstance(event, Ended):
+                    taken = (time.monotonic() - started[number]) / len(group)
+                    stopped = self.pool.stopped_by is not None
+                    cell.finish(event.exit_code, taken, stopped=stopped, neighbours=len(group) - 1)
+                else:
+                    cell.state, cell.log, started[number] = "running", event.job.log, time.monotonic()
+                yield cell
 
     def _in_here(self) -> Iterator[Cell]:
-        for index in self._to_run():
+        for (index,) in self.jobs:
             cell = self.cells[index]
             cell.state = "running"
             yield cell

@@ -1,7 +1,7 @@
 """One cell of a sweep: the run that it stands for, and what has become of it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +24,33 @@ class Cell:
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
+    kind: str = ""  # cells of one kind differ in nothing but seed and learning rate
+    # Number of its kind side by side in one process -> times as fast as one after the other.
+    speedups: dict[int, float] = field(default_factory=dict)
+    alone: str | None = None  # why it cannot be trained side by side with its kind
+    mode: str | None = None  # how a finished run was computed
 
     @property
     def run(self) -> str:
         """The run's name inside its study, as TensorBoard shows it."""
         return f"{self.choices['model']}/{self.folder.name}"
 
-    def finish(self, exit_code: int, seconds: float, *, stopped: bool) -> None:
-        """Note how the run's process ended. Its summary says what came of it: no summary, no run."""
-        self.seconds = seconds
+    def finish(self, exit_code: int, seconds: float, *, stopped: bool, neighbours: int = 0) -> None:
+        """Note how the run's process ended. Its summary says what came of it: no summary, no run.
+
+        A run that failed beside neighbours is planned again, alone: the mistake may be theirs.
+        """
         summary = read_summary(self.folder)
-        if exit_code == 0 and (summary or self.config["fast_dev_run"]):
+        if (summary and (exit_code == 0 or neighbours)) or (exit_code == 0 and self.config["fast_dev_run"]):
             self.state = summary["status"] if summary else "completed"
         elif stopped or exit_code in (130, 143):
             self.state = "interrupted"
+        elif neighbours:
+            self.state = "planned"
+            return
         else:
             self.state, self.error = "failed", _reason(exit_code, self.log)
+        self.seconds = seconds
 
 
 def _reason(exit_code: int, log: Path | None) -> str:

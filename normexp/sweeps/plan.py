@@ -11,6 +11,7 @@ from normexp.cli import one_line
 from normexp.identity import config_hash, default_folder
 from normexp.parts import Parts
 from normexp.runs import read_summary
+from normexp.sweeps.beside import Beside
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.estimate import estimate, seconds_per_step, steps_of
 
@@ -22,6 +23,7 @@ def plan(
     overrides: Sequence[list[str]],
     resolve: Callable[[int], tuple[dict[str, Any], dict[str, str]]],
     build: Callable[[int], Parts],
+    beside: Callable[[Parts], Beside] = lambda parts: Beside(),
 ) -> list[Cell]:
     """The cells of a sweep, checked; those that are finished already are marked as skipped.
 
@@ -29,12 +31,13 @@ def plan(
         names, overrides: of each cell, for people and for its command.
         resolve: the configuration and the choices of the i-th cell, validated.
         build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
+        beside: whether these can be trained side by side, and how much faster that is.
 
     Raises ValueError in one line that names the cells which cannot run, or two cells that are the same run.
     """
     cells: list[Cell] = []
     broken: dict[str, list[str]] = {}  # what is wrong -> cells
-    built: dict[str, tuple[str, int, float | None]] = {}  # what was learned from building one of its kind
+    built: dict[str, tuple[str, int, float | None, Beside]] = {}  # what building one of its kind taught
     step_seconds: dict[str, float] = {}
     for index, name in enumerate(names):
         try:
@@ -42,16 +45,20 @@ def plan(
             kind = _kind(config)
             if kind not in built:
                 parts = build(index)
-                built[kind] = (parts.data.fingerprint, steps_of(parts), _timed(parts, step_seconds))
+                time = _timed(parts, step_seconds)
+                built[kind] = (parts.data.fingerprint, steps_of(parts), time, beside(parts))
         except Exception as error:
             broken.setdefault(one_line(error), []).append(name)
             continue
-        fingerprint, steps, seconds = built[kind]
+        fingerprint, steps, seconds, more = built[kind]
         digest = config_hash(config, fingerprint)
         folder = Path(config["run_dir"]) if config["run_dir"] else default_folder(config, choices, digest)
         time = None if seconds is None else estimate(steps, seconds)
-        state = "skipped" if read_summary(folder) else "planned"
-        cells.append(Cell(name, list(overrides[index]), choices, config, digest, folder, time, state))
+        summary = read_summary(folder)
+        state, mode = ("skipped", summary["execution"]["mode"]) if summary else ("planned", None)
+        cell = Cell(name, list(overrides[index]), choices, config, digest, folder, time, state, mode=mode)
+        cell.kind, cell.speedups, cell.alone = kind, more.speedups, more.why_not
+        cells.append(cell)
     if broken:
         raise ValueError(_describe(broken, len(names)))
     _refuse_twins(cells)

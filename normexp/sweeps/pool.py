@@ -19,8 +19,8 @@ from typing import Any
 
 # What every job imports, late or early; a name that is absent is skipped.
 PRELOAD = [
-    "normexp.build", "normexp.training.launch", "normexp.data", "normexp.models", "normexp.norms", "normexp.monitors",
-    "normexp.schedules", "sklearn.datasets", "torch.utils.tensorboard",
+    "normexp.build", "normexp.training.launch_replicas", "normexp.data", "normexp.models", "normexp.norms",
+    "normexp.monitors", "normexp.schedules", "sklearn.datasets", "torch.utils.tensorboard",
 ]  # fmt: skip
 POLL_SECONDS = 0.2
 

@@ -11,11 +11,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from normexp.sweeps.cell import Cell
+from normexp.sweeps.grouping import why_apart
 
 RUNNING_SHOWN = 2
 
 
-def show_plan(cells: Sequence[Cell], workers: int, threads: int, logs: Path, console: Console) -> None:
+def show_plan(
+    cells: Sequence[Cell],
+    jobs: Sequence[Sequence[int]],
+    workers: int,
+    threads: int,
+    logs: Path,
+    console: Console,
+) -> None:
     to_run = [cell for cell in cells if cell.state == "planned"]
     rows = {"sweep": f"{len(cells)} runs"}
     for key, values in axes(cells).items():
@@ -23,12 +31,10 @@ def show_plan(cells: Sequence[Cell], workers: int, threads: int, logs: Path, con
     if len(to_run) < len(cells):
         rows["finished"] = f"{len(cells) - len(to_run)} runs, skipped"
     if to_run:
-        how = (
-            f"{workers} at a time, {threads} thread{'s' * (threads > 1)} each"
-            if workers
-            else "one by one, in here"
-        )
-        rows["to run"] = f"{len(to_run)} runs, {how}"
+        rows["to run"] = f"{len(to_run)} runs, {_how(jobs, workers, threads)}"
+        reason = why_apart(cells) if any(cell.speedups for cell in to_run) else None
+        if reason:
+            rows["side by side"] = f"none: {reason}"
         times = [cell.estimate for cell in to_run]
         rows["estimate"] = (
             "known after the first runs (a GPU computes)"
@@ -40,6 +46,17 @@ def show_plan(cells: Sequence[Cell], workers: int, threads: int, logs: Path, con
     for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
     console.print(grid, highlight=False)
+
+
+def _how(jobs: Sequence[Sequence[int]], workers: int, threads: int) -> str:
+    if not workers:
+        return "one by one, in here"
+    each = f"{threads} thread{'s' * (threads > 1)} each"
+    beside = max(map(len, jobs))
+    if beside == 1:
+        return f"{workers} at a time, {each}"
+    at_once = min(workers, len(jobs))
+    return f"up to {beside} side by side in a process, {at_once} of {len(jobs)} processes at a time, {each}"
 
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:
