@@ -17,7 +17,7 @@ def machines(rows: Rows) -> str:
 
 def _machine(row: dict[str, Any]) -> str:
     if "machine" not in row:
-        known = [f"{row[key]} {key}" for key in ("cores", "threads") if key in row]
+        known = [f"{key}: {row[key]}" for key in ("cores", "threads") if key in row]
         known += [f"torch {row['torch']}"] if "torch" in row else []
         return "a machine that was not recorded" + (f" ({', '.join(known)})" if known else "")
     m = row["machine"]
