@@ -139,6 +139,7 @@ def equality(rows: Rows) -> str:
 
 
 def norms(rows: Rows) -> str:
+    rows = [r for r in rows if not r["compiled"]]
     shapes = list(dict.fromkeys(r["shape"] for r in rows))
     found = {(r["norm"], r["shape"]): r["both"] for r in rows}
 
