@@ -57,7 +57,9 @@ FILES = {
         {"norm": "batchnorm_noisy", "model": "mlp", "difference": None, "why_not": "it draws numbers"},
     ],
     "sweep_benchmark.json": [PART | {"what": "8 runs: 2 processes x 1 thread, over 1 x 2", "ratio": 0.71}],
-    "norms_benchmark.json": [{"norm": "layernorm", "shape": "dense", "device": "cpu", "both": SIDES}],
+    "norms_benchmark.json": [
+        {"norm": "layernorm", "shape": "dense", "device": "cpu", "compiled": False, "both": SIDES}
+    ],
     "monitors_benchmark.json": [
         RATIO | {"model": "mlp", "monitors": name, "cores": 3, "torch": "2.98"} for name in ("light", "naive")
     ],
