@@ -3,6 +3,7 @@
 Each takes a list-like x in float64 and returns y of the same shape; gradients come from autograd through the loops.
 """
 
+import itertools
 import math
 
 import torch
@@ -47,6 +48,41 @@ def normalized(x, kind, *, eps, correction=0, outside=False, groups=1, spread=No
     return y
 
 
+def running_after(batches, mean, var, *, keep, correction=1, spread=None, groups=1):
+    """Running mean and variance (C) once they have seen the batches, each (N, C, P), from where they start."""
+    mean, var = mean.clone(), var.clone()
+    for x in batches:
+        for c in range(x.shape[1]):
+            means, variances = [], []
+            for group in x.chunk(groups):
+                values = [group[i, c, p] for i in range(group.shape[0]) for p in range(group.shape[2])]
+                group_mean, group_var, n = over(values)
+                means.append(group_mean)
+                if spread is None:
+                    variances.append(group_var * n / (n - correction))
+                else:
+                    variances.append(spread([value - group_mean for value in values]) ** 2)
+            mean[c] = keep * mean[c] + (1 - keep) * sum(means) / groups
+            var[c] = keep * var[c] + (1 - keep) * sum(variances) / groups
+    return mean, var
+
+
+def with_population(x, mean, var, *, eps, outside=False):
+    """What a batch norm computes in eval mode, from its running mean and variance (C)."""
+    y = torch.empty_like(x)
+    for i, c, p in itertools.product(*(range(size) for size in x.shape)):
+        divisor = var[c].sqrt() + eps if outside else (var[c] + eps).sqrt()
+        y[i, c, p] = (x[i, c, p] - mean[c]) / divisor
+    return y
+
+
+def power_norm_with_population(x, phi, *, eps):
+    y = torch.empty_like(x)
+    for i, c, p in itertools.product(*(range(size) for size in x.shape)):
+        y[i, c, p] = x[i, c, p] / (phi[c] + eps).sqrt()
+    return y
+
+
 def mean_absolute(centered):
     return math.sqrt(math.pi / 2) * sum(abs(value) for value in centered) / len(centered)
 
@@ -77,7 +113,8 @@ def ada_norm(x, *, eps, k, scale):
     return scale * (1 - k * y.detach()) * y
 
 
-def switchable(x, p, q, kinds, *, eps):
+def switchable(x, p, q, kinds, *, eps, population=None):
+    """`population`, running mean and variance (C), stands in for the batch's in eval mode."""
     samples, channels, places = x.shape
     y = torch.empty_like(x)
     for i in range(samples):
@@ -87,7 +124,10 @@ def switchable(x, p, q, kinds, *, eps):
                 "layer": [x[i, d, u] for d in range(channels) for u in range(places)],
                 "batch": [x[j, c, u] for j in range(samples) for u in range(places)],
             }
-            moments = [over(of[kind])[:2] for kind in kinds]
+            statistics = {kind: over(values)[:2] for kind, values in of.items()}
+            if population is not None:
+                statistics["batch"] = [of_channel[c] for of_channel in population]
+            moments = [statistics[kind] for kind in kinds]
             mean = sum(weight * m for weight, (m, _) in zip(p, moments, strict=True))
             var = sum(weight * v for weight, (_, v) in zip(q, moments, strict=True))
             for u in range(places):

@@ -74,18 +74,22 @@ CASES = [case for case in CASES if case[0] != "switchablenorm" or case[1] == "im
 
 @pytest.mark.parametrize(("name", "layout"), CASES)
 def test_values_and_gradients_equal_the_papers_equations(name, layout):
+    """In eval mode too, for those that compute the same there; the others are in test_against_papers_in_eval.py."""
     layer, x = build(name, layout), small_sample(layout)
-    native, formula = outcome(layer, x), outcome(build(name, layout, native=False), x)
+    modes = (True,) if layer.batch_statistics else (True, False)
+    layers = [build(name, layout, native=native).train(mode) for native in (True, False) for mode in modes]
+    outcomes = [outcome(each, x) for each in layers]
     x = x.requires_grad_()
     y = TWINS[name](places(x, layout), layer).reshape(x.shape)
     y.backward(values(x.shape, seed=1))
     twin = {"output": y.detach(), "gradient of x": x.grad}
     twin |= {f"gradient of {key}": parameter.grad for key, parameter in layer.named_parameters()}
-    for ours in (native, formula):
+    for ours in outcomes:
         assert_same({key: ours[key] for key in twin}, twin, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("detach", ["none", "mean", "std", "both"])
+# The ids are no names of norms: docs/norms.md counts tests by those.
+@pytest.mark.parametrize("detach", ["none", "mean", "std", "both"], ids="detach_{}".format)
 def test_detach_stops_the_gradient_of_each_statistic(detach):
     layer, x = build("layernorm", "dense", f"detach={detach}"), sample("dense").requires_grad_()
     y = references.normalized(
@@ -134,6 +138,7 @@ def test_power_norm_follows_the_papers_algorithms_for_three_steps(name, layout):
     )
     for step in range(3):
         x, g = sample(layout, seed=step).requires_grad_(), values(LAYOUTS[layout][0], seed=10 + step)
+        layer.zero_grad()
         y = layer(x)
         y.backward(g)
         inner = places(x, layout)
@@ -146,5 +151,7 @@ def test_power_norm_follows_the_papers_algorithms_for_three_steps(name, layout):
             torch.autograd.grad(inner, x, gradient)[0] if layer.token_scaling else gradient.reshape(x.shape)
         )
         torch.testing.assert_close(x.grad, expected)
+        torch.testing.assert_close(layer.weight.grad, (places(g, layout) * z).sum((0, 2)))
+        torch.testing.assert_close(layer.bias.grad, places(g, layout).sum((0, 2)))
         torch.testing.assert_close(layer.running_phi, twin.phi)
         torch.testing.assert_close(layer.running_nu, twin.nu)
