@@ -1,5 +1,6 @@
 """What every normalization layer has: its size, its channel axis, its learned gain and shift."""
 
+from collections.abc import Collection
 from typing import Literal, get_args
 
 import torch
@@ -8,6 +9,11 @@ from torch import Tensor, nn
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
 Deviation = Literal["l2", "l1", "linf"]
+
+
+def check_choice(argument: str, value: str, choices: Collection[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")
 
 
 class Norm(nn.Module):
@@ -21,7 +27,8 @@ class Norm(nn.Module):
         affine: gain `weight` (starts at 1) and shift `bias` (starts at 0), both `trained`, both `frozen` at that
             start, `none` of them, or one trained alone: `gain`, `bias`.
         layer: depth of the layer's place in the network, counted from 1.
-        batch_statistics: while training, one sample's output depends on the other samples.
+        batch_statistics: while training, one sample's output depends on the other samples. Only then is eval mode
+            another function; without them it gives the same bits.
         mixes_tokens: statistics run over the token axis, so a causal model would see the future.
         native: True runs the native kernels, False the formula of `functional`. The values are the same; the
             formula also has forward-mode derivatives. It may be set at any time.
@@ -58,12 +65,8 @@ class Norm(nn.Module):
             raise ValueError(
                 f"correction={correction}: no such variance; use 0 (divide by n) or 1 (by n - 1)"
             )
-        if eps_position not in get_args(EpsPosition):
-            raise ValueError(
-                f"eps_position={eps_position}: unknown; use one of {', '.join(get_args(EpsPosition))}"
-            )
-        if affine not in get_args(Affine):
-            raise ValueError(f"affine={affine}: unknown; use one of {', '.join(get_args(Affine))}")
+        check_choice("eps_position", eps_position, get_args(EpsPosition))
+        check_choice("affine", affine, get_args(Affine))
         self.num_features, self.channel_dim, self.layer = num_features, channel_dim, layer
         self.eps, self.correction, self.eps_position, self.affine = eps, correction, eps_position, affine
         self.native = True

@@ -1,14 +1,14 @@
 """BatchNorm: the statistics of one channel over the batch, and a running estimate of the population's."""
 
-from typing import Literal
+from typing import get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from normexp.norms import batch_kernels, functional, native
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
-from normexp.norms.population import recompute_population_statistics
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice
+from normexp.norms.population import PopulationStatistics, recompute_population_statistics
 
 
 class BatchNorm(Norm):
@@ -51,7 +51,7 @@ class BatchNorm(Norm):
         affine: Affine = "trained",
         ema_keep: float = 0.9,
         running_correction: int = 1,
-        population_statistics: Literal["ema", "cumulative", "precise"] = "ema",
+        population_statistics: PopulationStatistics = "ema",
         virtual_batch_size: int | None = None,
         freeze_after: int | None = None,
         deviation: Deviation = "l2",
@@ -64,6 +64,8 @@ class BatchNorm(Norm):
             )
         if running_correction not in (0, 1):
             raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
+        check_choice("population_statistics", population_statistics, get_args(PopulationStatistics))
+        check_choice("deviation", deviation, get_args(Deviation))
         if virtual_batch_size is not None and virtual_batch_size < 1:
             raise ValueError(
                 f"virtual_batch_size={virtual_batch_size}: no such group; use null or a divisor of batch_size"

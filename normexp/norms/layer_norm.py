@@ -1,11 +1,13 @@
 """LayerNorm: the statistics of one sample, or of one token."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from normexp.norms import functional, sample_kernels
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice
+
+Detach = Literal["none", "mean", "std", "both"]
 
 
 class LayerNorm(Norm):
@@ -37,12 +39,14 @@ class LayerNorm(Norm):
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",
         per_position: bool = False,
-        detach: Literal["none", "mean", "std", "both"] = "none",
+        detach: Detach = "none",
         depth_scaling: bool = False,
         deviation: Deviation = "l2",
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
+        check_choice("detach", detach, get_args(Detach))
+        check_choice("deviation", deviation, get_args(Deviation))
         self.per_position, self.detach = per_position, detach
         self.depth_scaling, self.deviation = depth_scaling, deviation
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm
+from normexp.norms.base import Affine, Norm, check_choice
 
 FUNCTIONS = {"tanh": torch.tanh, "erf": torch.erf, "hardtanh": F.hardtanh}
 
@@ -32,8 +32,7 @@ class Pointwise(Norm):
         shift: bool = False,
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, affine=affine)
-        if function not in FUNCTIONS:
-            raise ValueError(f"function={function}: unknown; use one of {', '.join(FUNCTIONS)}")
+        check_choice("function", function, FUNCTIONS)
         self.function = function
         self.alpha = nn.Parameter(torch.full((1,), alpha))
         self.shift = nn.Parameter(torch.zeros(1)) if shift else None

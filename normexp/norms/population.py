@@ -1,11 +1,14 @@
 """Precise BatchNorm: the population's statistics computed anew instead of averaged along the way."""
 
 from collections.abc import Iterable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from normexp.norms import functional
+
+PopulationStatistics = Literal["ema", "cumulative", "precise"]
 
 
 def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None:

@@ -94,7 +94,13 @@ def test_the_two_layer_norms_of_images_differ():
     [
         ("batchnorm", nn.BatchNorm2d(8)),
         ("batchnorm_sync", nn.SyncBatchNorm(8)),
+        ("batchnorm_cumulative", nn.BatchNorm1d(8, momentum=None)),
+        ("batchnorm_precise", nn.BatchNorm2d(8)),
+        ("batchnorm_frozen", nn.BatchNorm2d(8)),
         ("layernorm", nn.LayerNorm(8)),
+        ("layernorm_gain", nn.LayerNorm(8, bias=False)),
+        ("layernorm_simple", nn.LayerNorm(8, elementwise_affine=False)),
+        ("layernorm_channels", nn.LayerNorm(8)),
         ("groupnorm", nn.GroupNorm(4, 8)),
         ("instancenorm", nn.InstanceNorm2d(8, affine=True)),
         ("rmsnorm", nn.RMSNorm(8)),
@@ -105,4 +111,5 @@ def test_state_dict_goes_to_torch_and_back(name, reference):
     reference.load_state_dict(layer.state_dict(), strict=True)
     back = norm_factory(name)(8)
     back.load_state_dict(reference.state_dict(), strict=True)
+    assert back.state_dict().keys() == layer.state_dict().keys()
     assert all(torch.equal(back.state_dict()[key], value) for key, value in layer.state_dict().items())

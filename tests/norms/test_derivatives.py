@@ -4,9 +4,11 @@ import copy
 
 import pytest
 import torch
-from norms.layers import CASES, build, sample, values
+from norms.layers import CASES, REFUSED, build, sample, values
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.func import functional_call, stack_module_state
+
+from normexp.norms import AdaNorm
 
 SMALL = {"dense": (4, 8), "image": (2, 8, 1, 2), "tokens": (2, 2, 8)}
 POWER = (
@@ -47,6 +49,50 @@ def test_gradcheck_in_training_and_eval(name, layout):
             assert gradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
 
 
+def with_constants(layer, x):
+    """AdaNorm and DetachNorm by the formula, with what they detach held at its value at x: their gradient at x is the
+    derivative of this function."""
+    kept = x.detach().clone()
+
+    def moments(values):
+        rows = values.flatten(1) if layer.channel_dim == 1 else values
+        shape = (*rows.shape[:-1], *[1] * (values.dim() - rows.dim() + 1))
+        return rows.mean(-1).view(shape), rows.var(-1, correction=0).view(shape)
+
+    def function(x):
+        detach = getattr(layer, "detach", "none")
+        (mean, var), (kept_mean, kept_var) = moments(x), moments(kept)
+        mean = kept_mean if detach in ("mean", "both") else mean
+        var = kept_var if detach in ("std", "both") else var
+        y = (x - mean) / (var + layer.eps).sqrt()
+        if isinstance(layer, AdaNorm):
+            y = layer.scale * (1 - layer.k * (kept - kept_mean) / (kept_var + layer.eps).sqrt()) * y
+        return y
+
+    return function
+
+
+DETACHES = [
+    ("adanorm", []),
+    *(("layernorm_detach", [f"detach={which}"]) for which in ("mean", "std", "both")),
+]
+
+
+@pytest.mark.parametrize("layout", SMALL)
+@pytest.mark.parametrize(("name", "overrides"), DETACHES)
+def test_gradcheck_with_what_is_detached_held_constant(name, overrides, layout):
+    for training in (True, False):
+        for native in (True, False):
+            layer = build(name, layout, *overrides, native=native).train(training)
+            x = values(SMALL[layout]).requires_grad_()
+            constant = with_constants(layer, x)
+            torch.testing.assert_close(layer(x), constant(x))
+            # The value of the one and the gradient of the other: gradcheck compares them.
+            assert gradcheck(
+                lambda x, layer=layer, of=constant: of(x).detach() + layer(x) - layer(x).detach(), x
+            )
+
+
 @pytest.mark.parametrize("name", ["batchnorm_eps_outside", "layernorm_eps_outside", "layernorm_annotated"])
 @pytest.mark.parametrize("eps", [0.3, 1e-5])
 def test_full_gradcheck_of_the_kernels_with_a_small_and_a_large_eps(name, eps):
@@ -62,12 +108,11 @@ def test_second_derivatives_are_right_with_native_kernels_too(name, layout):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated:FutureWarning")  # torch's forward mode
-@pytest.mark.parametrize(
-    "name", [name for name, layout in DIFFERENTIATED if layout == "tokens" and name not in POWER]
-)
+@pytest.mark.parametrize("name", sorted({name for name, _ in DIFFERENTIATED} - set(POWER)))
 def test_formula_has_forward_mode_derivatives(name):
-    layer = build(name, "tokens", native=False)
-    function, (x, *parameters) = as_function(layer, sample("tokens"))
+    layout = "image" if (name, "tokens") in REFUSED else "tokens"
+    layer = build(name, layout, native=False)
+    function, (x, *parameters) = as_function(layer, sample(layout))
     direction, g = values(x.shape, seed=2), values(x.shape, seed=3)
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(

@@ -57,15 +57,16 @@ def test_shape_and_dtype_are_kept(name, layout, dtype):
 
 
 @every_case
-def test_autocast_agrees_with_float32_within_bfloat16(name, layout):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_autocast_agrees_with_float32_within_bfloat16(name, layout, dtype):
     layer = norm_factory(name)(8, LAYOUTS[layout][1])
-    x = sample(layout, dtype=torch.bfloat16)
+    x = sample(layout, dtype=dtype)
     expected = copy.deepcopy(layer)(x.float())
     x.requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         y = layer(x)
     y.float().square().sum().backward()
-    assert y.dtype == x.grad.dtype == torch.bfloat16
+    assert y.dtype == x.grad.dtype == dtype
     torch.testing.assert_close(y.float(), expected, rtol=0.02, atol=0.03)
 
 
@@ -92,6 +93,13 @@ def test_only_declared_batch_statistics_let_samples_see_each_other(name, layout)
         others = [copy.deepcopy(layer)(inputs)[1:] for inputs in (x, changed)]
         depends = not torch.equal(*others)
         assert depends == (layer.batch_statistics and training)
+
+
+@every_case
+def test_training_differs_from_eval_exactly_where_batch_statistics_are_declared(name, layout):
+    layer, x = build(name, layout), sample(layout)
+    trained, evaluated = (copy.deepcopy(layer).train(mode)(x) for mode in (True, False))
+    assert torch.equal(trained, evaluated) == (not layer.batch_statistics)
 
 
 @every_name
@@ -146,6 +154,10 @@ def test_wrong_sizes_are_refused_with_argument_value_and_remedy(name):
         ("batchnorm", "ema_keep=1.5"),
         ("batchnorm", "running_correction=2"),
         ("batchnorm", "virtual_batch_size=0"),
+        ("batchnorm", "population_statistics=emma"),
+        ("batchnorm", "deviation=l3"),
+        ("layernorm", "deviation=l3"),
+        ("layernorm", "detach=sdt"),
         ("batchrenorm", "r_max=0.5"),
         ("rmsnorm", "fraction=0.0"),
         ("scalenorm", "affine=trained"),
