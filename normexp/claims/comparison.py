@@ -22,9 +22,9 @@ class Comparison:
 
     - greater, smaller, different, equivalent: value of `arm` minus value of `baseline` at the same seed, or minus the
       number `target`; the mean over the factor's levels, or at one level `at`;
-    - increasing, decreasing, flat: slope of the value over the factor, minus that of `baseline` if there is one;
-      with `by: rank` Kendall's tau instead of the slope, with `over` the slope over what that arm measured at the same
-      seed and level, in place of the factor.
+    - increasing, decreasing, flat: slope of the value over the factor, minus that of `baseline` if there is one, or
+      minus the number `target`; with `by: rank` Kendall's tau instead of the slope, with `over` the slope over what
+      that arm measured at the same seed and level, in place of the factor.
 
     `margin` is the smallest effect that matters, fixed beforehand. `log` compares logarithms of values, `log2_factor`
     fits slopes over log2 of the factor.
@@ -108,7 +108,7 @@ class Comparison:
             x = self._abscissa(table, better)
             both = self._trend(both, x)
             if self.baseline is None:
-                return both
+                return both[0] - self.target, both[1] - self.target
             return difference(both, self._trend(bounds(table, self.baseline, better, self.log), x))
         if self.baseline is None:
             target = math.log(self.target) if self.log else self.target

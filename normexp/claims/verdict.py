@@ -102,8 +102,12 @@ def describe_effect(comparison: dict[str, Any]) -> str:
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):
-        what = ("Kendall's tau of " if comparison.get("by") == "rank" else "slope of ") + what
-        what += f" over {comparison['over']}" if "over" in comparison else ""
+        slope = "Kendall's tau of " if comparison.get("by") == "rank" else "slope of "
+        over = f" over {comparison['over']}" if "over" in comparison else ""
+        if comparison.get("baseline") or not against:
+            what = slope + what + over
+        else:  # a slope minus a number
+            what = f"{slope}{comparison['arm']}{over} minus {against}"
     return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
 
 
@@ -116,6 +120,8 @@ def describe_question(comparison: dict[str, Any]) -> str:
         within = f" within {comparison['tolerance']:g}" if "tolerance" in comparison else ""
         return f"every value {' and '.join(parts)}{within}"
     if kind in ("equivalent", "flat"):
+        if kind == "flat" and "target" in comparison:
+            return f"a slope of {comparison['target']:g} within {margin:g}"
         return f"{'no slope' if kind == 'flat' else 'no difference'} beyond {margin:g}"
     return f"{kind} by more than {margin:g}"
 

@@ -11,6 +11,7 @@ from normexp.claims.comparison import Comparison
 from normexp.claims.estimate import MeanEstimate, RankEstimate, rank_levels
 from normexp.claims.evidence import check_complete
 from normexp.claims.judge import holm, judge, overall
+from normexp.claims.verdict import describe_effect, describe_question
 
 ZERO = [0.0] * 8
 
@@ -64,6 +65,19 @@ def test_trend_is_the_slope_over_the_factor(kind, slope, verdict):
     found = judge(table_of({"a": values}, factors), [comparison])[0]
     assert found.verdict == verdict
     assert found.effect == pytest.approx(slope, abs=0.03)
+
+
+def test_trend_minus_a_number_asks_for_that_slope():
+    factors = [4, 8, 16]
+    values = [
+        [-0.5 * math.log2(f) + 0.01 * ((seed + i) % 2) for i, f in enumerate(factors)] for seed in range(8)
+    ]
+    asked = {"kind": "flat", "arm": "a", "margin": 0.1, "log2_factor": True}
+    found = judge(table_of({"a": values}, factors), [Comparison(**asked, target=-0.5)])[0]
+    assert (found.verdict, found.effect) == ("supported", pytest.approx(0.0, abs=0.01))
+    assert describe_question(found.comparison) == "a slope of -0.5 within 0.1"
+    assert describe_effect(found.comparison) == "slope of a minus -0.5 ="
+    assert judge(table_of({"a": values}, factors), [Comparison(**asked)])[0].verdict == "refuted"
 
 
 def test_trend_runs_over_what_another_arm_measured_at_the_same_seed():
