@@ -1,5 +1,6 @@
 """What was aimed at and what was measured, from the rows of all benchmarks that are there."""
 
+from norm_limits import limit
 from norm_table import table
 from performance_tables import LOOP_LIMITS, Rows
 
@@ -9,6 +10,7 @@ TUTORIAL_AT_LEAST, LIGHT_AT_MOST, REPLICAS_AT_LEAST, EQUAL_WITHIN = 3.5, 1.03, 1
 def targets(found: dict[str, Rows]) -> str:
     lines = [
         *_loop(found),
+        *_norms(found),
         *_monitors(found),
         *_startup(found),
         *_replicas(found),
@@ -32,9 +34,25 @@ def _loop(found: dict[str, Rows]) -> list[list[str]]:
             lines.append(
                 line(row["ratio"], LOOP_LIMITS[row["batch_size"]], f"one run over a bare loop: {where}")
             )
-        elif row["loop"] == "tutorial" and row["model"] == "mlp":
+        elif row["loop"] == "tutorial":
             what = f"Lightning as in tutorials over a bare loop: {where}"
             lines.append(line(row["ratio"], TUTORIAL_AT_LEAST, what, at_least=True))
+    return lines
+
+
+def _norms(found: dict[str, Rows]) -> list[list[str]]:
+    """Of each norm the shape that is furthest above its limit, or nearest below."""
+    shapes: dict[tuple, list[tuple[float, dict]]] = {}
+    for row in found.get("norms", []):
+        if allowed := limit(row["norm"], row["device"], row["compiled"]):
+            key = row["norm"], row["device"], row["compiled"]
+            shapes.setdefault(key, []).append((row["both"]["ours"]["ratio"] / allowed, row))
+    lines = []
+    for (norm, device, compiled), rows in shapes.items():
+        _, worst = max(rows, key=lambda pair: pair[0])
+        how = f", compiled on {device}" if compiled else ""
+        what = f"norm over torch's layer{how}: {norm}, {worst['shape']}, the worst of {len(rows)} shapes"
+        lines.append(line(worst["both"]["ours"]["ratio"], limit(norm, device, compiled), what))
     return lines
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import hydra.utils
 import torch
 from norm_baselines import ByHand, features, native
+from norm_limits import ON_CPU, limit
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
@@ -22,12 +23,6 @@ from torch import Tensor, nn
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "norm"
 SHAPES = {"dense": (256, 512), "image": (128, 64, 16, 16), "tokens": (32, 64, 128)}
-LIMITS = {  # the highest ratio of forward and backward on the CPU
-    "batchnorm": 1.05, "batchnorm_unbiased": 1.35, "batchnorm_eps_outside": 1.8, "layernorm": 1.05,
-    "layernorm_unbiased": 1.35, "layernorm_eps_outside": 2.9, "layernorm_annotated": 2.9, "groupnorm": 1.05,
-    "instancenorm": 1.05, "rmsnorm": 0.4,
-}  # fmt: skip
-LIMIT_COMPILED_ON_GPU = 1.3
 SAMPLE_SECONDS = 0.01  # of one measurement; shorter calls are repeated
 
 
@@ -101,7 +96,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         prog="benchmark.py norms", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    parser.add_argument("--norms", nargs="+", default=list(LIMITS), help="names in configs/norm, or all")
+    parser.add_argument("--norms", nargs="+", default=list(ON_CPU), help="names in configs/norm, or all")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES))
     parser.add_argument("--rounds", type=int, default=41)
@@ -146,19 +141,17 @@ def main(arguments: list[str]) -> list[dict]:
                 cases = {
                     case: MODES[mode](layer if case == "native" else maybe_compile(layer), x)
                     for case, layer in layers.items()
-                    if case != "hand" or (name in LIMITS and mode == "both")
+                    if case != "hand" or (name in ON_CPU and mode == "both")
                 }
                 row[mode] = compare(cases, options.rounds, measure)
             rows.append(row)
-            table.add_row(*cells(row, options.modes, on_gpu))
+            table.add_row(*cells(row, options.modes))
         Console().print(table)
     return rows
 
 
-def cells(row: dict, modes: list[str], on_gpu: bool) -> list[str]:
-    both, limit = row.get("both", {}), ""
-    if row["compiled"] == on_gpu:  # a limit is set for eager norms on the CPU and compiled ones on a GPU
-        limit = LIMIT_COMPILED_ON_GPU if on_gpu else LIMITS.get(row["norm"], "")
+def cells(row: dict, modes: list[str]) -> list[str]:
+    both = row.get("both", {})
     ours = both.get("ours")
     quartiles = f"{ours['low']:.2f}..{ours['high']:.2f}" if ours else ""
     hand = f"{both['hand']['ratio']:.2f}" if "hand" in both else ""
@@ -167,7 +160,7 @@ def cells(row: dict, modes: list[str], on_gpu: bool) -> list[str]:
         row["norm"],
         *(f"{row[mode]['ours']['ratio']:.2f}" for mode in modes),
         quartiles,
-        str(limit),
+        str(limit(row["norm"], row["device"], row["compiled"]) or ""),
         hand,
         us,
     ]

@@ -1,0 +1,15 @@
+"""How long a norm may take: forward and backward over torch's nearest native layer."""
+
+ON_CPU = {  # uncompiled
+    "batchnorm": 1.05, "batchnorm_unbiased": 1.35, "batchnorm_eps_outside": 1.8, "layernorm": 1.05,
+    "layernorm_unbiased": 1.35, "layernorm_eps_outside": 2.9, "layernorm_annotated": 2.9, "groupnorm": 1.05,
+    "instancenorm": 1.05, "rmsnorm": 0.4,
+}  # fmt: skip
+COMPILED_ON_GPU = 1.3  # every norm
+
+
+def limit(norm: str, device: str, compiled: bool) -> float | None:
+    """None where no limit is set."""
+    if device == "cuda":
+        return COMPILED_ON_GPU if compiled else None
+    return None if compiled else ON_CPU.get(norm)
