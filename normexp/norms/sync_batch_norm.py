@@ -11,7 +11,8 @@ from normexp.norms.batch_norm import BatchNorm
 class SyncBatchNorm(BatchNorm):
     """BatchNorm whose batch is that of all processes of a distributed run, by torch's own synchronized kernel.
 
-    In one process it is BatchNorm. Shape and source: as BatchNorm.
+    In one process it is BatchNorm. Shape and source: as BatchNorm. Tested by two processes against BatchNorm of the
+    joined batch, on machines without a GPU with stand-ins for torch's five kernels (tests/norms/synchronized.py).
 
     Raises:
         ValueError: several processes on another device than a GPU, which torch's kernel needs.
