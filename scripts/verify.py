@@ -25,7 +25,8 @@ HELP = """Name a claim about normalization, get a verdict with its evidence.
   python scripts/verify.py claim='S3*'             a glob; law, initialization and training are kinds; or all
   python scripts/verify.py claim=P10 out=DIR       where DIR/<id>/verdict.json goes (outputs/claims)
   python scripts/verify.py claim=P10 budget=full   quick (the default), full (CPU) or paper (one GPU)
-  python scripts/verify.py claim=P10 tune=none     every arm gets the optimizer's own learning rate
+  python scripts/verify.py claim=P10 tune=none     every arm gets the optimizer's own learning rate; the fair
+                                                   verdict stays and is named beside it
   python scripts/verify.py page=docs/verdicts.md   write the page of all verdicts found in out
 
 A verdict is supported, refuted or inconclusive; each is a result, so the exit status is 0.
@@ -93,9 +94,9 @@ def read(arguments: list[str]) -> dict[str, str]:
 
 
 def command(options: dict[str, str]) -> str:
-    """The command that reproduces one claim, but for its id."""
-    changed = [f"{key}={options[key]}" for key in ("budget", "tune") if options[key] != DEFAULTS[key]]
-    return " ".join(["python scripts/verify.py claim={id}", *changed])
+    """The command that reproduces one claim, but for its id and for tune=none."""
+    budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
+    return "python scripts/verify.py claim={id}" + budget
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from normexp.claims.verdict import title
+
 WORD_COLORS = {"supported": "#009e73", "refuted": "#d55e00", "inconclusive": "#666666"}
 
 
@@ -22,8 +24,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mappi
     draw_values(axes[0], table, verdict, colors)
     if not universal:
         draw_effects(axes[1], verdict)
-    title = f"{verdict['id']}: {verdict['verdict']}"
-    figure.suptitle(title, color=WORD_COLORS[verdict["verdict"]], fontweight="bold", fontsize=11)
+    figure.suptitle(title(verdict), color=WORD_COLORS[verdict["verdict"]], fontweight="bold", fontsize=11)
     figure.savefig(path, dpi=110)
 
 

@@ -1,5 +1,6 @@
 """`docs/verdicts.md`: every claim with its verdict, from `verdict.json` files and the yaml alone."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from normexp.claims.claim import Claim
 from normexp.claims.equal_arms import equal_arms
 from normexp.claims.error_rates import error_rates
 from normexp.claims.plan import duration
-from normexp.claims.verdict import VERDICT, describe_question
+from normexp.claims.verdict import UNTUNED, VERDICT, describe_question
 
 HEAD = """# Verdicts
 
@@ -20,7 +21,8 @@ on the other side, or within that margin where a difference was claimed; one cou
 sentence. Inconclusive: neither, with the number of seeds that would likely decide. `docs/claims.md` has the rules.
 Intervals hold at 95%, at more where a claim may be judged again with more seeds; of a universal sentence the range of
 all values stands in their place, and `nan` there means that a value was not a number, which refutes it; an infinite end
-of an interval belongs to runs that diverged or never reached their target, which are compared by ranks.
+of an interval belongs to runs that diverged or never reached their target, which are compared by ranks. Where each arm
+has its own learning rate, "untuned" is the word with one learning rate for all, if that was asked too (`tune=none`).
 """
 
 
@@ -32,10 +34,8 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
     claims = budgets["quick"]
     verdicts = {}
     for claim in claims:
-        if (out / claim / VERDICT).exists():
-            verdict = json.loads((out / claim / VERDICT).read_text())
-            if verdict["protocol"] == budgets[verdict["budget"]][claim].protocol:
-                verdicts[claim] = verdict
+        if verdict := found(out / claim, {budget: budgets[budget][claim] for budget in budgets}):
+            verdicts[claim] = verdict
     parts = [HEAD, counts(claims, verdicts), surprises(claims, verdicts)]
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
@@ -43,7 +43,26 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
     parts.append(error_rates(equal_arms(claims, verdicts, out)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
-    return f"{path}: {len(verdicts)} verdicts of {len(claims)} claims"
+    testable = sum(claim.evidence != "none" for claim in claims.values())
+    return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
+
+
+def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
+    """The verdict in a folder if it is of the claim's present protocol, with that of `tune=none` as `untuned_word`."""
+    verdict = _read(folder)
+    if verdict is None or budgets["quick"].evidence == "none":
+        return None
+    claim = budgets[verdict["budget"]]
+    if verdict["protocol"] != claim.protocol:
+        return None
+    untuned = _read(folder / UNTUNED)
+    same = untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol
+    return verdict | {"untuned_word": untuned["verdict"] if same else None}
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    path = folder / VERDICT
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
@@ -84,19 +103,29 @@ def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
 
 
 def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """Verdicts against what mathematics says, and training claims that did not come out as their sentence says."""
+    """Verdicts against what mathematics says, training claims that did not come out as their sentence says, and
+    sentences of papers that networks at their initialization refute."""
     wrong = [v for v in verdicts.values() if v["as_expected"] is False]
-    against = [v for v in verdicts.values() if v["evidence"] == "training" and v["verdict"] != "supported"]
+    against = [v for v in verdicts.values() if _surprising(v)]
     lines = ["## What surprised us", ""]
     lines += [f"- **{v['id']}** is {v['verdict']} where mathematics says {v['expected']}" for v in wrong]
     if not wrong:
         lines.append("- No verdict contradicts one that mathematics gives.")
     lines += [
-        f"- **{v['id']}** {v['verdict']} at this scale: {v['sentence']} ({effect_of(v)})"
+        f"- **{v['id']}** {v['verdict']} {PLACES[v['evidence']]}: {v['sentence']} ({effect_of(v)})"
         + (f" {note}" if (note := claims[v["id"]].note.strip()) else "")
         for v in against
     ]
     return "\n".join(lines)
+
+
+PLACES = {"training": "at this scale", "initialization": "at initialization"}
+
+
+def _surprising(verdict: dict[str, Any]) -> bool:
+    if verdict["evidence"] == "initialization":
+        return verdict["id"].startswith("P") and verdict["verdict"] == "refuted"
+    return verdict["evidence"] == "training" and verdict["verdict"] != "supported"
 
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
@@ -120,6 +149,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         question = cell(describe_question(verdict["comparison"]))
         cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
         word, seeds = f"**{verdict['verdict']}**", verdict["n_seeds"]
+        word += f" (untuned: {verdict['untuned_word']})" if verdict["untuned_word"] else ""
         rows.append(
             f"| {claim.id} | {sentence} | {word} | {effect_of(verdict)} | {question} | {seeds} | {cost} "
             f"| `{verdict['command']}` |"

@@ -15,6 +15,10 @@ from normexp.claims.claim import Claim
 from normexp.claims.judge import judge, overall
 
 VERDICT = "verdict.json"
+UNTUNED = (
+    "untuned"  # the folder, beside a claim's own verdict, of what comes out where no learning rate is tuned
+)
+UNTESTABLE = "cannot be tested"
 
 
 def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +48,27 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
         "budget": claim.budget,
         "protocol": claim.protocol,
         **extra,
+    }
+
+
+def untestable(claim: Claim, command: str) -> dict[str, Any]:
+    """The record of a sentence that no evidence could decide, with the reason."""
+    return {
+        "id": claim.id,
+        "name": claim.name,
+        "sentence": claim.sentence,
+        "verdict": UNTESTABLE,
+        **{"effect": None, "interval": None, "level": None, "n_seeds": 0},
+        "measure": claim.measure,
+        "source": claim.source,
+        "covers": list(claim.covers),
+        "evidence": claim.evidence,
+        "reason": claim.reason,
+        "budget": claim.budget,
+        "protocol": claim.protocol,
+        "untuned": False,
+        "seconds": 0.0,
+        "command": command,
     }
 
 
@@ -84,7 +109,7 @@ def paragraph(verdict: dict[str, Any]) -> str:
     )  # fmt: skip
     effect = "decisive value" if universal else describe_effect(verdict["comparison"])
     lines = [
-        f"{verdict['id']}  {verdict['verdict'].upper()}: {verdict['sentence']}",
+        f"{title(verdict, upper=True)}: {verdict['sentence']}",
         f"{verdict['measure']}: {effect} {verdict['effect']:.4g} ({span}, {verdict['n_seeds']} seeds); "
         f"asked: {describe_question(verdict['comparison'])}."
         + (f" {verdict['note'][0].upper()}{verdict['note'][1:]}." if verdict["note"] else "")
@@ -98,16 +123,18 @@ def paragraph(verdict: dict[str, Any]) -> str:
     return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
 
 
+def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
+    """The id and the word, which says so where nobody's learning rate was tuned though the claim asks for it."""
+    word = verdict["verdict"].upper() if upper else verdict["verdict"]
+    return f"{verdict['id']}{' (untuned)' if verdict.get('untuned') else ''}{'  ' if upper else ': '}{word}"
+
+
 def describe_effect(comparison: dict[str, Any]) -> str:
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):
-        slope = "Kendall's tau of " if comparison.get("by") == "rank" else "slope of "
-        over = f" over {comparison['over']}" if "over" in comparison else ""
-        if comparison.get("baseline") or not against:
-            what = slope + what + over
-        else:  # a slope minus a number
-            what = f"{slope}{comparison['arm']}{over} minus {against}"
+        what = ("Kendall's tau of " if comparison.get("by") == "rank" else "slope of ") + what
+        what += f" over {comparison['over']}" if "over" in comparison else ""
     return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
 
 
@@ -135,6 +162,6 @@ def _bound(bound: Any) -> str:
 def section(verdict: dict[str, Any]) -> str:
     """A section of a report in Markdown, to stand beside `figure.png`."""
     return (
-        f"## {verdict['id']}: {verdict['verdict']}\n\n> {verdict['sentence']}\n\n{verdict['source']}\n\n"
+        f"## {title(verdict)}\n\n> {verdict['sentence']}\n\n{verdict['source']}\n\n"
         f"```\n{paragraph(verdict)}\n```\n\n![{verdict['id']}](figure.png)\n\n`{verdict['command']}`\n"
     )

@@ -1,5 +1,7 @@
 """From chosen claims to verdicts on disk and a paragraph each on the screen."""
 
+import dataclasses
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,15 @@ import pandas as pd
 
 from normexp.claims.claim import Claim
 from normexp.claims.figure import draw
-from normexp.claims.verdict import VERDICT, make_verdict, paragraph, section, write_verdict
+from normexp.claims.verdict import (
+    UNTUNED,
+    VERDICT,
+    make_verdict,
+    paragraph,
+    section,
+    untestable,
+    write_verdict,
+)
 from normexp.evidence import functions, training
 from normexp.report.style import Style
 
@@ -21,6 +31,7 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> 
     start = time.perf_counter()
     for claim in claims:
         if claim.evidence == "none":
+            write_verdict(out / claim.id, untestable(claim, command.format(id=claim.id)))
             print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
             continue
         try:
@@ -29,7 +40,10 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> 
             failed.append(f"{claim.id}: {type(error).__name__}: {' '.join(str(error).split())}")
             continue
         words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
-        print(f"\n{paragraph(verdict)}\n    {out / claim.id / VERDICT}", flush=True)
+        print(f"\n{paragraph(verdict)}", flush=True)
+        if verdict["untuned"]:
+            print(f"    {beside_tuned(out / claim.id)}")
+        print(f"    {folder_of(claim, out, tuned) / VERDICT}", flush=True)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for line in failed:
@@ -38,15 +52,21 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> 
 
 
 def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, Any]:
-    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`."""
+    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`.
+
+    Without tuning, the verdict of a claim that tunes lies beside the fair one, which it never replaces.
+    """
     start = time.perf_counter()
+    folder = folder_of(claim, out, tuned)
+    untuned = folder.name == UNTUNED
+    if untuned:  # another protocol, so that nobody takes its verdict for the claim's
+        claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
     if claim.evidence == "training":
-        table, verdict = from_training(claim, out, tuned)
+        table, verdict = from_training(claim, out)
     else:
         table = functions.gather(claim, claim.looks[-1])
         verdict = make_verdict(claim, table, looks=1, extra={})
-    verdict |= {"seconds": round(time.perf_counter() - start, 2), "command": command}
-    folder = out / claim.id
+    verdict |= {"untuned": untuned, "seconds": round(time.perf_counter() - start, 2), "command": command}
     write_verdict(folder, verdict)
     table.to_csv(folder / "evidence.csv", index=False)
     draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
@@ -54,10 +74,23 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
     return verdict
 
 
-def from_training(claim: Claim, out: Path, tuned: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
+def folder_of(claim: Claim, out: Path, tuned: bool) -> Path:
+    return out / claim.id / UNTUNED if claim.tune and not tuned else out / claim.id
+
+
+def beside_tuned(folder: Path) -> str:
+    """What the same claim's verdict is where each arm has its own best learning rate."""
+    try:
+        word = json.loads((folder / VERDICT).read_text())["verdict"].upper()
+    except FileNotFoundError:
+        return f"with each arm's own learning rate: not yet known; leave tune=none out for {folder / VERDICT}"
+    return f"with each arm's own learning rate: {word} ({folder / VERDICT})"
+
+
+def from_training(claim: Claim, out: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Add seeds look by look until the claim is decided or its budget ends."""
     runs = training.Runs(claim, out / "cache", report=lambda line: print(f"  {claim.id}: {line}", flush=True))
-    rates = training.tune(claim, runs) if claim.tune and tuned else None
+    rates = training.tune(claim, runs) if claim.tune else None
     chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
     for seeds in claim.looks:
         table = training.gather(claim, runs, rates, claim.seed_range(seeds))

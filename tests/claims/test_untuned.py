@@ -1,0 +1,85 @@
+"""`tune=none` shows how a verdict changes; it never stands in for the fair one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tables import spread, table_of
+
+from normexp.claims import page
+from normexp.claims.claim import BUDGETS, load_claims
+from normexp.claims.page import write_page
+from normexp.evidence import training
+from normexp.evidence.verify import verify_all
+
+CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
+
+
+@pytest.fixture(autouse=True)
+def fabricated_runs(monkeypatch):
+    """The arms of P08 are equal where each has its own learning rate, and far apart where it has not."""
+
+    def gather(claim, runs, rates, seeds):
+        arms = {"rmsnorm": spread(0.9, 0.001, 5), "layernorm": [0.9 if rates else 0.5] * 5}
+        return table_of(arms)
+
+    monkeypatch.setattr(training, "gather", gather)
+    monkeypatch.setattr(training, "tune", lambda claim, runs: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1})
+    monkeypatch.setattr(page, "error_rates", lambda real: "")
+
+
+def word(path: Path) -> str:
+    return json.loads(path.read_text())["verdict"]
+
+
+def ask(out: Path, *, tuned: bool, name: str = "P08") -> None:
+    verify_all([CLAIMS[name]], out, tuned=tuned, command="python scripts/verify.py claim={id}")
+
+
+def test_the_untuned_verdict_lies_beside_the_fair_one_and_both_words_are_said(tmp_path, capsys):
+    ask(tmp_path, tuned=True)
+    ask(tmp_path, tuned=False)
+    assert word(tmp_path / "P08" / "verdict.json") == "supported"
+    assert word(tmp_path / "P08" / "untuned" / "verdict.json") == "refuted"
+    said = capsys.readouterr().out
+    assert "P08  SUPPORTED" in said
+    assert "P08 (untuned)  REFUTED" in said
+    assert "with each arm's own learning rate: SUPPORTED" in said
+
+
+def test_alone_it_says_that_the_fair_one_is_not_known_and_the_page_has_none(tmp_path, capsys):
+    ask(tmp_path, tuned=False)
+    assert "not yet known" in capsys.readouterr().out
+    assert not (tmp_path / "P08" / "verdict.json").exists()
+    assert written(tmp_path).startswith("not yet run")
+
+
+def test_the_page_names_it_beside_the_fair_one_and_never_in_its_place(tmp_path):
+    ask(tmp_path, tuned=True)
+    ask(tmp_path, tuned=False)
+    assert written(tmp_path).startswith("**supported** (untuned: refuted)")
+    (tmp_path / "P08" / "untuned" / "verdict.json").rename(tmp_path / "P08" / "verdict.json")
+    assert written(tmp_path).startswith("not yet run")
+
+
+def written(out: Path) -> str:
+    """P08's row from its verdict on."""
+    write_page(out / "page.md", {budget: CLAIMS for budget in BUDGETS}, out)
+    return next(row for row in (out / "page.md").read_text().split("\n") if row.startswith("| P08 ")).split(
+        " | "
+    )[2]
+
+
+def test_a_claim_that_tunes_nothing_has_one_verdict(tmp_path):
+    ask(tmp_path, tuned=False, name="S29")
+    assert word(tmp_path / "S29" / "verdict.json") == "refuted"
+    assert "tune=none" not in json.loads((tmp_path / "S29" / "verdict.json").read_text())["command"]
+
+
+def test_a_sentence_that_cannot_be_tested_writes_that_with_its_reason(tmp_path):
+    ask(tmp_path, tuned=True, name="S26")
+    verdict = json.loads((tmp_path / "S26" / "verdict.json").read_text())
+    assert {"verdict", "effect", "interval", "n_seeds", "measure", "source"} <= set(verdict)
+    assert (verdict["verdict"], verdict["reason"]) == ("cannot be tested", CLAIMS["S26"].reason)
+    write_page(tmp_path / "page.md", {budget: CLAIMS for budget in BUDGETS}, tmp_path)
+    assert "| S26 |" in (tmp_path / "page.md").read_text()
