@@ -57,15 +57,26 @@ def files_of(cfg: DictConfig, hydra_config: DictConfig) -> dict[str, str]:
     }
 
 
-def build_all(cfg: DictConfig, choices: dict[str, str]) -> list[Parts]:
-    """The runs that a configuration asks for: one, or one for each replica, which share the data."""
-    parts: list[Parts] = []
-    for seed, lr in seeds_and_rates(resolved(cfg)):
+def each_run(cfg: DictConfig) -> list[DictConfig]:
+    """The runs that a configuration asks for, each as the configuration that asks for it alone."""
+    config, runs = resolved(cfg), []
+    asked = seeds_and_rates(config)
+    if config["run_dir"] and len(asked) > 1:
+        raise ValueError(f"run_dir={config['run_dir']}: replicas have a folder each; leave it out")
+    for seed, lr in asked:
         alone = copy.deepcopy(cfg)
         OmegaConf.update(alone, "replicas", {"seeds": 1, "lr": None}, force_add=True)
         alone.seed = seed
         if lr is not None:
             alone.lr = lr
+        runs.append(alone)
+    return runs
+
+
+def build_all(cfg: DictConfig, choices: dict[str, str]) -> list[Parts]:
+    """The runs that a configuration asks for: one, or one for each replica, which share the data."""
+    parts: list[Parts] = []
+    for alone in each_run(cfg):
         parts.append(build(alone, choices, parts[0].data if parts else None))
     return parts
 
@@ -83,7 +94,7 @@ def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule 
         data.load()
     else:
         data = copy.copy(loaded)
-        data.seed = config["seed"]  # of the order of batches
+        data.seed = config["data"].get("seed", config["seed"])  # of the order of batches
     model = build_model(cfg, data, config["seed"])
     rehearse(model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1)
     module = LitModel(
@@ -128,11 +139,9 @@ def total_steps(config: dict[str, Any], data: LightningDataModule) -> int:
 def build_model(cfg: DictConfig, data: LightningDataModule, seed: int) -> torch.nn.Module:
     """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
     torch.manual_seed(seed)
-    model = instantiate(cfg.model)(
+    return instantiate(cfg.model)(
         input_shape=data.input_shape, num_classes=data.num_classes, norm=instantiate(cfg.norm)
     )
-    torch.manual_seed(seed)  # dropout draws the same stream whatever initialization drew
-    return model
 
 
 def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ class Call:
     # The command line of each cell alone: what the summary records, and what Lightning starts again for each device.
     argv: list[list[str]]
     function: str  # name of the job's function in the script
+    stacked: bool  # computed as replicas are, be it one or more
 
 
 def run_in_process(call: Call) -> None:
@@ -28,17 +29,17 @@ def run_in_process(call: Call) -> None:
     sys.argv = call.argv[0]
     setup_globals()
     try:
-        if len(call.cells) == 1:
-            execute(call.cells[0], getattr(sys.modules["__main__"], call.function))
+        if call.stacked:
+            train_stacked(call.cells, call.argv)
         else:
-            train_together(call.cells, call.argv)
+            execute(call.cells[0], getattr(sys.modules["__main__"], call.function))
     except Exception as error:
         traceback.print_exc()
         print(f"Error: {one_line(error)}", flush=True)
         sys.exit(1)
 
 
-def train_together(cells: list[DictConfig], argv: list[list[str]]) -> None:
+def train_stacked(cells: list[DictConfig], argv: list[list[str]]) -> None:
     """What `train.py` does, for several cells that differ in nothing but seed and learning rate."""
     from normexp.build import build, files_of
     from normexp.training.launch_replicas import launch_all
@@ -49,7 +50,7 @@ def train_together(cells: list[DictConfig], argv: list[list[str]]) -> None:
         task, choices = without_hydra(cell), OmegaConf.to_container(cell.hydra.runtime.choices)
         parts.append(build(task, choices, parts[0].data if parts else None))
         files.append(files_of(task, cell.hydra))
-    launch_all(parts, files)
+    launch_all(parts, files, stack_one=True)
 
 
 def execute(cell: DictConfig, function: TaskFunction) -> None:

@@ -17,7 +17,7 @@ from hydra_plugins.normexp._job import Call, execute, run_in_process
 from hydra_plugins.normexp._places import cores, places
 from normexp.cli import one_line
 from normexp.sweeps.cell import Cell, write_ledger
-from normexp.sweeps.grouping import arrange, share_time
+from normexp.sweeps.grouping import Arrangement, arrange, share_time
 from normexp.sweeps.pool import Ended, Job, Pool
 from normexp.sweeps.screen import Board, show_end, show_plan
 
@@ -37,13 +37,14 @@ class Sweep:
         self.pool = Pool(self.threads) if self.slots else None
         self.grouped = launcher.replicas == "auto" and bool(self.slots)
         self.cells = self._plan(job_overrides)
-        self.jobs = arrange(self.cells, len(self.slots)) if self.grouped else self._one_by_one()
-        share_time(self.jobs, self.cells)
+        one_by_one = Arrangement(self._one_by_one())
+        self.arrangement = arrange(self.cells, len(self.slots)) if self.grouped else one_by_one
+        share_time(self.arrangement, self.cells)
 
     def _plan(self, job_overrides: list[list[str]]) -> list[Cell]:
         import torch
 
-        from normexp.build import build, resolved
+        from normexp.build import build_all, each_run, resolved
         from normexp.sweeps.beside import Beside, beside
         from normexp.sweeps.plan import plan
 
@@ -53,22 +54,22 @@ class Sweep:
         return plan(
             names(job_overrides),
             job_overrides,
-            resolve=lambda index: (resolved(tasks[index]), choices[index]),
-            build=lambda index: build(tasks[index], choices[index]),
+            resolve=lambda index: ([resolved(run) for run in each_run(tasks[index])], choices[index]),
+            build=lambda index: build_all(tasks[index], choices[index])[0],
             beside=beside if self.grouped else lambda parts: Beside(),
         )
 
     def run(self) -> list[JobReturn]:
         self.console = console = Console()
         logs = self.folder / "logs"
-        show_plan(self.cells, self.jobs, len(self.slots), self.threads, logs, console)
+        show_plan(self.cells, self.arrangement, len(self.slots), self.threads, logs, console)
         for cell, config in zip(self.cells, self.configs, strict=True):
             cell.log = logs / f"{cell.run}.log"
             if config.threads is None and self.slots:
                 config.threads = self.threads
         started = time.monotonic()
         self._write_ledger()
-        with Board(self.cells, min(len(self.slots), len(self.jobs)), console) as board:
+        with Board(self.cells, min(len(self.slots), len(self.arrangement.jobs)), console) as board:
             for cell in self._in_processes() if self.pool else self._in_here():
                 board.update(cell)
                 self._write_ledger()
@@ -88,10 +89,12 @@ class Sweep:
 
     def _in_processes(self) -> Iterator[Cell]:
         """Yields a cell whenever its state changed."""
-        yield from self._work(self.jobs)
+        yield from self._work(self.arrangement.jobs)
         left = self._one_by_one()
         if left and self.pool.stopped_by is None:  # one run may have taken its neighbours down
-            self.console.print(f"{len(left)} runs that failed side by side are tried alone", highlight=False)
+            self.console.print(
+                f"{len(left)} runs that failed side by side are tried one by one", highlight=False
+            )
             yield from self._work(left)
 
     def _work(self, groups: list[list[int]]) -> Iterator[Cell]:
@@ -100,7 +103,8 @@ class Sweep:
             argv = [command_of(self.argv, self.cells[index].overrides) for index in group]
             more = f".and-{len(group) - 1}-more" if len(group) > 1 else ""
             log = self.folder / "logs" / f"{self.cells[group[0]].run}{more}.log"
-            call = Call([self.configs[index] for index in group], argv, self.function.__name__)
+            configs, stacked = [self.configs[index] for index in group], self.arrangement.stacked
+            call = Call(configs, argv, self.function.__name__, stacked)
             jobs.append(Job(number, call, log))
         for event in self.pool.run(run_in_process, jobs, self.slots):
             number, group = event.job.index, groups[event.job.index]
@@ -114,7 +118,7 @@ class Sweep:
                 yield cell
 
     def _in_here(self) -> Iterator[Cell]:
-        for (index,) in self.jobs:
+        for (index,) in self.arrangement.jobs:
             cell = self.cells[index]
             cell.state = "running"
             yield cell

@@ -1,8 +1,8 @@
-"""A claim's missing runs trained side by side where that is faster: those of all arms of a comparison, or none."""
+"""Whether a claim's runs are trained side by side, and doing so."""
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from normexp.parts import Parts
@@ -20,31 +20,27 @@ class Wanted(NamedTuple):
     lr: float | None
 
 
+def pays(every_arm: Iterable[Parts], seeds: int) -> bool:
+    """Whether so many seeds of each arm are trained faster side by side, without exception: a function of the claim
+    alone and not of what is in the cache, so that no comparison mixes two ways of computing."""
+    found = (beside(parts) for parts in every_arm)
+    return all(one.why_not is None and min(one.speedups, default=seeds + 1) <= seeds for one in found)
+
+
 def train_side_by_side(
-    arms: Sequence[Sequence[Wanted]], build: Callable[[Wanted, Any], Parts], report: Callable[[str], None]
+    runs: Sequence[Wanted], build: Callable[[Wanted, Any], Parts], report: Callable[[str], None]
 ) -> list[Parts]:
-    """Train each arm's runs side by side, if all arms have the same seeds to go and each is faster that way; returns
-    what was trained. Otherwise that is nothing, so that no pair mixes two ways of computing.
+    """Train the missing runs of one arm, a single one as its neighbours were.
 
     Args:
-        arms: the missing runs of each arm.
         build: parts of one run, given the data of another one of its arm or None.
     """
-    seeds = [[run.seed for run in arm] for arm in arms]
-    if not seeds or len(seeds[0]) < 2 or any(own != seeds[0] for own in seeds):
-        return []
-    first = [build(arm[0], None) for arm in arms]
-    for parts in first:
-        found = beside(parts)
-        if found.why_not is not None or len(seeds[0]) < min(found.speedups):
-            return []
-    trained = []
-    for arm, parts in zip(arms, first, strict=True):
-        every = [parts, *(build(run, parts.data) for run in arm[1:])]
-        for start in range(0, len(every), MOST):
-            some = every[start : start + MOST]
-            report(f"{arm[0].arm} {arm[0].level} {len(some)} runs side by side")
-            with contextlib.redirect_stdout(io.StringIO()):
-                launch_all(some, [{} for _ in some])
-        trained += every
+    trained: list[Parts] = []
+    for start in range(0, len(runs), MOST):
+        some = runs[start : start + MOST]
+        report(" ".join(f"{some[0].arm} {some[0].level}".split()) + f" {len(some)} runs side by side")
+        for run in some:
+            trained.append(build(run, trained[0].data if trained else None))
+        with contextlib.redirect_stdout(io.StringIO()):
+            launch_all(trained[start:], [{} for _ in some], stack_one=True)
     return trained

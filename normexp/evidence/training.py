@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-import fnmatch
+import hashlib
 import io
 import math
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from pytorch_lightning import LightningDataModule
 from normexp.build import build, resolved
 from normexp.claims.claim import TUNING_SEEDS, Claim
 from normexp.claims.evidence import check_complete, make_table
-from normexp.evidence.side_by_side import Wanted, train_side_by_side
+from normexp.evidence.metric import read_metric
+from normexp.evidence.side_by_side import Wanted, pays, train_side_by_side
 from normexp.evidence.subjects import composed
 from normexp.identity import config_hash, default_folder
 from normexp.parts import Parts
@@ -31,11 +32,26 @@ class Runs:
 
     def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None]):
         self.claim, self.outputs, self.report = claim, outputs, report
-        self.trained = self.reused = 0
-        self.seconds = 0.0
-        self.trained_beside: set[Path] = set()  # folders
-        # Monitors are no part of a run's identity: a claim that reads what they log must not find a run without.
-        self.watched = any(override.startswith("monitor=") for override in claim.fixed)
+        self.costs: dict[Path, float] = {}  # folder of each run -> seconds
+        self.new: set[Path] = set()
+        self.stacked: bool | None = None  # not asked yet
+        # Monitors are no part of a run's identity: a claim that reads what they log must find a run that had them.
+        monitors = [override for override in claim.fixed if override.startswith("monitor")]
+        digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
+        self.study = f"watched-{digest}" if monitors else "runs"
+        self.monitors = [] if monitors else ["monitor=none"]
+
+    @property
+    def trained(self) -> int:
+        return len(self.new)
+
+    @property
+    def reused(self) -> int:
+        return len(self.costs.keys() - self.new)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.costs.values())
 
     def summary(self, arm: str, level: Any, seed: int, lr: float | None) -> tuple[dict[str, Any], Path]:
         """Summary and folder of one run."""
@@ -48,25 +64,26 @@ class Runs:
             summary = read_summary(folder)
         if summary:
             # the clock of runs side by side counts for all of them
-            self.seconds += summary["seconds"] / summary["execution"].get("replicas", 1)
-            self.trained += folder in self.trained_beside
-            self.reused += folder not in self.trained_beside
+            self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
             return summary, folder
         self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
         with contextlib.redirect_stdout(io.StringIO()):
             summary = launch(parts, {})
-        self.trained += 1
-        self.seconds += summary["seconds"]
+        self.new.add(folder)
+        self.costs[folder] = summary["seconds"]
         return summary, folder
 
     def prepare(self, level: Any, seeds: range, rates: Callable[[str], list[float | None]]) -> None:
-        """Train what a comparison of all arms misses side by side where that is faster; `summary` trains the rest."""
-        missing = [
-            [run for lr in rates(arm) for seed in seeds if self._misses(run := Wanted(arm, level, seed, lr))]
-            for arm in self.claim.arms
-        ]
-        trained = train_side_by_side(missing, self._build, self.report)
-        self.trained_beside |= {folder_of(parts) for parts in trained}
+        """Train what is missing side by side if the claim's runs are; else `summary` trains each where it is asked
+        for."""
+        if self.stacked is None:
+            places = [(arm, at) for arm in self.claim.arms for at in self.claim.levels]
+            parts = (self._build(Wanted(arm, at, seeds[0], rates(arm)[0]), None) for arm, at in places)
+            self.stacked = pays(parts, self.claim.looks[0])
+        for arm in self.claim.arms if self.stacked else ():
+            runs = [Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds]
+            missing = [run for run in runs if self._misses(run)]
+            self.new |= {folder_of(parts) for parts in train_side_by_side(missing, self._build, self.report)}
 
     def _misses(self, run: Wanted) -> bool:
         cfg, choices = self._config(*run)
@@ -78,8 +95,9 @@ class Runs:
 
     def _config(self, arm: str, level: Any, seed: int, lr: float | None):
         factor = [f"{name}={level}" for name in self.claim.factor]
-        shared = ["name=watched"] if self.watched else ["name=runs", "monitor=none"]
-        shared.append(f"outputs={self.outputs}")
+        # Runs that were computed side by side and alone differ in rounding, so they are kept apart.
+        name = f"name={self.study}{'-stacked' if self.stacked else ''}"
+        shared = (name, *self.monitors, f"outputs={self.outputs}")
         cfg, choices = composed((*shared, *self.claim.fixed, *self.claim.arms[arm], *factor))
         cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
         cfg.seed = seed
@@ -127,28 +145,3 @@ def gather(
     table = make_table(rows)
     check_complete(table, list(claim.arms), claim.levels, list(seeds))
     return table
-
-
-def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[float, bool]:
-    """(value, censored) of one run.
-
-    `test/accuracy` and the like: the final metric, nan for a diverged run. `convergence/steps_to_0.9`: where the run
-    never got there, the steps it took, censored. `logged/<glob>`: the mean of all matching rows of metrics.csv.
-    """
-    group, _, name = metric.partition("/")
-    diverged = summary["status"] == "diverged"
-    if group == "logged":
-        rows = pd.read_csv(folder / "metrics.csv")
-        rows = rows[[fnmatch.fnmatchcase(tag, name) for tag in rows["metric"]]]
-        if rows.empty:
-            raise ValueError(
-                f"metric={metric}: {folder} logged nothing of that name; add its monitor to the claim"
-            )
-        return (math.nan if diverged else float(rows["value"].mean())), False
-    if group == "convergence":
-        value = summary["convergence"][name]
-        if value is None:
-            return (math.nan, False) if diverged else (float(summary["steps"]), True)
-        return float(value), False
-    value = summary["metrics"].get(metric)
-    return (math.nan if diverged or value is None else float(value)), False

@@ -1,4 +1,4 @@
-"""One cell of a sweep: the run that it stands for, and what has become of it."""
+"""One cell of a sweep: the run that it stands for, or several replicas, and what has become of it."""
 
 import json
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Cell:
     choices: dict[str, str]
     config: dict[str, Any]  # resolved
     digest: str
-    folder: Path
+    folders: list[Path]  # one a run
     estimate: float | None = None  # seconds
     state: str = "planned"
     seconds: float | None = None
@@ -28,7 +28,10 @@ class Cell:
     # Number of its kind side by side in one process -> times as fast as one after the other.
     speedups: dict[int, float] = field(default_factory=dict)
     alone: str | None = None  # why it cannot be trained side by side with its kind
-    mode: str | None = None  # how a finished run was computed
+
+    @property
+    def folder(self) -> Path:
+        return self.folders[0]
 
     @property
     def run(self) -> str:
@@ -38,11 +41,11 @@ class Cell:
     def finish(self, exit_code: int, seconds: float, *, stopped: bool, neighbours: int = 0) -> None:
         """Note how the run's process ended. Its summary says what came of it: no summary, no run.
 
-        A run that failed beside neighbours is planned again, alone: the mistake may be theirs.
+        A run that failed beside neighbours is planned again, by itself: the mistake may be theirs.
         """
-        summary = read_summary(self.folder)
-        if (summary and (exit_code == 0 or neighbours)) or (exit_code == 0 and self.config["fast_dev_run"]):
-            self.state = summary["status"] if summary else "completed"
+        status = self.status()
+        if (status and (exit_code == 0 or neighbours)) or (exit_code == 0 and self.config["fast_dev_run"]):
+            self.state = status or "completed"
         elif stopped or exit_code in (130, 143):
             self.state = "interrupted"
         elif neighbours:
@@ -51,6 +54,13 @@ class Cell:
         else:
             self.state, self.error = "failed", _reason(exit_code, self.log)
         self.seconds = seconds
+
+    def status(self) -> str | None:
+        """What the summaries of a finished cell say; None as long as one is missing."""
+        summaries = [read_summary(folder) for folder in self.folders]
+        if not all(summaries):
+            return None
+        return "diverged" if any(s["status"] == "diverged" for s in summaries) else "completed"
 
 
 def _reason(exit_code: int, log: Path | None) -> str:

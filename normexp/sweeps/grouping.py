@@ -3,77 +3,106 @@ where all processes together are through sooner that way."""
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from normexp.runs import read_summary
 from normexp.sweeps.cell import Cell
 
 MOST = 16  # runs in one process
+# A single run, computed as if it had neighbours, takes this part of the plain speed (docs/performance.md: 0.3 to 0.7).
+LONE = 0.5
 
 
-def arrange(cells: Sequence[Cell], places: int) -> list[list[int]]:
-    """The jobs of a sweep, each a list of indices into `cells` that are trained in one process.
+@dataclass
+class Arrangement:
+    jobs: list[list[int]]  # indices into the cells: those of one job are trained in one process
+    stacked: bool = False  # every job computes as replicas do, those of one run too
+    reason: str | None = None  # why not, where there would have been something to gain
 
-    All runs of a kind are cut into equally many jobs, as many as end soonest on so many places. A sweep's runs are
-    compared with one another, and a pair of which one half was computed alone and the other side by side differs in
-    rounding too: so either all kinds are trained side by side or none is. None is where
-    - it would take longer, or just as long;
-    - one kind cannot be, or would be slower;
-    - runs that finished earlier and pair with these by their seed were computed alone.
+
+def arrange(cells: Sequence[Cell], places: int) -> Arrangement:
+    """The jobs of a sweep: all of them stacked or none.
+
+    The runs of a study are compared with one another by seed, and a pair of which one half was computed alone and the
+    other side by side differs in rounding too. So what the study already holds decides; only if it holds nothing of
+    these seeds does time decide. Runs of a kind are then cut into equally many jobs, as many as end soonest on so many
+    places.
     """
     to_run = [index for index, cell in enumerate(cells) if cell.state == "planned"]
-    alone = [[index] for index in to_run]
-    if why_apart(cells) is not None:
+    alone = Arrangement([[index] for index in to_run])
+    wanted = [cells[index] for index in to_run]
+    before = modes_before(wanted)
+    faster = any(cell.speedups for cell in wanted)
+    if not faster and "replica" not in before:
+        return alone
+    alone.reason = _forbidden(wanted, before)
+    if alone.reason is not None:
         return alone
     kinds: dict[str, list[int]] = {}
     for index in to_run:
         kinds.setdefault(cells[index].kind, []).append(index)
-    best, soonest = alone, 0.97 * finish(alone, cells, places)  # not for a gain that is within the error
-    for pieces in range(1, max(map(len, kinds.values()), default=0)):
+    best, soonest = None, 0.97 * finish(alone.jobs, cells, places)  # not for a gain that is within the error
+    for pieces in range(1, max(map(len, kinds.values()), default=0) + 1):
         jobs = [job for members in kinds.values() for job in _cut(members, pieces)]
-        if all(_speedup(job, cells) > 1 for job in jobs if len(job) > 1):
-            end = finish(jobs, cells, places)
-            if end < soonest:
-                best, soonest = jobs, end
-    return best
+        end = finish(jobs, cells, places, stacked=True)
+        gains = end < soonest and all(_speedup(job, cells) > 1 for job in jobs if len(job) > 1)
+        if gains or ("replica" in before and (best is None or end < soonest)):
+            best, soonest = jobs, end
+    if best is None:
+        alone.reason = "together they would take as long"
+        return alone
+    return Arrangement(best, stacked=True)
 
 
-def why_apart(cells: Sequence[Cell]) -> str | None:
-    """What keeps the runs of a sweep that could be trained side by side from it; None if nothing does."""
-    to_run = [cell for cell in cells if cell.state == "planned"]
-    several = [cell for cell in to_run if sum(other.kind == cell.kind for other in to_run) > 1]
-    for cell in several:
+def modes_before(wanted: Sequence[Cell]) -> dict[str, Path]:
+    """How the finished runs of the study that share a seed with these were computed -> one of them."""
+    seeds = {cell.config["seed"] for cell in wanted}
+    found: dict[str, Path] = {}
+    for place in dict.fromkeys(cell.folder.parent for cell in wanted if not cell.config["run_dir"]):
+        for path in sorted(place.glob("*/summary.json")):
+            summary = read_summary(path.parent)
+            if summary and summary["config"]["seed"] in seeds:
+                found.setdefault(summary["execution"]["mode"], path.parent)
+    return found
+
+
+def _forbidden(wanted: Sequence[Cell], before: dict[str, Path]) -> str | None:
+    for cell in wanted:
         if cell.alone is not None:
             return f"{cell.name}: {cell.alone}"
-    seeds = {cell.config["seed"] for cell in several}
-    for cell in cells:
-        if cell.state == "skipped" and cell.mode == "alone" and cell.config["seed"] in seeds:
-            return f"{cell.name} was computed alone, and pairs do not mix"
+    if "alone" in before:
+        return (
+            f"{before['alone']} was computed alone, and pairs do not mix (name=<another> starts a new study)"
+        )
     return None
 
 
-def seconds(job: Sequence[int], cells: Sequence[Cell]) -> float:
-    """Of one process; in units of a run where no time is known."""
-    return sum(cells[index].estimate or 1.0 for index in job) / _speedup(job, cells)
-
-
-def finish(jobs: Sequence[Sequence[int]], cells: Sequence[Cell], places: int) -> float:
-    """When the last job ends, if each starts where a place is free first."""
+def finish(
+    jobs: Sequence[Sequence[int]], cells: Sequence[Cell], places: int, *, stacked: bool = False
+) -> float:
+    """When the last job ends, if each starts where a place is free first; in units of a run where no time is known."""
     free = [0.0] * places
     for job in jobs:
         place = free.index(min(free))
-        free[place] += seconds(job, cells)
+        seconds = sum(cells[index].estimate or 1.0 for index in job)
+        free[place] += seconds / (_speedup(job, cells) if stacked else 1.0)
     return max(free)
 
 
-def share_time(jobs: Sequence[Sequence[int]], cells: Sequence[Cell]) -> None:
+def share_time(arrangement: Arrangement, cells: Sequence[Cell]) -> None:
     """Correct the estimate of each run by what it saves beside others."""
-    for job in jobs:
-        factor = _speedup(job, cells)
-        for cell in (cells[index] for index in job):
-            cell.estimate = cell.estimate and cell.estimate / factor
+    if arrangement.stacked:
+        for job in arrangement.jobs:
+            factor = _speedup(job, cells)
+            for cell in (cells[index] for index in job):
+                cell.estimate = cell.estimate and cell.estimate / factor
 
 
 def _speedup(job: Sequence[int], cells: Sequence[Cell]) -> float:
     """Of the largest measured number of runs that is not above this one."""
+    if len(job) == 1:
+        return LONE
     measured = cells[job[0]].speedups
     return measured.get(max((count for count in measured if count <= len(job)), default=0), 1.0)
 

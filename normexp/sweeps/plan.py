@@ -10,7 +10,6 @@ import torch
 from normexp.cli import one_line
 from normexp.identity import config_hash, default_folder
 from normexp.parts import Parts
-from normexp.runs import read_summary
 from normexp.sweeps.beside import Beside
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.estimate import estimate, seconds_per_step, steps_of
@@ -21,7 +20,7 @@ SHOWN = 3  # so many errors are told, the others are counted
 def plan(
     names: Sequence[str],
     overrides: Sequence[list[str]],
-    resolve: Callable[[int], tuple[dict[str, Any], dict[str, str]]],
+    resolve: Callable[[int], tuple[list[dict[str, Any]], dict[str, str]]],
     build: Callable[[int], Parts],
     beside: Callable[[Parts], Beside] = lambda parts: Beside(),
 ) -> list[Cell]:
@@ -29,7 +28,7 @@ def plan(
 
     Args:
         names, overrides: of each cell, for people and for its command.
-        resolve: the configuration and the choices of the i-th cell, validated.
+        resolve: the configuration of each run of the i-th cell, validated, and the cell's choices.
         build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
         beside: whether these can be trained side by side, and how much faster that is.
 
@@ -41,7 +40,8 @@ def plan(
     step_seconds: dict[str, float] = {}
     for index, name in enumerate(names):
         try:
-            config, choices = resolve(index)
+            configs, choices = resolve(index)
+            config = configs[0]
             kind = _kind(config)
             if kind not in built:
                 parts = build(index)
@@ -51,13 +51,16 @@ def plan(
             broken.setdefault(one_line(error), []).append(name)
             continue
         fingerprint, steps, seconds, more = built[kind]
-        digest = config_hash(config, fingerprint)
-        folder = Path(config["run_dir"]) if config["run_dir"] else default_folder(config, choices, digest)
-        time = None if seconds is None else estimate(steps, seconds)
-        summary = read_summary(folder)
-        state, mode = ("skipped", summary["execution"]["mode"]) if summary else ("planned", None)
-        cell = Cell(name, list(overrides[index]), choices, config, digest, folder, time, state, mode=mode)
-        cell.kind, cell.speedups, cell.alone = kind, more.speedups, more.why_not
+        digests = [config_hash(one, fingerprint) for one in configs]
+        folders = [
+            Path(one["run_dir"]) if one["run_dir"] else default_folder(one, choices, digest)
+            for one, digest in zip(configs, digests, strict=True)
+        ]
+        time = None if seconds is None else estimate(steps, seconds) * len(configs)
+        cell = Cell(name, list(overrides[index]), choices, config, digests[0], folders, time)
+        cell.state = "skipped" if cell.status() else "planned"
+        cell.kind, cell.speedups = kind, more.speedups
+        cell.alone = more.why_not if len(configs) == 1 else "is several replicas already"
         cells.append(cell)
     if broken:
         raise ValueError(_describe(broken, len(names)))
@@ -76,10 +79,13 @@ def _describe(broken: dict[str, list[str]], total: int) -> str:
 
 
 def _kind(config: dict[str, Any]) -> str:
-    """What decides whether a run can be built and how long its steps take: all but the seed and the learning rate."""
-    data = {**config["data"], "seed": None}
-    optimizer = {**config["optimizer"], "lr": None}
-    return json.dumps({**config, "data": data, "optimizer": optimizer, "seed": None, "lr": None}, default=str)
+    """What decides whether a run can be built and how long its steps take: all but the seed and the learning rate,
+    and those of data and optimizer where they follow."""
+    kept = {**config, "seed": None, "lr": None}
+    for group, key in (("data", "seed"), ("optimizer", "lr")):
+        if config[group].get(key) == config[key]:
+            kept[group] = {**config[group], key: None}
+    return json.dumps(kept, default=str)
 
 
 def _timed(parts: Parts, step_seconds: dict[str, float]) -> float | None:
@@ -95,9 +101,10 @@ def _timed(parts: Parts, step_seconds: dict[str, float]) -> float | None:
 def _refuse_twins(cells: list[Cell]) -> None:
     seen: dict[Path, Cell] = {}
     for cell in cells:
-        twin = seen.setdefault(cell.folder, cell)
-        if twin is not cell:
-            raise ValueError(
-                f"cells '{twin.name}' and '{cell.name}' are the same run, {cell.folder}: values that only say how a "
-                "run is computed or where it is kept make no axis of a sweep"
-            )
+        for folder in cell.folders:
+            twin = seen.setdefault(folder, cell)
+            if twin is not cell:
+                raise ValueError(
+                    f"cells '{twin.name}' and '{cell.name}' are the same run, {folder}: values that only say how a "
+                    "run is computed or where it is kept make no axis of a sweep"
+                )

@@ -11,14 +11,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from normexp.sweeps.cell import Cell
-from normexp.sweeps.grouping import why_apart
+from normexp.sweeps.grouping import Arrangement
 
 RUNNING_SHOWN = 2
 
 
 def show_plan(
     cells: Sequence[Cell],
-    jobs: Sequence[Sequence[int]],
+    arrangement: Arrangement,
     workers: int,
     threads: int,
     logs: Path,
@@ -31,10 +31,9 @@ def show_plan(
     if len(to_run) < len(cells):
         rows["finished"] = f"{len(cells) - len(to_run)} runs, skipped"
     if to_run:
-        rows["to run"] = f"{len(to_run)} runs, {_how(jobs, workers, threads)}"
-        reason = why_apart(cells) if any(cell.speedups for cell in to_run) else None
-        if reason:
-            rows["side by side"] = f"none: {reason}"
+        rows["to run"] = f"{len(to_run)} runs, {_how(arrangement, workers, threads)}"
+        if arrangement.reason:
+            rows["side by side"] = f"none: {arrangement.reason}"
         times = [cell.estimate for cell in to_run]
         rows["estimate"] = (
             "known after the first runs (a GPU computes)"
@@ -48,15 +47,14 @@ def show_plan(
     console.print(grid, highlight=False)
 
 
-def _how(jobs: Sequence[Sequence[int]], workers: int, threads: int) -> str:
+def _how(arrangement: Arrangement, workers: int, threads: int) -> str:
     if not workers:
         return "one by one, in here"
     each = f"{threads} thread{'s' * (threads > 1)} each"
-    beside = max(map(len, jobs))
-    if beside == 1:
+    if not arrangement.stacked:
         return f"{workers} at a time, {each}"
-    at_once = min(workers, len(jobs))
-    return f"up to {beside} side by side in a process, {at_once} of {len(jobs)} processes at a time, {each}"
+    beside, count = max(map(len, arrangement.jobs)), len(arrangement.jobs)
+    return f"up to {beside} side by side in a process, {min(workers, count)} of {count} processes at a time, {each}"
 
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:

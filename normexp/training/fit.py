@@ -58,6 +58,8 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
         # Lightning converts after it has loaded a checkpoint, whose float64 weights a float32 module would round.
         trainer.precision_plugin.convert_module(parts.module)
         parts.data.trainer = trainer
+        # Dropout draws the same stream whatever initialization, or another run of this process, drew.
+        torch.manual_seed(parts.config["seed"])
         if parts.config["max_steps"] == 0:
             take_no_step(parts, trainer, checkpoint)
         else:

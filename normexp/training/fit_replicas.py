@@ -49,17 +49,35 @@ def why_not(parts: Parts) -> str | None:
 
 
 def _rehearse(parts: Parts) -> str | None:
-    """One pass of two copies under vmap: layers that read values or draw numbers cannot be stacked, and say so."""
-    views = [copy.deepcopy(parts.module) for _ in range(2)]
-    x, y = parts.data.probe_batch(4)
-    like = next(views[0].parameters())
+    """One pass of two copies under vmap: layers that read values or draw numbers cannot be stacked, and say so. One
+    pass of another copy: layers that keep what vmap would lose do not say so."""
+    *views, plain = [copy.deepcopy(parts.module) for _ in range(3)]
+    x, y = parts.data.probe_batch(parts.config["batch_size"])
+    like = next(plain.parameters())
     x = x.to(like.dtype) if x.is_floating_point() else x
-    try:
-        module = ReplicaModule(views, [1.0, 1.0])
-        module.together(torch.stack([x, x]), torch.stack([y, y]))
-    except RuntimeError as error:
-        return str(error).strip().split("\n")[0]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            module = ReplicaModule(views, [1.0, 1.0])
+            module.together(torch.stack([x, x]), torch.stack([y, y]))
+        except (RuntimeError, ValueError) as error:
+            return str(error).strip().split("\n")[0]
+        before = _kept(plain.model)
+        plain.model(x)
+    for (layer, name), value in _kept(plain.model).items():
+        old = before.get((layer, name))
+        if value is not old if isinstance(value, torch.Tensor) else value != old:
+            return f"layer {layer} sets self.{name} anew at each step; update a buffer in place"
     return None
+
+
+def _kept(model: nn.Module) -> dict[tuple[str, str], object]:
+    """What the layers of a network remember beside its parameters."""
+    return {
+        (layer, name): value
+        for layer, module in model.named_modules()
+        for name, value in {**vars(module), **module._buffers}.items()
+        if value is None or isinstance(value, (int, float, str, torch.Tensor))
+    }
 
 
 class ResumableReplicas(ResumableTraining):
@@ -79,7 +97,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
     summary is written when its replica is trained, that of a diverged one before the others end."""
     quiet_lightning()
     first = all_parts[0]
-    rates = [parts.config["lr"] for parts in all_parts]
+    rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
     paths = [folder / "checkpoints" / "last.ckpt" for folder in folders]
     resume = all(path.exists() for path in paths)
@@ -88,7 +106,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
         for index, (parts, folder, path) in enumerate(zip(all_parts, folders, paths, strict=True)):
             recorder = Recorder(parts.config["log_every_n_steps"])
             loggers = stack.enter_context(open_loggers(folder, path if resume else None))
-            replica = Replica(index, parts, folder, recorder, loggers, rates[index] / max(rates))
+            replica = Replica(index, parts, folder, recorder, loggers, rates[index] / (max(rates) or 1.0))
             replica.callbacks = [recorder, *parts.monitors, *checkpoints(path.parent)]
             replica.resumed_from = load(path) if resume else None
             replica.finish = functools.partial(finish, count=len(all_parts))

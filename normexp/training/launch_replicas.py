@@ -20,21 +20,22 @@ from normexp.training.replica_checkpoint import load
 from normexp.training.screen import show_choices, status_line
 
 
-def launch_all(all_parts: list[Parts], files: list[dict[str, str]]) -> list[dict[str, Any]]:
+def launch_all(
+    all_parts: list[Parts], files: list[dict[str, str]], *, stack_one: bool = False
+) -> list[dict[str, Any]]:
     """Train one run, or all replicas that are not finished; returns their summaries.
 
-    Those that stand at the same step, new or interrupted, are trained side by side. Either way a run ends as it would
-    have ended alone, up to rounding.
+    Those that stand at the same step, new or interrupted, are trained side by side; one that stands at a step of its
+    own is computed in the same way. A run ends as it would have ended alone, up to rounding.
 
     Args:
         files: for `.hydra/` of each.
+        stack_one: compute also a single run as replicas are, as those that it will be compared with were.
     """
-    if len(all_parts) == 1:
+    if len(all_parts) == 1 and not stack_one:
         return [launch(all_parts[0], files[0])]
     console = make_console()
     first = all_parts[0]
-    if first.config["run_dir"]:
-        raise ValueError(f"run_dir={first.config['run_dir']}: replicas have a folder each; leave it out")
     if first.config["threads"] is not None:
         torch.set_num_threads(first.config["threads"])
     folders = [
@@ -45,11 +46,11 @@ def launch_all(all_parts: list[Parts], files: list[dict[str, str]]) -> list[dict
     for index, folder in enumerate(folders):
         if not folder.finished():
             at_step.setdefault(_step(folder), []).append(index)
-    reason = why_not(first) if any(len(same) > 1 for same in at_step.values()) else None
+    reason = why_not(first) if at_step else None
     if reason:
         console.print(f"replicas one after the other: {reason}", highlight=False)
     for step, same in sorted(at_step.items(), reverse=True):
-        if reason or len(same) == 1:
+        if reason:
             for index in same:
                 launch(all_parts[index], files[index])
         else:
@@ -74,7 +75,7 @@ def side_by_side(all_parts: list[Parts], folders: list[RunFolder], step: int, co
                 stack.enter_context(folder)
             show_choices(all_parts[0], paths[0], console)
             since = f", resuming at step {step:,}" if step else ""
-            console.print(f"replicas  {len(all_parts)} side by side{since}", highlight=False)
+            console.print(f"replicas  {len(all_parts)}, side by side{since}", highlight=False)
             fit_replicas(all_parts, paths, console)
     except Interrupted as stop:
         console.print(f"{stop}: checkpoints kept; the same command goes on from there", highlight=False)

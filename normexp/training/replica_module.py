@@ -42,7 +42,7 @@ class ReplicaModule(pl.LightningModule):
         for index, name in enumerate(self.buffer_names):
             self.register_buffer(f"buffer{index}", torch.stack([model.get_buffer(name) for model in models]))
         self.fastest = rates.index(max(rates))
-        factors = torch.tensor(rates, dtype=torch.float64) / max(rates)
+        factors = torch.tensor(rates, dtype=torch.float64) / (max(rates) or 1.0)
         self.factors = None if (factors == 1).all() else factors
 
     def stacked_buffers(self) -> dict[str, Tensor]:

@@ -1,8 +1,9 @@
-"""A claim's runs share a process where that is faster, both arms of a comparison or neither."""
+"""A claim's runs share a process where that is faster, those of all arms or none, whatever the cache holds."""
 
 import pytest
 
 from normexp.claims.claim import Claim
+from normexp.evidence import side_by_side, training
 from normexp.evidence.training import Runs
 
 FIXED = [
@@ -13,45 +14,60 @@ FIXED = [
 
 @pytest.fixture
 def runs(tmp_path):
-    def make(first: str, second: str) -> Runs:
+    def make(first: str, second: str, **more) -> Runs:
         arms = {"first": [f"norm={first}"], "second": [f"norm={second}"]}
-        claim = Claim(
-            id="X1",
-            name="x",
-            sentence="x",
-            source="x",
-            covers=(),
-            evidence="training",
-            arms=arms,
-            fixed=FIXED,
-        )
+        asked = {
+            "id": "X1",
+            "name": "x",
+            "sentence": "x",
+            "source": "x",
+            "covers": (),
+            "evidence": "training",
+        }
+        claim = Claim(**asked, arms=arms, fixed=FIXED, seeds=[8, 16], **more)
         return Runs(claim, tmp_path, report=lambda line: None)
 
     return make
 
 
-def modes(found: Runs, seeds: range) -> set[tuple[str, int]]:
+def modes(found: Runs, seeds: range, level="") -> set[tuple[str, int]]:
     """(mode, seed) of the runs of both arms, trained or from the cache."""
-    found.prepare("", seeds, lambda arm: [None])
-    summaries = [found.summary(arm, "", seed, None)[0] for arm in ("first", "second") for seed in seeds]
+    found.prepare(level, seeds, lambda arm: [None])
+    summaries = [found.summary(arm, level, seed, None)[0] for arm in ("first", "second") for seed in seeds]
     return {(summary["execution"]["mode"], summary["config"]["seed"]) for summary in summaries}
 
 
 def test_both_arms_side_by_side_and_once_only(runs):
     found = runs("none", "layernorm")
     assert modes(found, range(4)) == {("replica", seed) for seed in range(4)}
-    assert (found.trained, found.reused) == (8, 0)
+    assert modes(found, range(5)) == {("replica", seed) for seed in range(5)}  # the fifth by itself
+    assert (found.trained, found.reused) == (10, 0)
     again = runs("none", "layernorm")
-    assert modes(again, range(4)) == {("replica", seed) for seed in range(4)}
-    assert (again.trained, again.reused) == (0, 8)
+    assert modes(again, range(5)) == {("replica", seed) for seed in range(5)}
+    assert (again.trained, again.reused) == (0, 10)
 
 
-def test_arm_that_cannot_keeps_the_other_alone(runs):
-    assert modes(runs("none", "batchnorm_noisy"), range(4)) == {("alone", seed) for seed in range(4)}
+def test_arm_or_level_that_cannot_keeps_all_alone(runs):
+    assert modes(runs("none", "batchnorm_noisy"), range(2)) == {("alone", seed) for seed in range(2)}
+    found = runs("none", "layernorm", factor={"model.width": [8, 8192]})  # 8192: not faster
+    assert modes(found, range(2), 8) == {("alone", seed) for seed in range(2)}
 
 
-def test_arm_that_was_computed_alone_keeps_the_other_alone(runs):
-    first = runs("none", "layernorm")
-    for seed in range(4):
-        first.summary("first", "", seed, None)
-    assert modes(first, range(4)) == {("alone", seed) for seed in range(4)}
+def test_arm_in_the_cache_of_another_claim_does_not_mix_in(runs):
+    assert modes(runs("layernorm", "batchnorm_noisy"), range(2)) == {("alone", seed) for seed in range(2)}
+    assert modes(runs("none", "layernorm"), range(2)) == {("replica", seed) for seed in range(2)}
+
+
+def test_interrupted_between_the_arms(runs, monkeypatch):
+    stopped = runs("none", "layernorm")
+
+    def once(missing, build, report):
+        if missing[0].arm == "second":
+            raise KeyboardInterrupt
+        return side_by_side.train_side_by_side(missing, build, report)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "train_side_by_side", once)
+        with pytest.raises(KeyboardInterrupt):
+            stopped.prepare("", range(4), lambda arm: [None])
+    assert modes(runs("none", "layernorm"), range(4)) == {("replica", seed) for seed in range(4)}

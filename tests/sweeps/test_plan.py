@@ -31,7 +31,7 @@ def make(configs: list[dict], parts, built: list[int] | None = None) -> list[Cel
         return parts(configs[index])
 
     names = [f"batch_size={c['batch_size']} seed={c['seed']}" for c in configs]
-    return plan(names, [[name] for name in names], lambda index: (configs[index], CHOICES), build)
+    return plan(names, [[name] for name in names], lambda index: ([configs[index]], CHOICES), build)
 
 
 def test_cells_that_differ_in_seed_alone_are_built_once(parts, tmp_path):
@@ -62,6 +62,37 @@ def test_broken_cells_are_named_once_for_each_error(parts, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_seed_of_the_data_and_rate_of_the_optimizer_that_do_not_follow_make_another_kind(parts, tmp_path):
+    def kinds(*changes: dict) -> int:
+        cells = make([config("none", 2, 0, outputs=str(tmp_path)) | change for change in changes], parts)
+        return len({cell.kind for cell in cells})
+
+    sgd = config("none", 2, 0)["optimizer"]
+    data = config("none", 2, 0)["data"]
+    assert (
+        kinds({}, {"seed": 1, "data": {**data, "seed": 1}}, {"lr": 0.5, "optimizer": {**sgd, "lr": 0.5}}) == 1
+    )
+    assert kinds({}, {"data": {**data, "seed": 1}}, {"data": {**data, "seed": 2}}) == 3
+    assert kinds({}, {"optimizer": {**sgd, "lr": 0.5}}, {"optimizer": {**sgd, "lr": 2.0}}) == 3
+
+
+def test_cell_of_several_runs_is_finished_when_all_of_them_are(parts, tmp_path):
+    def two_seeds() -> Cell:
+        configs = [config("none", 2, seed, outputs=str(tmp_path)) for seed in range(2)]
+        configs = [one | {"fast_dev_run": False} for one in configs]
+        return plan(["x"], [["x"]], lambda index: (configs, CHOICES), lambda index: parts(configs[0]))[0]
+
+    write_run(tmp_path / "study", "none", 2, 0)
+    cell = two_seeds()
+    assert (cell.state, len(cell.folders), cell.alone) == ("planned", 2, "is several replicas already")
+    cell.finish(0, 1.0, stopped=False)
+    assert cell.state == "failed"
+    write_run(tmp_path / "study", "none", 2, 1)
+    cell.finish(0, 1.0, stopped=False)
+    assert cell.state == "completed"
+    assert two_seeds().state == "skipped"
+
+
 def test_two_cells_that_are_one_run_are_refused(parts):
     configs = [config("none", 2, 0), config("none", 2, 0, threads=2)]
     with pytest.raises(ValueError, match="are the same run"):
@@ -71,7 +102,16 @@ def test_two_cells_that_are_one_run_are_refused(parts):
 def cell(state: str, seconds: float | None, tmp_path: Path, **more) -> Cell:
     folder = tmp_path / "mlp" / "none-bs2-s0-12345678"
     return Cell(
-        "norm=none seed=0", [], CHOICES, {"fast_dev_run": False}, "hash", folder, 2.0, state, seconds, **more
+        "norm=none seed=0",
+        [],
+        CHOICES,
+        {"fast_dev_run": False},
+        "hash",
+        [folder],
+        2.0,
+        state,
+        seconds,
+        **more,
     )
 
 

@@ -81,7 +81,7 @@ def test_failure_of_one_run_leaves_its_neighbours_alone(tmp_path):
             (folder / ".hydra" / "identity").write_text("0" * 64)
     code, out, _err = sweep(*TWO_KINDS, f"outputs={tmp_path}", "hydra.launcher.workers=1")
     assert code == 1
-    assert "4 runs that failed side by side are tried alone" in out
+    assert "4 runs that failed side by side are tried one by one" in out
     assert states(tmp_path) == ["failed", *["completed"] * 3, *["skipped"] * 4]
     assert "holds another run" in out
 
@@ -92,12 +92,13 @@ def test_failure_of_one_run_leaves_its_neighbours_alone(tmp_path):
         (["model.width=64"], True, None),
         (["model.width=64", "norm=batchnorm_noisy"], True, "vmap"),
         (["model.width=64", "compile=true"], True, "compile=true"),
-        (["model.width=64", "replicas=4"], True, "several runs already"),
-        (["model.width=2048"], False, "not faster"),
+        (["model.width=64", "run_dir=here"], True, "a folder of its own"),
+        (["model.width=64", "monitor=full"], False, None),
+        (["model.width=2048"], False, None),
     ],
 )
 def test_what_can_be_trained_side_by_side_and_pays(overrides, faster, why_not):
-    found = beside(build(*compose(["trainer=cpu", "monitor=none", *overrides])))
+    found = beside(build(*compose(["trainer=cpu", *overrides])))
     assert bool(found.speedups) == faster
     assert (found.why_not is None) == (why_not is None)
     assert (why_not or "") in (found.why_not or "")
@@ -107,3 +108,21 @@ def test_bad_option_is_one_line():
     code, _out, err = sweep("norm=none", "seed=0,1", "hydra.launcher.replicas=16")
     assert code == 2
     assert "hydra.launcher.replicas=16: must be auto or off" in err
+
+
+def test_sweep_over_replicas_is_finished_when_all_runs_of_a_cell_are(tmp_path):
+    arguments = ["norm=none,layernorm", "replicas=2", f"outputs={tmp_path}"]
+    assert (
+        sweep("norm=none,layernorm", "seed=0", "hydra.launcher.replicas=off", f"outputs={tmp_path}")[0] == 0
+    )
+    code, out, err = sweep(*arguments)
+    assert (code, err) == (0, "")
+    assert "2 done" in out
+    load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": range(2)})
+    code, out, _err = sweep(*arguments)
+    assert (code, states(tmp_path)) == (0, ["skipped"] * 2)
+
+
+def test_norm_over_parts_of_the_batch_is_rehearsed_at_its_size():
+    overrides = ["trainer=cpu", "model.width=64", "norm=batchnorm_ghost", "norm.virtual_batch_size=16"]
+    assert beside(build(*compose(overrides))).why_not is None

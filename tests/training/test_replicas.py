@@ -16,6 +16,7 @@ from replica_equality import TINY, largest_difference
 
 from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary
+from normexp.training.fit_replicas import why_not
 from normexp.training.launch_replicas import launch_all, own_files
 
 FILES = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
@@ -166,7 +167,8 @@ def test_interrupted_replicas_go_on_and_end_the_same(replicate, again):
     if again == "alone":
         replicate(*options, "lr=0.01")
     for (_, lr), run in replicate(*options, rates).items():
-        assert run[0]["execution"]["mode"] == ("alone" if again == "alone" else "replica")
+        one = again == "alone" and lr == 0.01
+        assert run[0]["execution"]["mode"] == ("alone" if one else "replica")
         ((_, alone),) = replicate(*options, f"lr={lr}", outputs="alone").items()
         assert_same_runs(run, alone)
 
@@ -176,15 +178,61 @@ def test_finished_replicas_are_not_trained_again(replicate):
     again = replicate("replicas=3")
     for key, (summary, _) in first.items():
         assert again[key][0]["finished"] == summary["finished"]
-    assert [summary["execution"]["mode"] for summary, _ in again.values()] == ["replica", "replica", "alone"]
+    assert [summary["execution"]["mode"] for summary, _ in again.values()] == ["replica"] * 3
 
 
 def test_dropout_is_trained_one_by_one_and_says_why(replicate, capsys):
-    found = replicate("model=transformer", "model.heads=2", "model.dropout=0.1", "replicas=2")
+    options = ["model=transformer", "model.heads=2", "model.dropout=0.3"]
+    found = replicate(*options, "replicas=2")
     assert [summary["execution"]["mode"] for summary, _ in found.values()] == ["alone", "alone"]
     assert (
         "replicas one after the other: dropout would draw other masks than alone" in capsys.readouterr().out
     )
+    for (seed, _), run in found.items():
+        ((_, alone),) = replicate(*options, f"seed={seed}", outputs="alone").items()
+        assert_same_runs(run, alone, tolerance=0.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["data.seed=7", "replicas.seeds=[0,3]"],  # the order of batches does not follow the seed
+        ["optimizer.lr=0.02", "replicas.seeds=[0,3]"],  # nor the rate of the optimizer lr
+        ["lr=0", "replicas.seeds=[0,3]"],
+    ],
+)
+def test_values_that_no_longer_follow(replicate, options):
+    for (seed, _), run in replicate(*options).items():
+        ((_, alone),) = replicate(*options[:-1], f"seed={seed}", outputs="alone").items()
+        assert_same_runs(run, alone)
+
+
+class Forgetful(torch.nn.Module):
+    """What vmap would lose without a word."""
+
+    def __init__(self, what: str):
+        super().__init__()
+        self.what, self.calls = what, 0
+        self.register_buffer("mean", torch.zeros(()))
+
+    def forward(self, x):
+        if self.what == "buffer":
+            self.mean = self.mean * 0.9 + x.mean() * 0.1
+        elif self.what == "count":
+            self.calls += 1
+        else:
+            with torch.no_grad():
+                self.mean.mul_(0.9).add_(x.mean(), alpha=0.1)
+        return x - self.mean
+
+
+@pytest.mark.parametrize(("what", "lost"), [("buffer", "self.mean"), ("count", "self.calls"), ("kept", None)])
+def test_layer_whose_memory_vmap_would_lose_is_not_stacked(what, lost):
+    (parts,) = build_all(*compose([*SMALL, "norm=none"]))
+    parts.module.model.layers[0].norm = Forgetful(what)
+    reason = why_not(parts)
+    assert (reason is None) == (lost is None)
+    assert lost is None or f"layer layers.0.norm sets {lost} anew" in reason
 
 
 def test_replicas_in_one_folder_are_refused(replicate, tmp_path):
