@@ -1,4 +1,4 @@
-"""The callback that a notebook would have: what the light set costs when it is written without care."""
+"""The callback that a notebook would have in place of the light set, written without care."""
 
 import pytorch_lightning as pl
 import torch
@@ -6,7 +6,11 @@ from torch import nn
 
 
 class Naive(pl.Callback):
-    """The statistics of the light set the obvious way: at every step, each number copied to the host by itself."""
+    """The questions of the light set answered the obvious way: at every step, each number copied to the host by itself.
+
+    Not number for number the same: percentiles of all values, gradient norms and update ratios of each parameter; no
+    saturation, no growth rates.
+    """
 
     def __init__(self):
         self.values, self.handles, self.before = {}, [], {}

@@ -18,7 +18,7 @@ from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
 from normexp.monitors.batches import Batches, batches_of, held_out_batch
-from normexp.monitors.guard import eager_steps, to_module, untouched
+from normexp.monitors.guard import eager_steps, passes_as_in, to_module, untouched
 from normexp.monitors.statistics import wide
 
 
@@ -92,7 +92,8 @@ class Monitor(Callback):
         self._measure_and_record(trainer, module, step)
 
     def _measure_and_record(self, trainer: Trainer, module: LightningModule, step: int) -> None:
-        values = self.measure(module, Batches(self._held_out, self._training), step=step)
+        with passes_as_in(trainer):
+            values = self.measure(module, Batches(self._held_out, self._training), step=step)
         self.record(trainer.loggers, values, step)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -144,7 +145,8 @@ class StepMonitor(Monitor):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         if not self.watching or trainer.global_step == self._started_at:
             return
-        values = self.collect(module)
+        with passes_as_in(trainer):
+            values = self.collect(module)
         if values is not None:
             self.release()
             self.record(trainer.loggers, to_floats(values), self._started_at)

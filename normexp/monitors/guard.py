@@ -12,6 +12,7 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
 _guarded: list[nn.Module] = []
+_precision: list[Any] = []  # Lightning's precision plugins that passes run under
 
 
 def guard_depth() -> int:
@@ -86,6 +87,16 @@ class _EagerSteps:
 eager_steps = _EagerSteps()
 
 
+@contextlib.contextmanager
+def passes_as_in(trainer: Any) -> Iterator[None]:
+    """Inside, passes run in the trainer's precision, autocast for example; what is computed from them does not."""
+    _precision.append(trainer.precision_plugin)
+    try:
+        yield
+    finally:
+        _precision.pop()
+
+
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     """What `training_step` gives for a batch, with key `loss`. Every call starts from the same random numbers (those
     that training draws next) and the same buffers, so that passes differ in nothing but weights and batch."""
@@ -94,7 +105,8 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
             "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
         )
     arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
-    with isolate_rng(), _own_buffers(module):
+    precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
+    with isolate_rng(), _own_buffers(module), precision:
         output = module.training_step(*arguments)
     return output if isinstance(output, dict) else {"loss": output}
 

@@ -84,8 +84,11 @@ class Representation(Monitor):
             prefix = "residual_" if kind == "residual" else ""
             if kind == "residual":
                 values[f"residual_variance/{layer}"] = output.var(correction=0)
-            for name, value in geometry(self._vectors(module, output)).items():
-                values[f"{prefix}{name}/{layer}"] = value
+            with torch.autocast(
+                output.device.type, enabled=False
+            ):  # the pass may be in bfloat16, cosines are not
+                for name, value in geometry(self._vectors(module, output)).items():
+                    values[f"{prefix}{name}/{layer}"] = value
 
         return hook
 

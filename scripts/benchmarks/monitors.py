@@ -166,7 +166,9 @@ def main(arguments: list[str]) -> list[dict]:
     )
     every = ",".join(["light", "naive", *nodes("full")])
     parser.add_argument(
-        "--monitors", default=every, help="naive: light without care (default, all there are: %(default)s)"
+        "--monitors",
+        default=every,
+        help="naive: what a notebook has in place of light (default, all there are: %(default)s)",
     )
     parser.add_argument("--pairs", type=int, default=20, help="of blocks without and with monitors")
     parser.add_argument(

@@ -1,0 +1,66 @@
+"""Under mixed precision the passes of monitors compute what training computes, and statistics of them stay exact."""
+
+import pytest
+import torch
+from small_module import Small, batches, fit
+from test_base import EVERY
+
+from normexp.monitors import BatchStatistics, Representation
+from normexp.monitors.representation import geometry
+
+AUTOCAST = []  # of every pass; a list of the module's own would be put back
+
+
+class Noting(Small):
+    def training_step(self, batch, batch_idx):
+        AUTOCAST.append(torch.is_autocast_enabled("cpu"))
+        return super().training_step(batch, batch_idx)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_pass_runs_in_the_trainers_precision_and_training_is_bit_identical(name):
+    plain, watched = Noting(), Noting()
+    fit(plain, [], steps=3, precision="bf16-mixed")
+    AUTOCAST.clear()
+    fit(watched, [EVERY[name](2)], steps=3, precision="bf16-mixed")
+    assert len(AUTOCAST) >= 3
+    assert all(AUTOCAST)
+    assert watched.losses == plain.losses
+    for key, value in plain.state_dict().items():
+        assert torch.equal(value, watched.state_dict()[key])
+
+
+def test_a_measured_loss_is_that_of_training_and_not_that_of_float32():
+    module, loader = Small(dropout=0), batches(1)
+    x, y = loader.dataset.tensors
+    plain = module.loss((x, y)).item()
+    module = Small(dropout=0)
+    lines = fit(
+        module,
+        [BatchStatistics(every_n_steps=1, batch_size=16)],
+        steps=1,
+        loader=loader,
+        precision="bf16-mixed",
+    )
+    assert lines.values[0, "loss_train_batch/network"] == module.losses[0]
+    assert plain != module.losses[0] == pytest.approx(plain, rel=0.02)
+
+
+def test_statistics_of_a_pass_in_bfloat16_are_taken_in_float32():
+    module, loader = Small(dropout=0), batches(1)
+    x, _ = loader.dataset.tensors
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        tanh = module.model[:3](x)
+    expected = geometry(tanh.float())
+    lines = fit(
+        Small(dropout=0), [Representation(every_n_steps=1)], steps=1, loader=loader, precision="bf16-mixed"
+    )
+    layer = next(tag for _, tag in lines.values if tag.startswith("c_value/"))
+    assert lines.values[0, layer] == expected["c_value"].item()
+
+
+@pytest.mark.parametrize("name", ["smoothness", "representation"])
+def test_without_a_trainer_the_module_is_used_as_it_is(name):
+    AUTOCAST.clear()
+    EVERY[name](1).measure(Noting(), batches(1).dataset.tensors)
+    assert not any(AUTOCAST)
