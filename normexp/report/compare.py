@@ -15,6 +15,7 @@ from normexp.report.fonts import families
 from normexp.report.page import blocks, list_html, picture, render
 from normexp.report.panels import level_title, levels_shown, middle, panels
 from normexp.report.provenance import source
+from normexp.report.run_lists import counted, lists
 from normexp.report.statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent
@@ -49,7 +50,9 @@ def write_comparison(
     page = render(
         "page.html.j2", title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
         command=f"A  {first.command}\nB  {second.command}", cautions=unpaired(first, second, table),
-        sections=[section, apart], picture=lambda drawing: picture(svgs, drawing), lists=[], source=foot,
+        sections=[section, apart], picture=lambda drawing: picture(svgs, drawing), source=foot,
+        lists=[{**one, "title": f"{name}: {one['title']}"} for name, study in (("A", first), ("B", second))
+               for one in lists(study)],
         runs_text=f"{len(first.summaries)} finished runs in A, {len(second.summaries)} in B.", made_by=made_by,
         tables=["pairs.csv"], refresh=refresh,
     )  # fmt: skip
@@ -73,8 +76,11 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
                 means = [estimate(list(values.values())).mean for values in (a, b)]
                 rows.append({"arm": arm, "level": level, "a": means[0], "b": means[1], **_named(difference)})
     if not rows:
+        modes = [set(study.summaries["execution.mode"]) for study in (first, second)]
+        how = f"; A was computed {' and '.join(modes[0])}, B {' and '.join(modes[1])}, and pairs do not mix"
         raise ValueError(
-            "compare: no arm, level and seed that both studies have finished in the same way; nothing to pair"
+            "compare: no arm, level and seed that both studies have finished in the same way"
+            + (how if modes[0] != modes[1] else "; nothing to pair")
         )
     table = pd.DataFrame(rows)
     for column in ("a", "b"):
@@ -115,6 +121,12 @@ def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
         alone = [arm for arm in study.arms if arm not in other.arms]
         if alone:
             found.append(f"Only in {name}, so not compared: {', '.join(alone)}.")
+        runs = study.chosen
+        left = len(runs) - int(table["pairs"].sum())
+        if left:
+            diverged = int((runs["status"] == "diverged").sum())
+            why = f", {diverged} of them diverged" if diverged else ""
+            found.append(f"{counted(left, 'run')} of {name} {'is' if left == 1 else 'are'} in no pair{why}.")
     if (table["pairs"] < 2).any():
         found.append("Some differences rest on one pair and have no interval.")
     return found

@@ -104,7 +104,18 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
                 shown + (f" ({row['diverged']} of {row['runs']} diverged)" if row["diverged"] else "")
             )
         lines.append(f"| {arm} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", how_to_read(study, baseline)])
+    lines += ["", how_to_read(study, baseline)]
+    return "\n".join([*lines, "", *differences_markdown(table, study.metric, baseline, lines[0])])
+
+
+def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: str) -> list[str]:
+    """The paired differences to the baseline, in a table of the same columns."""
+    lines = [f"Paired difference to {baseline} over equal seeds, with its 95% interval:", "", head]
+    lines.append(f"|---|{'---:|' * (head.count('|') - 2)}")
+    for arm, rows in table[table["arm"] != baseline].groupby("arm", sort=False):
+        cells = [cell_text(row, metric)["difference"] or "no pair" for _, row in rows.iterrows()]
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return lines
 
 
 def how_to_read(study: Study, baseline: str) -> str:

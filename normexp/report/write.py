@@ -1,17 +1,15 @@
 """One study's report: page, figures, tables and Markdown in a folder."""
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
-import pandas as pd
 
 from normexp.report.figure import Skipped, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.fonts import families
-from normexp.report.ledgers import open_runs
-from normexp.report.page import blocks, comparison_html, list_html, picture, render
-from normexp.report.provenance import all_runs, cautions, source
+from normexp.report.page import blocks, comparison_html, picture, render
+from normexp.report.provenance import cautions, source
+from normexp.report.run_lists import counted, lists, runs_text
 from normexp.report.study import Study, label
 from normexp.report.style import SETTINGS, Style
 from normexp.report.tables import choose_baseline, comparison, markdown
@@ -44,7 +42,8 @@ def write_report(
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         rows.to_csv(out / "tables" / name, index=False)
-    text = f"# {study.name}\n\n{markdown(study, table, baseline)}\n\n```\n{study.command}\n```\n"
+    notes = "".join(f"- {line}\n" for line in (runs_text(study), *cautions(study)))
+    text = f"# {study.name}\n\n{markdown(study, table, baseline)}\n\n{notes}\n```\n{study.command}\n```\n"
     (out / "report.md").write_text(text)
     page = render(
         "page.html.j2", title=heading(study), facts=facts(study), command=study.command, cautions=cautions(study),
@@ -86,49 +85,3 @@ def facts(study: Study) -> list[str]:
         *common("data", "{}"), *common("model", "{}"), *common("optimizer", "{}"), *common("lr", "learning rate {:g}"),
         *common("batch_size", "batch size {:g}"), *length,
     ]  # fmt: skip
-
-
-def counted(number: int, word: str) -> str:
-    """1 seed, 3 seeds, 4 depths, 2 batch sizes"""
-    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('s') else 's'}"
-
-
-def runs_text(study: Study) -> str:
-    counts = study.summaries["status"].value_counts()
-    completed, diverged = (counts.get(status, 0) for status in ("completed", "diverged"))
-    text = f"{counted(completed, 'run')} completed, {diverged} diverged (a loss not finite)"
-    missing = len(open_runs(study.path, set(study.summaries["hash"])))
-    return f"{text}, {missing} have no result." if missing else f"{text}."
-
-
-def lists(study: Study) -> list[dict[str, Any]]:
-    found = []
-    if rows := open_runs(study.path, set(study.summaries["hash"])):
-        found.append(
-            {
-                "title": f"{counted(len(rows), 'run')} without a result",
-                "html": list_html(pd.DataFrame(rows)),
-                "open": any(row["state"] == "failed" for row in rows),
-            }
-        )
-    runs = all_runs(study)
-    diverged = study.summaries[study.summaries["status"] == "diverged"]
-    if len(diverged):
-        columns = ["run", "arm", "seed", "lr", "convergence.divergence_step", "convergence.best"]
-        found.append(
-            {
-                "title": counted(len(diverged), "diverged run"),
-                "html": list_html(in_words(diverged[columns])),
-                "open": len(diverged) <= 20,
-            }
-        )
-    title = f"All {counted(len(runs), 'finished run')}"
-    return [*found, {"title": title, "html": list_html(in_words(runs)), "open": False}]
-
-
-def in_words(runs: pd.DataFrame) -> pd.DataFrame:
-    names = {
-        "convergence.best": "best validation accuracy",
-        "convergence.divergence_step": "diverged at step",
-    }
-    return runs.rename(columns=lambda name: names.get(name, label(name)))

@@ -48,9 +48,8 @@ def seconds(*command: str, clock: str = "wall") -> float:
 def launch(workers: int, runs: int, overrides: list[str], place: str) -> float:
     """Seconds of a whole sweep; the launcher shares the cores out among the workers."""
     grid = ["norm=none,batchnorm,layernorm,groupnorm", f"seed=range(0,{-(-runs // 4)})"]
-    return seconds(
-        "train.py", "-m", *grid, *overrides, f"hydra.launcher.workers={workers}", f"outputs={place}"
-    )
+    how = [f"hydra.launcher.workers={workers}", "hydra.launcher.replicas=off"]
+    return seconds("train.py", "-m", *grid, *overrides, *how, f"outputs={place}")
 
 
 def compare_launchers(options: argparse.Namespace, cores: int) -> dict:

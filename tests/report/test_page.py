@@ -59,7 +59,13 @@ def test_tables_hold_the_numbers_of_the_page(written):
     table = pd.read_csv(written / "tables" / "comparison.csv")
     assert len(table) == 6
     assert len(pd.read_csv(written / "tables" / "runs.csv")) == 19
-    assert "| batchnorm | " in (written / "report.md").read_text()
+    text = (written / "report.md").read_text()
+    assert "| batchnorm | " in text
+    assert re.search(
+        r"Paired difference to none over equal seeds.*\| layernorm \| \S+ \[\S+, \S+\] \|", text, re.S
+    )
+    assert "- 18 runs completed, 1 diverged (a loss not finite)" in text
+    assert "- 1 run diverged. Means are over the others" in text
 
 
 @pytest.fixture
@@ -94,6 +100,25 @@ def test_two_studies_are_compared_run_by_run(tmp_path):
     assert list(table["pairs"]) == [3, 3, 3, 3]
     assert table["difference"].abs().max() == 0
     assert "<td>eps</td>" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_runs_of_two_studies_that_pair_with_none_are_told(tmp_path):
+    a, b = (write_study(tmp_path / name, ("none", "batchnorm"), (2,), seeds=3) for name in "ab")
+    write_run(a, "none", 2, 7)
+    write_run(b, "none", 2, 8, status="diverged")
+    assert script.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "1 run of A is in no pair." in page
+    assert "1 run of B is in no pair, 1 of them diverged." in page
+    assert "B: 1 diverged run<" in page
+
+
+def test_studies_computed_in_two_ways_are_not_paired(tmp_path, capsys):
+    a, b = (write_study(tmp_path / name, ("none",), (2,), seeds=3) for name in "ab")
+    for path in b.glob("mlp/*/summary.json"):
+        path.write_text(path.read_text().replace('"mode": "alone"', '"mode": "replica"'))
+    assert script.main(["--compare", str(a), str(b)]) == 2
+    assert "A was computed alone, B replica, and pairs do not mix" in capsys.readouterr().err
 
 
 def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
