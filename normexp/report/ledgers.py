@@ -1,6 +1,8 @@
 """What launches of sweeps planned in a study's folder, and which of their runs have no result."""
 
 import json
+import os
+import socket
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,24 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
 
 
 def still_running(path: Path) -> bool:
-    """Whether the last launch has runs to come, or was killed before it could say that it has none."""
+    """Whether the last launch has runs to come and was not killed, as far as this machine can tell."""
     return any(
-        cell["state"] in ("planned", "running")
+        cell["state"] in ("planned", "running") and not _killed(sweep)
         for sweep in read_ledgers(path)[-1:]
         for cell in sweep["cells"]
     )
+
+
+def _killed(sweep: dict[str, Any]) -> bool:
+    if sweep.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(sweep["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it lives, and is somebody else's
+        pass
+    return False
 
 
 def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:

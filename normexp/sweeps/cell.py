@@ -1,6 +1,8 @@
 """One cell of a sweep: the run that it stands for, or several replicas, and what has become of it."""
 
 import json
+import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,5 +83,6 @@ def write_ledger(folder: Path, command: str, cells: list[Cell]) -> None:
         for cell in cells
     ]  # fmt: skip
     temporary = folder / "sweep.json.tmp"
-    temporary.write_text(json.dumps({"command": command, "cells": rows}, indent=1) + "\n")
+    launch = {"command": command, "host": socket.gethostname(), "pid": os.getpid(), "cells": rows}
+    temporary.write_text(json.dumps(launch, indent=1) + "\n")
     temporary.replace(folder / "sweep.json")

@@ -22,7 +22,8 @@ MEANING = {
     "epoch": "Equal data for every batch size.",
     "step": "Equal numbers of updates; a larger batch sees more data in them.",
     "samples": "Equal numbers of samples for every batch size.",
-    "seconds": "Time of training, on the machine and with the load it had (runs side by side share one clock); a mean over seeds.",
+    "seconds": "Time of training, on the machine and with the load it had; a mean over seeds. Runs side by side share a "
+    "clock.",
 }
 
 
