@@ -8,7 +8,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where
 
 from normexp.claims.claim import BUDGETS, load_claims
 from normexp.claims.page import write_page
-from normexp.claims.plan import plan_text
 from normexp.claims.select import select
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "claim"
@@ -56,7 +55,8 @@ def main(arguments: list[str]) -> int:
         chosen = select(claims, words)
         out = Path(options["out"])
         out.mkdir(parents=True, exist_ok=True)
-        print(plan_text(chosen), flush=True)
+        if sum(claim.evidence == "training" for claim in chosen) > 1:
+            print(f"looking for finished runs in {out / 'cache'}", flush=True)
         from normexp.evidence.verify import verify_all  # torch and Lightning take seconds to import
 
         status = verify_all(chosen, out, tuned=options["tune"] != "none", command=command(options))

@@ -3,16 +3,19 @@
 from normexp.claims.claim import Claim
 
 
-def plan_text(claims: list[Claim]) -> str:
-    """Lines for the screen. Times are those of the yaml; runs in the cache take none."""
-    testable = [claim for claim in claims if claim.evidence != "none"]
-    lines = [
-        f"plan: {len(claims)} claim{'s' * (len(claims) != 1)}, about {duration(sum(map(cost, testable)))}"
-    ]
-    for claim in testable:
-        if claim.evidence == "training":
-            runs = f"at most {run_count(claim)} runs ({claim.budget} budget)"
-            lines.append(f"  {claim.id}: {runs}, about {duration(cost(claim))}, less what is in the cache")
+def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
+    """Lines for the screen. `missing` has the runs that each training claim still has to train, at most; times are
+    those of the yaml."""
+    times = {
+        claim.id: claim.seconds * missing[claim.id] if claim.id in missing else cost(claim)
+        for claim in claims
+        if claim.evidence != "none"
+    }
+    lines = [f"plan: {len(claims)} claim{'s' * (len(claims) != 1)}, about {duration(sum(times.values()))}"]
+    for claim in claims:
+        if claim.id in missing:
+            runs = f"at most {missing[claim.id]} of {run_count(claim)} runs to train ({claim.budget} budget)"
+            lines.append(f"  {claim.id}: {runs}, about {duration(times[claim.id])}")
     return "\n".join(lines)
 
 

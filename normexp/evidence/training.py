@@ -5,7 +5,7 @@ import copy
 import hashlib
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,12 @@ class Runs:
     `report` is called before each run that trains, with a line that names it.
     """
 
-    def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None]):
+    def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None] = print):
         self.claim, self.outputs, self.report = claim, outputs, report
         self.costs: dict[Path, float] = {}  # folder of each run -> seconds
         self.new: set[Path] = set()
         self.stacked: bool | None = None  # not asked yet
+        self._content: dict[tuple[str, Any], str] = {}  # arm and level -> hash of the data's own content
         # Monitors are no part of a run's identity: a claim that reads what they log must find a run that had them.
         monitors = [override for override in claim.fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
@@ -55,20 +56,15 @@ class Runs:
 
     def summary(self, arm: str, level: Any, seed: int, lr: float | None) -> tuple[dict[str, Any], Path]:
         """Summary and folder of one run."""
-        cfg, choices = self._config(arm, level, seed, lr)
-        config = resolved(cfg)
-        folder = default_folder(config, choices, config_hash(config))
-        if (summary := read_summary(folder)) is None:
-            parts = build(cfg, choices)
-            folder = default_folder(config, choices, parts.digest)  # of text the hash knows the content too
-            summary = read_summary(folder)
-        if summary:
+        run = Wanted(arm, level, seed, lr)
+        folder = self.folder(run)
+        if summary := read_summary(folder):
             # the clock of runs side by side counts for all of them
             self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
             return summary, folder
         self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
         with contextlib.redirect_stdout(io.StringIO()):
-            summary = launch(parts, {})
+            summary = launch(self._build(run, None), {})
         self.new.add(folder)
         self.costs[folder] = summary["seconds"]
         return summary, folder
@@ -76,22 +72,37 @@ class Runs:
     def prepare(self, level: Any, seeds: range, rates: Callable[[str], list[float | None]]) -> None:
         """Train what is missing side by side if the claim's runs are; else `summary` trains each where it is asked
         for."""
-        if self.stacked is None:
-            places = [(arm, at) for arm in self.claim.arms for at in self.claim.levels]
-            parts = (self._build(Wanted(arm, at, seeds[0], rates(arm)[0]), None) for arm, at in places)
-            self.stacked = pays(parts, self.claim.looks[0])
-        for arm in self.claim.arms if self.stacked else ():
-            runs = [Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds]
-            missing = [run for run in runs if self._misses(run)]
-            self.new |= {folder_of(parts) for parts in train_side_by_side(missing, self._build, self.report)}
+        for arm in self.claim.arms:
+            missing = self.missing(Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds)
+            if self.stacked and missing:
+                self.new |= {
+                    folder_of(parts) for parts in train_side_by_side(missing, self._build, self.report)
+                }
 
-    def _misses(self, run: Wanted) -> bool:
+    def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
+        """Those that are not in the cache, one of each where arms of equal overrides share theirs."""
+        if self.stacked is None:
+            lr = self.claim.tune["lr"][0] if self.claim.tune else None
+            places = [(arm, at) for arm in self.claim.arms for at in self.claim.levels]
+            parts = (self._build(Wanted(arm, at, self.claim.first_seed, lr), None) for arm, at in places)
+            self.stacked = pays(parts, self.claim.looks[0])
+        by_folder: dict[Path, Wanted] = {}
+        for run in runs:
+            by_folder.setdefault(self.folder(run), run)
+        return [run for folder, run in by_folder.items() if read_summary(folder) is None]
+
+    def folder(self, run: Wanted) -> Path:
+        """Where a run lies or will lie."""
+        if (run.arm, run.level) not in self._content:
+            self._build(run, None)
         cfg, choices = self._config(*run)
         config = resolved(cfg)
-        return read_summary(default_folder(config, choices, config_hash(config))) is None
+        return default_folder(config, choices, config_hash(config, self._content[run.arm, run.level]))
 
     def _build(self, run: Wanted, data: LightningDataModule | None) -> Parts:
-        return build(*self._config(*run), data)
+        parts = build(*self._config(*run), data)
+        self._content[run.arm, run.level] = parts.data.fingerprint
+        return parts
 
     def _config(self, arm: str, level: Any, seed: int, lr: float | None):
         factor = [f"{name}={level}" for name in self.claim.factor]

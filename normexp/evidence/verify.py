@@ -10,6 +10,7 @@ import pandas as pd
 
 from normexp.claims.claim import Claim
 from normexp.claims.figure import draw
+from normexp.claims.plan import plan_text, run_count
 from normexp.claims.verdict import (
     UNTUNED,
     VERDICT,
@@ -20,15 +21,17 @@ from normexp.claims.verdict import (
     write_verdict,
 )
 from normexp.evidence import functions, training
+from normexp.evidence.progress import Progress, to_train
 from normexp.report.style import Style
 
 
 def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> int:
-    """Verify claims one after another. A claim that fails to run is named at the end and makes the exit status 1;
-    any verdict makes it 0."""
+    """Print the plan, then verify claims one after another. A claim that fails to run is named at the end and makes
+    the exit status 1; any verdict makes it 0."""
     words: dict[str, int] = {}
     failed: list[str] = []
     start = time.perf_counter()
+    print(plan(claims, out, tuned=tuned), flush=True)
     for claim in claims:
         if claim.evidence == "none":
             write_verdict(out / claim.id, untestable(claim, command.format(id=claim.id)))
@@ -49,6 +52,19 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> 
     for line in failed:
         print(f"Error: {line}")
     return 1 if failed else 0
+
+
+def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
+    """What will be done, less the runs that are in the cache."""
+    missing = {}
+    for claim in claims:
+        if claim.evidence == "training":
+            asked = claim if tuned else dataclasses.replace(claim, tune=None)
+            try:
+                missing[claim.id] = to_train(asked, training.Runs(asked, out / "cache"))
+            except Exception:  # what is wrong is said when the claim's turn comes
+                missing[claim.id] = run_count(asked)
+    return plan_text(claims, missing)
 
 
 def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, Any]:
@@ -89,7 +105,8 @@ def beside_tuned(folder: Path) -> str:
 
 def from_training(claim: Claim, out: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Add seeds look by look until the claim is decided or its budget ends."""
-    runs = training.Runs(claim, out / "cache", report=lambda line: print(f"  {claim.id}: {line}", flush=True))
+    runs = training.Runs(claim, out / "cache")
+    runs.report = Progress(claim, runs, to_train(claim, runs))
     rates = training.tune(claim, runs) if claim.tune else None
     chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
     for seeds in claim.looks:

@@ -107,8 +107,11 @@ def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
     assert all("fresh seeds" in claim.note for claim in CLAIMS.values() if claim.first_seed)
 
 
-def test_plan_names_runs_and_time():
-    assert "runs (quick budget)" in plan_text(select(CLAIMS, "S56"))
+def test_plan_names_runs_and_time_of_what_is_missing():
+    assert plan_text(select(CLAIMS, "S56"), {"S56": 30}) == (
+        "plan: 1 claim, about 60 s\n  S56: at most 30 of 40 runs to train (quick budget), about 60 s"
+    )
+    assert plan_text(select(CLAIMS, "S29"), {}).startswith("plan: 2 claims, about 0 s")
 
 
 LAW = "evidence: law\nfunction: a.b\nmeasure: m\narms: {a: [norm=none]}\n"
