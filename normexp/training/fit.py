@@ -13,6 +13,7 @@ from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
 from normexp.monitors import measure_without_fit
+from normexp.monitors.guard import passes_as_in
 from normexp.parts import Parts
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
@@ -74,7 +75,7 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
 def take_no_step(parts: Parts, trainer: pl.Trainer, checkpoint: Path | None) -> None:
     """Measure and save the network at initialization; Lightning's fit with `max_steps=0` would call no hook."""
     parts.module.to(trainer.strategy.root_device)
-    with trainer.precision_plugin.forward_context():  # as in training: autocast, or float64 by default
+    with passes_as_in(trainer):  # as in training: autocast, or float64 by default
         measure_without_fit(trainer.callbacks, parts.module, parts.data, trainer.loggers)
     if checkpoint:
         trainer.strategy.connect(parts.module)

@@ -1,5 +1,7 @@
 """Under mixed precision the passes of monitors compute what training computes, and statistics of them stay exact."""
 
+import csv
+
 import pytest
 import torch
 from small_module import Small, batches, fit
@@ -64,3 +66,26 @@ def test_without_a_trainer_the_module_is_used_as_it_is(name):
     AUTOCAST.clear()
     EVERY[name](1).measure(Noting(), batches(1).dataset.tensors)
     assert not any(AUTOCAST)
+
+
+def test_a_run_of_no_steps_measures_what_a_run_measures_before_its_first(train):
+    """Cast weights are remembered within an autocast region, and smoothness moves the weights between its passes."""
+    options = (
+        "trainer=cpu",
+        "trainer.precision=bf16-mixed",
+        "monitor=[smoothness,representation]",
+        "norm=layernorm",
+    )
+    _, at_rest = train(*options, "max_steps=0")
+    _, in_training = train(*options, "max_steps=1", "batch_size=64")
+    measured = [
+        {
+            row["metric"]: row["value"]
+            for row in csv.DictReader((folder / "metrics.csv").read_text().splitlines())
+            if row["step"] == "0"
+        }
+        for folder in (at_rest, in_training)
+    ]
+    tags = [tag for tag in measured[0] if tag.startswith(("effective_beta", "gradient_pre", "c_value"))]
+    assert len(tags) == 4
+    assert {tag: measured[0][tag] for tag in tags} == {tag: measured[1][tag] for tag in tags}
