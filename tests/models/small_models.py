@@ -1,4 +1,4 @@
-"""Every model small enough for tests, under every norm in configs/norm."""
+"""Every model of configs/model small enough for tests, under every norm in configs/norm."""
 
 import warnings
 from functools import cache, partial
@@ -27,6 +27,7 @@ SMALL = {
     "gpt": (TEXT, {"depth": 2, "width": 16, "heads": 2}),
     "gpt_post": (TEXT, {"depth": 1, "width": 32, "heads": 2, "norm_position": "post", "qk_norm": True}),
 }
+MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 
 
 @cache
@@ -52,14 +53,21 @@ def model_factory(name: str, **options):
     return partial(default_model_factory(name), **options)
 
 
+# A model that was added and has no small version above is tested as its yaml has it.
+SMALL |= {
+    name: (TEXT if default_model_factory(name).func.accepts == "text" else IMAGE, {})
+    for name in MODELS
+    if name not in SMALL
+}
+
+
 def small_model(name: str, norm: str = "layernorm", seed: int = 0, **options) -> nn.Module:
     (input_shape, num_classes), small = SMALL[name]
     torch.manual_seed(seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="gpt with")
-        return model_factory(name.split("_")[0], **{**small, **options})(
-            input_shape, num_classes, norm_factory(norm)
-        )
+        config = name if name in MODELS else name.split("_")[0]  # the others are variants
+        return model_factory(config, **{**small, **options})(input_shape, num_classes, norm_factory(norm))
 
 
 def small_batch(name: str, n: int = 4) -> tuple[Tensor, Tensor]:
