@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import norm_table
+from norms.layers import NAMES
 
 
 def cases(*named):
@@ -50,3 +51,17 @@ def test_a_norm_without_a_row_of_invariances_is_measured_and_named(monkeypatch, 
     monkeypatch.delitem(TABLE, "layernorm")
     assert "| `layernorm` measured | y | y | n | y | n | y |" in norm_table.invariances(["layernorm"])
     assert capsys.readouterr().out.startswith("layernorm: not in TABLE")
+
+
+def test_the_page_has_every_norm_in_every_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(norm_table, "PAGE", tmp_path / "norms.md")
+    monkeypatch.setattr(
+        norm_table, "run_tests", lambda: cases(("tests.norms.test_against_torch", "t[none-dense]"))
+    )
+    norm_table.main()
+    page = (tmp_path / "norms.md").read_text()
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    assert list(sections) == ["Members", "Checks", "Invariances of norm(W x)", "Speed"]
+    for title in ("Members", "Checks", "Invariances of norm(W x)"):
+        assert all(f"\n| `{name}`" in sections[title] for name in NAMES), title
+    assert "| `none` | 1 | – |" in sections["Checks"]
