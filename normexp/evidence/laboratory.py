@@ -144,7 +144,7 @@ def rank_collapse(ax) -> None:
 
 def residual_stream(ax) -> None:
     blocks = 12
-    shared = ("model=gpt", "data=python_docs", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
+    shared = ("model=gpt", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
     shared = (*shared, f"model.depth={blocks}", "model.activation=relu", "model.initialization=xavier")
     x = torch.arange(blocks + 1)
     ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=OWN["layernorm"], alpha=0.12, linewidth=0)

@@ -16,7 +16,11 @@ def moment_shift(
     network: nn.Module, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
 ) -> float:
     """How far the mean of the last hidden layer's summed inputs moves, in units of their standard deviation over the
-    batch (root mean square over units). `lr` takes a step of that learning rate in place of `step`."""
+    batch (root mean square over units). `lr` takes a step of that learning rate in place of `step`.
+
+    Each unit counts in its own deviation; the monitor `covariate_shift` divides the norm of all shifts by the norm of
+    all deviations, so that units which hardly vary count little.
+    """
     batch, classes = labelled(network, seed, batch_size)
     before = last_summed_inputs(network, batch)
     after = last_summed_inputs(moved(network, batch, classes, lr, step), batch)

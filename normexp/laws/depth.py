@@ -58,7 +58,11 @@ def gradient_profile(network: nn.Module, *, seed: int, batch_size: int) -> Tenso
 def gradient_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
     """Factor by which the squared gradient grows from one layer to the one before it; the geometric mean over the inner
     layers (the first and last quarter, where input and loss are near, are left out). pi / (pi - 1) = 1.467 for
-    BatchNorm and ReLU in the limit of width and batch (Yang et al. 2019)."""
+    BatchNorm and ReLU in the limit of width and batch (Yang et al. 2019).
+
+    The monitor `gradients` logs `gradient_growth_rate` of real training: a least-squares slope over all layers, the
+    first and last included, of the gradients by activations or weights. On the same network the two differ.
+    """
     return growth_of(gradient_profile(network, seed=seed, batch_size=batch_size))
 
 

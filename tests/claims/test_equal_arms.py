@@ -6,7 +6,7 @@ from tables import table_of
 
 from normexp.claims.claim import load_claims
 from normexp.claims.equal_arms import equal_arms
-from normexp.claims.error_rates import chance, of_real_runs
+from normexp.claims.error_rates import chance, most_errors, of_real_runs
 
 CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 
@@ -33,3 +33,10 @@ def test_each_arm_of_ten_seeds_meets_itself_once(tmp_path):
 def test_chance_is_one_minus_the_probability_of_fewer_errors():
     assert abs(chance(1, 40) - (1 - 0.95**40)) < 1e-12
     assert chance(0, 40) == 1.0
+
+
+def test_the_bound_is_the_most_errors_whose_chance_exceeds_five_percent():
+    for trials in (40, 100, 2000):
+        most = most_errors(trials)
+        assert chance(most, trials) > 0.05 >= chance(most + 1, trials)
+    assert most_errors(40) == 4

@@ -1,0 +1,27 @@
+"""What claims and their documentation say of themselves is so."""
+
+from pathlib import Path
+
+from normexp.claims.claim import load_claims
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+
+
+def test_training_claims_that_tune_nothing_say_why():
+    untuned = [claim for claim in CLAIMS.values() if claim.evidence == "training" and not claim.tune]
+    assert {claim.id for claim in untuned if "rate" not in claim.note} == set()
+
+
+def test_initialization_claims_say_what_they_feed_and_name_no_data():
+    for claim in CLAIMS.values():
+        if claim.evidence == "initialization":
+            text = any("model=gpt" in overrides for overrides in [claim.fixed, *claim.arms.values()])
+            assert ("on random tokens" if text else "on Gaussian noise") in claim.measure, claim.id
+            assert not any(override.startswith("data") for override in claim.fixed), claim.id
+
+
+def test_the_example_in_the_documentation_is_a_file_as_it_stands():
+    shown = (ROOT / "docs" / "claims.md").read_text().split("```yaml\n")[1].split("```")[0]
+    lines = [line.split("  # ")[0] for line in shown.splitlines()]
+    assert lines == (ROOT / "configs" / "claim" / "S56.yaml").read_text().splitlines()
