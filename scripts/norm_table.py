@@ -45,16 +45,17 @@ Weights are normalized by the models' option `weight_norm`, for example
 """
 TESTS = """## Checks
 
-Tests passed. A dash under
+Tests passed, and what a dash means:
 
-- torch, paper: the other one is the reference; float64, values and gradients in training and eval mode. `torch` is
-  torch's layer (of `batchnorm_noisy` in eval mode alone, where it has one), `paper` loops written from the equations.
-- contract: none; layouts, precisions, autocast, constants, large means, state, random numbers, training against eval.
-- gradcheck: none. `adanorm` and `layernorm_detach` with what they detach held constant; the training gradient of
-  `powernorm` is not the derivative, by design: it is compared with the paper's algorithm, and gradcheck is of eval.
-- 2nd derivative, forward mode: the gradient is by design not the derivative (in training for `powernorm`).
-- vmap, stacked replicas: the member keeps a count that decides, or a backward pass with memory, and says so.
-- compiled: none; one graph, of `batchnorm_noisy` several, since it seeds a generator at every step.
+- `torch`: values and gradients against torch's layer in float64, in training and eval mode (`batchnorm_noisy` in eval
+  mode, where torch has it). Dash: torch has no such layer.
+- `paper`: the same against loops written from the paper's equations. Dash: torch's layer is the reference.
+- `contract`: layouts, precisions, autocast, constants, large means, state, random numbers, training against eval.
+- `gradcheck`: in training and eval mode; `adanorm` and `layernorm_detach` with what they detach held constant. In
+  training the gradient of `powernorm` is by design not the derivative: `paper` compares it with the paper's algorithm.
+- `2nd derivative` (`powernorm` in eval mode), `forward mode`: Dash: the gradient is by design not the derivative.
+- `vmap`: stacked replicas. Dash: it keeps a count that decides, or a backward pass with memory, and says so.
+- `compiled`: one graph; of `batchnorm_noisy` several, since it seeds a generator at every step.
 """
 INVARIANCES = """## Invariances of norm(W x)
 
