@@ -2,8 +2,6 @@
 
 import copy
 import math
-import os
-import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import LightningDataModule, Trainer
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from normexp.config import GROUPS, resolve_target, validate
+from normexp.config import GROUPS, check_compiler, resolve_target, validate
 from normexp.identity import config_hash
 from normexp.lit_model import LitModel
 from normexp.parts import Parts
@@ -179,15 +177,6 @@ def check_trainer(
         raise ValueError(
             f"batch_size={config['batch_size']}: cannot be shared equally by {world_size} devices; "
             f"choose a multiple of {world_size}"
-        )
-
-
-def check_compiler(config: dict[str, Any]) -> None:
-    """torch.compile generates C++ on the CPU (and calls it from C++ on a GPU)."""
-    names = [name for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name]
-    if not any(shutil.which(name) for name in names):
-        raise ValueError(
-            f"compile={config['compile']}: no C++ compiler found ({', '.join(names)}); install g++ or leave it out"
         )
 
 

@@ -6,7 +6,9 @@ is the schema of the root. So a wrong key or a wrong type is found in one place,
 
 import difflib
 import inspect
+import os
 import pkgutil
+import shutil
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -149,3 +151,12 @@ def _name(kind: Any) -> str:
         return "a list such as [" + ", ".join("0.5" if a is float else "..." for a in get_args(kind)) + "]"
     names = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
     return names.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def check_compiler(config: dict[str, Any]) -> None:
+    """torch.compile generates C++ on the CPU (and calls it from C++ on a GPU)."""
+    names = [name for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name]
+    if not any(shutil.which(name) for name in names):
+        raise ValueError(
+            f"compile={config['compile']}: no C++ compiler found ({', '.join(names)}); install g++ or leave it out"
+        )
