@@ -49,7 +49,12 @@ def seconds(rows: Rows) -> str:
         [f"{r['ratio']:.2f}", spread(r), r["what"], f"{r['seconds']:.2f}", f"{r['against']:.2f}"]
         for r in rows
     ]
-    return table(["ratio", "spread", "what", "seconds", "over seconds"], lines)
+    head = ["ratio", "spread", "what", "seconds", "over seconds"]
+    if any(r.get("runs_a_minute") for r in rows):
+        head.append("runs a minute")
+        for line, r in zip(lines, rows, strict=True):
+            line.append(f"{r['runs_a_minute']:.0f}" if r.get("runs_a_minute") else "")
+    return table(head, lines)
 
 
 def scale(rows: Rows) -> str:
