@@ -18,6 +18,7 @@ from normexp.parts import Parts
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
 from normexp.training.lightning import quiet_lightning
+from normexp.training.memory import keep_freed_memory
 from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.population import PopulationStatistics, needs_population_statistics
 from normexp.training.progress import TimedProgressBar
@@ -31,6 +32,7 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     `folder=None` is `fast_dev_run`: one batch of everything, nothing saved.
     """
     quiet_lightning()
+    keep_freed_memory()
     checkpoint = folder / "checkpoints" / "last.ckpt" if folder else None
     resume = checkpoint if checkpoint is not None and checkpoint.exists() else None
     recorder = Recorder(parts.config["log_every_n_steps"])

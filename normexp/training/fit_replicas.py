@@ -17,6 +17,7 @@ from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.fit import checkpoints, length, open_loggers
 from normexp.training.interrupt import ResumableTraining
 from normexp.training.lightning import quiet_lightning
+from normexp.training.memory import keep_freed_memory
 from normexp.training.population import needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
@@ -96,6 +97,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
     """Train to the end, resuming from the folders' `last.ckpt` if they are there, which must be of the same step. Each
     summary is written when its replica is trained, that of a diverged one before the others end."""
     quiet_lightning()
+    keep_freed_memory()
     first = all_parts[0]
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
