@@ -138,6 +138,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
             torch.save(put_together([r.resumed_from for r in replicas], module, module.fastest), start)
         with resumable:
             trainer.fit(module, datamodule=data, ckpt_path=start)
+        module.bind()  # resumed at the last step, Lightning calls no hook that would have done it
         for replica in each.active:
             finish(replica, count=len(all_parts))
 

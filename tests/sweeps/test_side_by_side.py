@@ -66,7 +66,7 @@ def test_interrupted_sweep_goes_on_side_by_side(tmp_path):
     _out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     log = Path(ledger(tmp_path)["cells"][0]["log"])
-    assert "4 side by side, resuming at step" in log.read_text()
+    assert "4, side by side, resuming at step" in log.read_text()
     table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": range(4)})
     assert set(table["execution.mode"]) == {"replica"}
     assert set(table["steps"]) == {3000}

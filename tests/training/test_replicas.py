@@ -173,6 +173,14 @@ def test_interrupted_replicas_go_on_and_end_the_same(replicate, again):
         assert_same_runs(run, alone)
 
 
+def test_replicas_whose_summaries_alone_are_missing_get_the_same_ones(replicate):
+    first = replicate("replicas=2", "norm=batchnorm")
+    for _, folder in first.values():
+        (folder / "summary.json").unlink()
+    for key, (summary, _) in replicate("replicas=2", "norm=batchnorm").items():
+        assert summary["metrics"] == first[key][0]["metrics"]
+
+
 def test_finished_replicas_are_not_trained_again(replicate):
     first = replicate("replicas=2")
     again = replicate("replicas=3")
