@@ -15,7 +15,14 @@ DEMO = (
     "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
     "batchnorm_prevents_rank_collapse,layernorm_prevents_rank_collapse,post_norm_stream"
 )
-DEFAULTS = {"claim": "demo", "out": "outputs/claims", "budget": "quick", "tune": "validation", "page": ""}
+DEFAULTS = {
+    "claim": "demo",
+    "out": "outputs/claims",
+    "budget": "quick",
+    "tune": "validation",
+    "page": "",
+    "workers": "auto",
+}
 
 HELP = """Name a claim about normalization, get a verdict with its evidence.
 
@@ -26,6 +33,8 @@ HELP = """Name a claim about normalization, get a verdict with its evidence.
   python scripts/verify.py claim=P10 budget=full   quick (the default), full (CPU) or paper (one GPU)
   python scripts/verify.py claim=P10 tune=none     every arm gets the optimizer's own learning rate; the fair
                                                    verdict stays and is named beside it
+  python scripts/verify.py claim=all workers=4     so many training claims at a time, each in a process of its own;
+                                                   auto: as many as there are cores, on a GPU one
   python scripts/verify.py page=docs/verdicts.md   write the page of all verdicts found in out
 
 A verdict is supported, refuted or inconclusive; each is a result, so the exit status is 0.
@@ -59,7 +68,13 @@ def main(arguments: list[str]) -> int:
             print(f"looking for finished runs in {out / 'cache'}", flush=True)
         from normexp.evidence.verify import verify_all  # torch and Lightning take seconds to import
 
-        status = verify_all(chosen, out, tuned=options["tune"] != "none", command=command(options))
+        status = verify_all(
+            chosen,
+            out,
+            tuned=options["tune"] != "none",
+            command=command(options),
+            workers=workers(options["workers"]),
+        )
         if options["claim"] in ("demo", "initialization", "all"):
             from normexp.evidence.laboratory import draw_laboratory
 
@@ -90,7 +105,17 @@ def read(arguments: list[str]) -> dict[str, str]:
     for key, allowed in (("budget", BUDGETS), ("tune", ("validation", "none"))):
         if options[key] not in allowed:
             raise ValueError(f"{key}={options[key]}: choose from {', '.join(allowed)}")
+    if options["workers"] != "auto" and not (options["workers"].isdecimal() and int(options["workers"])):
+        raise ValueError(f"workers={options['workers']}: must be auto or a whole number of at least 1")
     return options
+
+
+def workers(asked: str) -> int:
+    import torch
+
+    from normexp.evidence.parallel import cores
+
+    return int(asked) if asked != "auto" else 1 if torch.cuda.is_available() else cores()
 
 
 def command(options: dict[str, str]) -> str:

@@ -1,8 +1,10 @@
 """From chosen claims to verdicts on disk and a paragraph each on the screen."""
 
 import dataclasses
+import functools
 import json
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +22,24 @@ from normexp.claims.verdict import (
     untestable,
     write_verdict,
 )
-from normexp.evidence import functions, training
+from normexp.evidence import functions, parallel, training
 from normexp.evidence.progress import Progress, to_train
 from normexp.report.style import Style
 
 
-def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> int:
-    """Print the plan, then verify claims one after another. A claim that fails to run is named at the end and makes
-    the exit status 1; any verdict makes it 0."""
+def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str, workers: int = 1) -> int:
+    """Print the plan, then verify the claims, of those that train so many at a time. A claim that fails to run is named
+    at the end and makes the exit status 1; any verdict makes it 0."""
     words: dict[str, int] = {}
     failed: list[str] = []
     start = time.perf_counter()
     print(plan(claims, out, tuned=tuned), flush=True)
-    for claim in claims:
-        if claim.evidence == "none":
-            write_verdict(out / claim.id, untestable(claim, command.format(id=claim.id)))
-            print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
+    for claim, verdict in _outcomes(claims, workers, functools.partial(_verify, out, tuned, command)):
+        if isinstance(verdict, Exception):
+            failed.append(f"{claim.id}: {type(verdict).__name__}: {' '.join(str(verdict).split())}")
             continue
-        try:
-            verdict = verify(claim, out, tuned=tuned, command=command.format(id=claim.id))
-        except Exception as error:  # one claim that cannot run must not take the others along
-            failed.append(f"{claim.id}: {type(error).__name__}: {' '.join(str(error).split())}")
+        if claim.evidence == "none":
+            print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
             continue
         words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
         print(f"\n{paragraph(verdict)}", flush=True)
@@ -52,6 +51,27 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str) -> 
     for line in failed:
         print(f"Error: {line}")
     return 1 if failed else 0
+
+
+def _outcomes(
+    claims: list[Claim], workers: int, verify: Callable[[Claim], dict[str, Any]]
+) -> Iterator[parallel.Outcome]:
+    training_claims = [claim for claim in claims if claim.evidence == "training"]
+    together = training_claims if workers > 1 and len(parallel.groups(training_claims)) > 1 else []
+    for claim in claims:
+        if claim not in together:
+            yield claim, parallel.outcome(claim, verify)
+    if together:
+        yield from parallel.outcomes(together, workers, verify)
+
+
+def _verify(out: Path, tuned: bool, command: str, claim: Claim) -> dict[str, Any]:
+    command = command.format(id=claim.id)
+    if claim.evidence == "none":
+        verdict = untestable(claim, command)
+        write_verdict(out / claim.id, verdict)
+        return verdict
+    return verify(claim, out, tuned=tuned, command=command)
 
 
 def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
