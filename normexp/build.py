@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from normexp.config import GROUPS, check_compiler, resolve_target, validate
 from normexp.identity import config_hash
 from normexp.lit_model import LitModel
 from normexp.parts import Parts
-from normexp.replicas import seeds_and_rates
+from normexp.replicas import ALONE, seeds_and_rates
 from normexp.training.lightning import quiet_lightning
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -55,27 +55,33 @@ def files_of(cfg: DictConfig, hydra_config: DictConfig) -> dict[str, str]:
     }
 
 
-def each_run(cfg: DictConfig) -> list[DictConfig]:
-    """The runs that a configuration asks for, each as the configuration that asks for it alone."""
-    config, runs = resolved(cfg), []
-    asked = seeds_and_rates(config)
+def each_run(cfg: DictConfig) -> list[tuple[DictConfig, dict[str, Any]]]:
+    """Each run that a configuration asks for: the configuration that asks for it alone, and that as plain values."""
+    if (config := resolved(cfg))["replicas"] == ALONE:
+        return [(cfg, config)]
+    asked, runs = seeds_and_rates(config), []
     if config["run_dir"] and len(asked) > 1:
         raise ValueError(f"run_dir={config['run_dir']}: replicas have a folder each; leave it out")
     for seed, lr in asked:
         alone = copy.deepcopy(cfg)
-        OmegaConf.update(alone, "replicas", {"seeds": 1, "lr": None}, force_add=True)
+        OmegaConf.update(alone, "replicas", ALONE, force_add=True)
         alone.seed = seed
         if lr is not None:
             alone.lr = lr
-        runs.append(alone)
+        runs.append((alone, resolved(alone)))
     return runs
 
 
 def build_all(cfg: DictConfig, choices: dict[str, str]) -> list[Parts]:
-    """The runs that a configuration asks for: one, or one for each replica, which share the data."""
+    """The runs that a configuration asks for: one, or one for each replica."""
+    return build_each((alone, choices) for alone, _ in each_run(cfg))
+
+
+def build_each(runs: Iterable[tuple[DictConfig, dict[str, str]]]) -> list[Parts]:
+    """Build runs that differ in nothing but seed and learning rate, with one copy of the data for all."""
     parts: list[Parts] = []
-    for alone in each_run(cfg):
-        parts.append(build(alone, choices, parts[0].data if parts else None))
+    for cfg, choices in runs:
+        parts.append(build(cfg, choices, parts[0].data if parts else None))
     return parts
 
 
@@ -106,10 +112,9 @@ def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule 
     check_trainer(make_trainer, config, choices)
     if config["compile"]:
         check_compiler(config)
-    digest = config_hash(config, data.fingerprint)
     monitors = [instantiate(node) for node in cfg.monitor.values()]
     chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
-    return Parts(config, chosen, digest, data, module, make_trainer, monitors)
+    return Parts(config, chosen, config_hash(config, data.fingerprint), data, module, make_trainer, monitors)
 
 
 def name_of(group: str, node: dict[str, Any]) -> str:

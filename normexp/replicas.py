@@ -2,6 +2,7 @@
 
 from typing import Any
 
+ALONE = {"seeds": 1, "lr": None}  # of a configuration that asks for one run
 FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
 
 

@@ -154,20 +154,25 @@ def speed(rows: list[dict]) -> str:
     return SPEED.format(device=rows[0]["device"]) + table(head, lines)
 
 
-def compiled(rows: list[dict]) -> str:
-    """The rows of compiled norms, one line a norm."""
+def by_shape(rows: list[dict], corner: str, hand: str) -> str:
+    """Ratios of forward and backward, one line a norm; `hand` formats those of the tutorials' form."""
     shapes = list(dict.fromkeys(row["shape"] for row in rows))
     found = {(row["norm"], row["shape"]): row["both"] for row in rows}
 
     def cell(both: dict | None) -> str:
         if both is None:
             return "–"
-        by_hand = f" (by hand {both['hand']['ratio']:.2f})" if "hand" in both else ""
+        by_hand = hand.format(both["hand"]["ratio"]) if "hand" in both else ""
         return f"{both['ours']['ratio']:.2f}{by_hand}"
 
     names = dict.fromkeys(row["norm"] for row in rows)
     lines = [[f"`{name}`", *(cell(found.get((name, shape))) for shape in shapes)] for name in names]
-    return COMPILED.format(device=rows[0]["device"]) + table(["name", *shapes], lines)
+    return table([corner, *shapes], lines)
+
+
+def compiled(rows: list[dict]) -> str:
+    """The rows of compiled norms."""
+    return COMPILED.format(device=rows[0]["device"]) + by_shape(rows, "name", " (by hand {:.2f})")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from norm_table import table
+from norm_table import by_shape, table
 
 Rows = list[dict[str, Any]]
 LOOP_LIMITS = {64: 1.25, 512: 1.15}
@@ -144,18 +144,7 @@ def equality(rows: Rows) -> str:
 
 
 def norms(rows: Rows) -> str:
-    rows = [r for r in rows if not r["compiled"]]
-    shapes = list(dict.fromkeys(r["shape"] for r in rows))
-    found = {(r["norm"], r["shape"]): r["both"] for r in rows}
-
-    def cell(both: dict | None) -> str:
-        if both is None:
-            return "–"
-        return f"{both['ours']['ratio']:.2f}" + (f" ({both['hand']['ratio']:.1f})" if "hand" in both else "")
-
-    names = dict.fromkeys(r["norm"] for r in rows)
-    lines = [[f"`{name}`", *(cell(found.get((name, shape))) for shape in shapes)] for name in names]
-    return table(["norm", *shapes], lines)
+    return by_shape([r for r in rows if not r["compiled"]], "norm", " ({:.1f})")
 
 
 def monitors(rows: Rows) -> str:

@@ -113,7 +113,7 @@ def read(arguments: list[str]) -> dict[str, str]:
 def workers(asked: str) -> int:
     import torch
 
-    from normexp.evidence.parallel import cores
+    from normexp.cores import cores
 
     return int(asked) if asked != "auto" else 1 if torch.cuda.is_available() else cores()
 

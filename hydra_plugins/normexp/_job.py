@@ -41,16 +41,16 @@ def run_in_process(call: Call) -> None:
 
 def train_stacked(cells: list[DictConfig], argv: list[list[str]]) -> None:
     """What `train.py` does, for several cells that differ in nothing but seed and learning rate."""
-    from normexp.build import build, files_of
+    from normexp.build import build_each, files_of
     from normexp.training.launch_replicas import launch_all
 
-    parts, files = [], []
-    for cell, own in zip(cells, argv, strict=True):
-        sys.argv = own
-        task, choices = without_hydra(cell), OmegaConf.to_container(cell.hydra.runtime.choices)
-        parts.append(build(task, choices, parts[0].data if parts else None))
-        files.append(files_of(task, cell.hydra))
-    launch_all(parts, files, stack_one=True)
+    tasks = [without_hydra(cell) for cell in cells]
+    choices = [OmegaConf.to_container(cell.hydra.runtime.choices) for cell in cells]
+    all_parts = build_each(zip(tasks, choices, strict=True))
+    for parts, own in zip(all_parts, argv, strict=True):
+        parts.argv = own
+    files = [files_of(task, cell.hydra) for task, cell in zip(tasks, cells, strict=True)]
+    launch_all(all_parts, files, stack_one=True)
 
 
 def execute(cell: DictConfig, function: TaskFunction) -> None:

@@ -6,10 +6,7 @@ from typing import Any
 
 import torch
 
-
-def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from normexp.cores import cores
 
 
 def places(

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from hydra_plugins.normexp._cells import command_of, compose_cells, names, without_hydra
 from hydra_plugins.normexp._job import Call, execute, run_in_process
-from hydra_plugins.normexp._places import cores, places
+from hydra_plugins.normexp._places import places
 from normexp.cli import one_line
+from normexp.cores import cores
 from normexp.sweeps.cell import Cell, write_ledger
 from normexp.sweeps.grouping import Arrangement, arrange, share_time
 from normexp.sweeps.pool import Ended, Job, Pool
@@ -44,8 +45,8 @@ class Sweep:
     def _plan(self, job_overrides: list[list[str]]) -> list[Cell]:
         import torch
 
-        from normexp.build import build_all, each_run, resolved
-        from normexp.sweeps.beside import Beside, beside
+        from normexp.build import build_all, each_run
+        from normexp.sweeps.beside import beside
         from normexp.sweeps.plan import plan
 
         tasks = [without_hydra(config) for config in self.configs]
@@ -54,9 +55,9 @@ class Sweep:
         return plan(
             names(job_overrides),
             job_overrides,
-            resolve=lambda index: ([resolved(run) for run in each_run(tasks[index])], choices[index]),
+            resolve=lambda index: ([config for _, config in each_run(tasks[index])], choices[index]),
             build=lambda index: build_all(tasks[index], choices[index])[0],
-            beside=beside if self.grouped else lambda parts: Beside(),
+            beside=beside if self.grouped else None,
         )
 
     def run(self) -> list[JobReturn]:

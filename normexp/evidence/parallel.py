@@ -7,12 +7,9 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from typing import Any
 
 from normexp.claims.claim import Claim
+from normexp.cores import cores
 
 Outcome = tuple[Claim, dict[str, Any] | Exception]
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def groups(claims: list[Claim]) -> list[list[Claim]]:

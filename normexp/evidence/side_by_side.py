@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from normexp.build import build_each
 from normexp.parts import Parts
 from normexp.sweeps.beside import beside
 from normexp.sweeps.grouping import MOST
@@ -28,19 +29,21 @@ def pays(every_arm: Iterable[Parts], seeds: int) -> bool:
 
 
 def train_side_by_side(
-    runs: Sequence[Wanted], build: Callable[[Wanted, Any], Parts], report: Callable[[str], None]
+    runs: Sequence[Wanted],
+    config_of: Callable[[Wanted], tuple[Any, dict[str, str]]],
+    report: Callable[[str], None],
 ) -> list[Parts]:
     """Train the missing runs of one arm, a single one as its neighbours were.
 
     Args:
-        build: parts of one run, given the data of another one of its arm or None.
+        config_of: configuration and choices of a run.
     """
-    trained: list[Parts] = []
+    trained = []
     for start in range(0, len(runs), MOST):
         some = runs[start : start + MOST]
         report(" ".join(f"{some[0].arm} {some[0].level}".split()) + f" {len(some)} runs side by side")
-        for run in some:
-            trained.append(build(run, trained[0].data if trained else None))
+        parts = build_each(config_of(run) for run in some)
         with contextlib.redirect_stdout(io.StringIO()):
-            launch_all(trained[start:], [{} for _ in some], stack_one=True)
+            launch_all(parts, [{} for _ in some], stack_one=True)
+        trained += parts
     return trained

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import hashlib
 import io
 import math
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pytorch_lightning import LightningDataModule
 
 from normexp.build import build, resolved
 from normexp.claims.claim import TUNING_SEEDS, Claim
@@ -34,7 +34,7 @@ class Runs:
         self.claim, self.outputs, self.report = claim, outputs, report
         self.costs: dict[Path, float] = {}  # folder of each run -> seconds
         self.new: set[Path] = set()
-        self.stacked: bool | None = None  # not asked yet
+        self._folders: dict[Wanted, Path] = {}  # each takes a hundredth of a second to find
         self._content: dict[tuple[str, Any], str] = {}  # arm and level -> hash of the data's own content
         # Monitors are no part of a run's identity: a claim that reads what they log must find a run that had them.
         monitors = [override for override in claim.fixed if override.startswith("monitor")]
@@ -54,6 +54,14 @@ class Runs:
     def seconds(self) -> float:
         return sum(self.costs.values())
 
+    @functools.cached_property
+    def stacked(self) -> bool:
+        """Whether the runs of this claim are trained side by side."""
+        lr = self.claim.tune["lr"][0] if self.claim.tune else None
+        places = [(arm, at) for arm in self.claim.arms for at in self.claim.levels]
+        runs = (Wanted(arm, at, self.claim.first_seed, lr) for arm, at in places)
+        return pays((self._build(run, self.study) for run in runs), self.claim.looks[0])
+
     def summary(self, arm: str, level: Any, seed: int, lr: float | None) -> tuple[dict[str, Any], Path]:
         """Summary and folder of one run."""
         run = Wanted(arm, level, seed, lr)
@@ -64,7 +72,7 @@ class Runs:
             return summary, folder
         self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
         with contextlib.redirect_stdout(io.StringIO()):
-            summary = launch(self._build(run, None), {})
+            summary = launch(build(*self._config(run)), {})
         self.new.add(folder)
         self.costs[folder] = summary["seconds"]
         return summary, folder
@@ -72,20 +80,13 @@ class Runs:
     def prepare(self, level: Any, seeds: range, rates: Callable[[str], list[float | None]]) -> None:
         """Train what is missing side by side if the claim's runs are; else `summary` trains each where it is asked
         for."""
-        for arm in self.claim.arms:
+        for arm in self.claim.arms if self.stacked else ():
             missing = self.missing(Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds)
-            if self.stacked and missing:
-                self.new |= {
-                    folder_of(parts) for parts in train_side_by_side(missing, self._build, self.report)
-                }
+            trained = train_side_by_side(missing, self._config, self.report)
+            self.new |= {folder_of(parts) for parts in trained}
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
         """Those that are not in the cache, one of each where arms of equal overrides share theirs."""
-        if self.stacked is None:
-            lr = self.claim.tune["lr"][0] if self.claim.tune else None
-            places = [(arm, at) for arm in self.claim.arms for at in self.claim.levels]
-            parts = (self._build(Wanted(arm, at, self.claim.first_seed, lr), None) for arm, at in places)
-            self.stacked = pays(parts, self.claim.looks[0])
         by_folder: dict[Path, Wanted] = {}
         for run in runs:
             by_folder.setdefault(self.folder(run), run)
@@ -93,27 +94,32 @@ class Runs:
 
     def folder(self, run: Wanted) -> Path:
         """Where a run lies or will lie."""
-        if (run.arm, run.level) not in self._content:
-            self._build(run, None)
-        cfg, choices = self._config(*run)
-        config = resolved(cfg)
-        return default_folder(config, choices, config_hash(config, self._content[run.arm, run.level]))
+        if run not in self._folders:
+            cfg, choices = self._config(run)
+            if (run.arm, run.level) not in self._content:
+                self._build(run, self.study)
+            config = resolved(cfg)
+            digest = config_hash(config, self._content[run.arm, run.level])
+            self._folders[run] = default_folder(config, choices, digest)
+        return self._folders[run]
 
-    def _build(self, run: Wanted, data: LightningDataModule | None) -> Parts:
-        parts = build(*self._config(*run), data)
+    def _build(self, run: Wanted, study: str) -> Parts:
+        parts = build(*self._composed(run, study))
         self._content[run.arm, run.level] = parts.data.fingerprint
         return parts
 
-    def _config(self, arm: str, level: Any, seed: int, lr: float | None):
-        factor = [f"{name}={level}" for name in self.claim.factor]
+    def _config(self, run: Wanted) -> tuple[Any, dict[str, str]]:
         # Runs that were computed side by side and alone differ in rounding, so they are kept apart.
-        name = f"name={self.study}{'-stacked' if self.stacked else ''}"
-        shared = (name, *self.monitors, f"outputs={self.outputs}")
-        cfg, choices = composed((*shared, *self.claim.fixed, *self.claim.arms[arm], *factor))
+        return self._composed(run, f"{self.study}-stacked" if self.stacked else self.study)
+
+    def _composed(self, run: Wanted, study: str) -> tuple[Any, dict[str, str]]:
+        factor = [f"{name}={run.level}" for name in self.claim.factor]
+        shared = (f"name={study}", *self.monitors, f"outputs={self.outputs}")
+        cfg, choices = composed((*shared, *self.claim.fixed, *self.claim.arms[run.arm], *factor))
         cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
-        cfg.seed = seed
-        if lr is not None:
-            cfg.lr = lr
+        cfg.seed = run.seed
+        if run.lr is not None:
+            cfg.lr = run.lr
         return cfg, choices
 
 

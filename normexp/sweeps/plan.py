@@ -22,7 +22,7 @@ def plan(
     overrides: Sequence[list[str]],
     resolve: Callable[[int], tuple[list[dict[str, Any]], dict[str, str]]],
     build: Callable[[int], Parts],
-    beside: Callable[[Parts], Beside] = lambda parts: Beside(),
+    beside: Callable[[Parts], Beside] | None = None,
 ) -> list[Cell]:
     """The cells of a sweep, checked; those that are finished already are marked as skipped.
 
@@ -30,7 +30,7 @@ def plan(
         names, overrides: of each cell, for people and for its command.
         resolve: the configuration of each run of the i-th cell, validated, and the cell's choices.
         build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
-        beside: whether these can be trained side by side, and how much faster that is.
+        beside: whether these can be trained side by side, and how much faster that is; None if nobody asks.
 
     Raises ValueError in one line that names the cells which cannot run, or two cells that are the same run.
     """
@@ -46,7 +46,12 @@ def plan(
             if kind not in built:
                 parts = build(index)
                 time = _timed(parts, step_seconds)
-                built[kind] = (parts.data.fingerprint, steps_of(parts), time, beside(parts))
+                built[kind] = (
+                    parts.data.fingerprint,
+                    steps_of(parts),
+                    time,
+                    beside(parts) if beside else Beside(),
+                )
         except Exception as error:
             broken.setdefault(one_line(error), []).append(name)
             continue
@@ -57,10 +62,12 @@ def plan(
             for one, digest in zip(configs, digests, strict=True)
         ]
         time = None if seconds is None else estimate(steps, seconds) * len(configs)
-        cell = Cell(name, list(overrides[index]), choices, config, digests[0], folders, time)
+        alone = more.why_not if len(configs) == 1 else "is several replicas already"
+        cell = Cell(
+            name, list(overrides[index]), choices, config, digests[0], folders, time,
+            kind=kind, speedups=more.speedups, alone=alone,
+        )  # fmt: skip
         cell.state = "skipped" if cell.status() else "planned"
-        cell.kind, cell.speedups = kind, more.speedups
-        cell.alone = more.why_not if len(configs) == 1 else "is several replicas already"
         cells.append(cell)
     if broken:
         raise ValueError(_describe(broken, len(names)))

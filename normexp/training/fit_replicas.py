@@ -108,7 +108,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
         for index, (parts, folder, path) in enumerate(zip(all_parts, folders, paths, strict=True)):
             recorder = Recorder(parts.config["log_every_n_steps"])
             loggers = stack.enter_context(open_loggers(folder, path if resume else None))
-            replica = Replica(index, parts, folder, recorder, loggers, rates[index] / (max(rates) or 1.0))
+            replica = Replica(index, parts, folder, recorder, loggers, module.shares[index])
             replica.callbacks = [recorder, *parts.monitors, *checkpoints(path.parent)]
             replica.resumed_from = load(path) if resume else None
             replica.finish = functools.partial(finish, count=len(all_parts))
@@ -138,7 +138,6 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
             torch.save(put_together([r.resumed_from for r in replicas], module, module.fastest), start)
         with resumable:
             trainer.fit(module, datamodule=data, ckpt_path=start)
-        module.bind()  # resumed at the last step, Lightning calls no hook that would have done it
         for replica in each.active:
             finish(replica, count=len(all_parts))
 

@@ -122,10 +122,10 @@ class EachReplica(pl.Callback):
         for replica in self.replicas:
             replica.restore()
 
-    def on_train_start(self, trainer, module) -> None:
-        module.bind()
+    def on_fit_start(self, trainer, module) -> None:
+        module.bind()  # on the device, and also where no step is left to take
         for replica in self.active:
-            replica.call("on_train_start")
+            replica.call("on_fit_start")
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         for replica in self.active:
@@ -175,7 +175,7 @@ def _pass_on(hook: str):
 
 
 for _hook in (
-    "on_fit_start", "on_train_epoch_start", "on_train_epoch_end", "on_validation_start", "on_validation_end",
+    "on_train_start", "on_train_epoch_start", "on_train_epoch_end", "on_validation_start", "on_validation_end",
     "on_validation_epoch_start", "on_validation_epoch_end", "on_train_end", "on_fit_end",
 ):  # fmt: skip
     setattr(EachReplica, _hook, _pass_on(_hook))

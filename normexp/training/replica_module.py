@@ -42,8 +42,8 @@ class ReplicaModule(pl.LightningModule):
         for index, name in enumerate(self.buffer_names):
             self.register_buffer(f"buffer{index}", torch.stack([model.get_buffer(name) for model in models]))
         self.fastest = rates.index(max(rates))
-        factors = torch.tensor(rates, dtype=torch.float64) / (max(rates) or 1.0)
-        self.factors = None if (factors == 1).all() else factors
+        self.shares = [rate / (max(rates) or 1.0) for rate in rates]  # of the largest rate
+        self.factors = None if set(self.shares) == {1.0} else torch.tensor(self.shares, dtype=torch.float64)
 
     def stacked_buffers(self) -> dict[str, Tensor]:
         return {name: self.get_buffer(f"buffer{index}") for index, name in enumerate(self.buffer_names)}

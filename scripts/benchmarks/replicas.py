@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from normexp.build import build_all, compose
+from normexp.cores import cores
 from normexp.parts import Parts
 from normexp.training.fit import fit
 from normexp.training.fit_replicas import fit_replicas
@@ -127,9 +128,8 @@ def main(arguments: list[str]) -> list[dict]:
     options = parser.parse_args(arguments)
     if options.equality:
         return equality()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    options.workers = options.workers or (1 if torch.cuda.is_available() else cores)
-    options.threads = max(1, cores // options.workers)
+    options.workers = options.workers or (1 if torch.cuda.is_available() else cores())
+    options.threads = max(1, cores() // options.workers)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)  # inherited by the processes
     sizes = [(name, int(width)) for name, width in (part.split(":") for part in options.models.split(","))]

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from normexp.cores import cores
 from normexp.identity import config_hash
 from normexp.runs import read_summary, write_summary
 
@@ -147,11 +148,10 @@ def main(arguments: list[str]) -> list[dict]:
     )
     parser.add_argument("overrides", nargs="*", help="of the sweep, for example max_epochs=20 model.width=64")
     options = parser.parse_args(arguments)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     rows = []
     if options.only != "reading":
-        way = {"workers": cores}
-        what = f"{cores} processes x 1 thread, over 1 x {cores}"
+        way = {"workers": cores()}
+        what = f"{cores()} processes x 1 thread, over 1 x {cores()}"
         rows.append(compare_sweeps(what, options.runs, way, {"workers": 1}, options))
         what = "seeds side by side where that is known to be faster, over a process each"
         rows.append(compare_sweeps(what, 4 * options.runs, way | {"replicas": "auto"}, way, options))

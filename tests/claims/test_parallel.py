@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from normexp.claims.claim import load_claims
-from normexp.evidence.parallel import cores, groups, outcomes
+from normexp.cores import cores
+from normexp.evidence.parallel import groups, outcomes
 
 CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 

@@ -8,10 +8,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from hydra_plugins.normexp._cells import command_of, compose_cells, names, without_hydra
-from hydra_plugins.normexp._places import cores, places
+from hydra_plugins.normexp._places import places
 from hydra_plugins.normexp.sweeper import NormexpSweeper
 from normexp import cli
 from normexp.build import CONFIGS, resolved
+from normexp.cores import cores
 
 
 @pytest.fixture(scope="module")
