@@ -38,14 +38,11 @@ def normalize(
 
 class _Statistics(native.KernelFunction):
     generate_vmap_rule = False
+    wanted = 2
 
     @staticmethod
     def forward(x):
         return torch.batch_norm_update_stats(x, None, None, 0.0)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.mark_non_differentiable(*output)
 
     @staticmethod
     def vmap(info, in_dims, x):
@@ -59,10 +56,10 @@ class _Normalize(native.KernelFunction):
 
     @staticmethod
     def forward(x, weight, bias, mean, s, q, eps, correction, eps_position):
-        return torch.native_batch_norm(x, weight * q, bias, mean, s**-2, False, 0.0, 0.0)[0]
+        return torch.native_batch_norm(x, weight * q, bias, mean, s**-2, False, 0.0, 0.0)[:1]
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def save(ctx, inputs, outputs):
         x, weight, _, mean, s, q, ctx.eps, ctx.correction, ctx.eps_position = inputs
         ctx.save_for_backward(x, weight, mean, s, q)
 

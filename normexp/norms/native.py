@@ -23,27 +23,41 @@ class KernelFunction(torch.autograd.Function):
 
     torch binds the arguments of such a Function anew at every call, which takes longer than the kernels of a small
     layer. So `run` tries the older form first, made of the same parts; torch.func refuses that one.
+
+    `forward` gives a tuple, of which `run` returns the first `wanted` outputs. The others are there to be saved for
+    the backward pass: torch.func lets nothing else be saved, while the older form need not return them.
     """
 
     generate_vmap_rule = True
+    wanted = 1
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
 
-        def forward(ctx, *inputs):
-            output = cls.forward(*inputs)
-            cls.setup_context(ctx, inputs, output)
-            return output
+        def setup_context(ctx, inputs, outputs):
+            cls.save(ctx, inputs, outputs)
+            ctx.mark_non_differentiable(*outputs[1:])
 
+        def forward(ctx, *inputs):
+            outputs = cls.forward(*inputs)
+            cls.save(ctx, inputs, outputs)
+            return outputs[: cls.wanted] if cls.wanted > 1 else outputs[0]
+
+        cls.setup_context = staticmethod(setup_context)
         parts = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
         cls.quick = type(f"{cls.__name__}Quick", (torch.autograd.Function,), parts)
+
+    @staticmethod
+    def save(ctx, inputs: tuple, outputs: tuple) -> None:
+        """What `backward(ctx, grad, *_)` will need."""
 
     @classmethod
     def run(cls, *inputs):
         try:
             return cls.quick.apply(*inputs)
         except RuntimeError:  # what is wrong with the inputs comes up again
-            return cls.apply(*inputs)
+            outputs = cls.apply(*inputs)
+            return outputs[: cls.wanted] if cls.wanted > 1 else outputs[0]
 
 
 def usable(x: Tensor) -> bool:

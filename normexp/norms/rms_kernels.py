@@ -24,12 +24,12 @@ def over_last(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: flo
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[-1]) if weight is None else at_least_float32(weight)
     # On a GPU torch has a kernel.
-    y = F.rms_norm(x, x.shape[-1:], weight, eps) if x.is_cuda else _RMSNorm.run(x, weight, eps)[0]
+    y = F.rms_norm(x, x.shape[-1:], weight, eps) if x.is_cuda else _RMSNorm.run(x, weight, eps)
     return y if bias is None else y + bias
 
 
 class _RMSNorm(native.KernelFunction):
-    """y = x r weight over the last axis, with r = 1 / sqrt(mean(x^2) + eps), (..., 1), which is also returned."""
+    """y = x r weight over the last axis, with r = 1 / sqrt(mean(x^2) + eps), (..., 1), which is its second output."""
 
     @staticmethod
     def forward(x, weight, eps):
@@ -38,13 +38,12 @@ class _RMSNorm(native.KernelFunction):
         return (x * weight).mul_(r), r
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def save(ctx, inputs, outputs):
         x, weight, ctx.eps = inputs
-        ctx.save_for_backward(x, weight, output[1])
-        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(x, weight, outputs[1])
 
     @staticmethod
-    def backward(ctx, grad, _):
+    def backward(ctx, grad, *_):
         x, weight, r = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
 
@@ -53,8 +52,8 @@ class _RMSNorm(native.KernelFunction):
 
             return *torch.func.vjp(formula, x, weight)[1](grad), None
         # LayerNorm's backward for mean 0, and the part of it that would have come from the mean given back.
+        mean_grad = torch.matmul(grad, weight).unsqueeze(-1)  # times n
         grad_x, grad_weight, _ = torch.ops.aten.native_layer_norm_backward.default(
             grad, x, x.shape[-1:], torch.zeros_like(r), r, weight, None, [True, True, False]
         )
-        mean_grad = torch.matmul(grad, weight).unsqueeze(-1)  # times n
         return grad_x.add_(mean_grad.mul_(r), alpha=1 / x.shape[-1]), grad_weight, None

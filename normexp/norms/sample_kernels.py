@@ -63,13 +63,13 @@ def _eps_outside(
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[1]) if weight is None else at_least_float32(weight)
     bias = x.new_zeros(x.shape[1]) if bias is None else at_least_float32(bias)
-    return _GroupNormEpsOutside.run(x, weight, bias, groups, eps, correction)[0]
+    return _GroupNormEpsOutside.run(x, weight, bias, groups, eps, correction)
 
 
 class _GroupNormEpsOutside(native.KernelFunction):
     """y = (x - mean) / (std + eps) * weight + bias for (N, C), one group, and (N, C, ...), any number of them.
 
-    Also returns mean and v^-1/2, (N, G).
+    Its other outputs are mean and v^-1/2, (N, G).
     """
 
     @staticmethod
@@ -80,10 +80,9 @@ class _GroupNormEpsOutside(native.KernelFunction):
         return y.add_(functional.along_channels(bias, y)), mean, rstd
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def save(ctx, inputs, outputs):
         x, weight, _, ctx.groups, ctx.eps, ctx.correction = inputs
-        ctx.save_for_backward(x, weight, *output[1:])
-        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(x, weight, *outputs[1:])
 
     @staticmethod
     def backward(ctx, grad, *_):
