@@ -4,7 +4,6 @@ from typing import get_args
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from normexp.norms import batch_kernels, functional, native
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice
@@ -135,10 +134,8 @@ class BatchNorm(Norm):
         # torch adds var n / (n - 1). To store var itself, work on a copy at that scale: torch keeps what it gets for
         # the backward pass, so the buffer may not be changed after the call.
         running_var = self.running_var if stored == 1 else self.running_var / stored
-        y = torch.batch_norm(  # not F.batch_norm: it refuses eps=0
-            x, weight, self.bias, self.running_mean, running_var, True, 1 - self.ema_keep, eps,
-            torch.backends.cudnn.enabled,
-        )  # fmt: skip
+        tracked = {"eps": eps, "training": True, "momentum": 1 - self.ema_keep}
+        y = native.batch_norm(x, self.running_mean, running_var, weight, self.bias, **tracked)
         if stored != 1:
             self.running_var.copy_(running_var * stored)
         return y
@@ -190,7 +187,7 @@ class BatchNorm(Norm):
         var, eps = self.running_var, self.eps
         if self.eps_position == "outside":  # (sqrt(var) + eps)^2 under the root
             var, eps = (var.sqrt() + eps).square(), 0.0
-        return F.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
+        return native.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
 
     def extra_repr(self) -> str:
         return (

@@ -65,6 +65,22 @@ def usable(x: Tensor) -> bool:
     return x.device.type in ("cpu", "cuda") and not torch.compiler.is_compiling()
 
 
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    *,
+    eps: float,
+    training: bool = False,
+    momentum: float = 0.0,
+) -> Tensor:
+    """`F.batch_norm` without its check that eps is positive: an eps of 0 is a formula too."""
+    cudnn = torch.backends.cudnn.enabled
+    return torch.batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn)
+
+
 def eps_outside(rstd: Tensor, eps: float, k: float) -> tuple[Tensor, Tensor]:
     """s and q from v^-1/2: with t = sqrt(k) + eps v^-1/2, r = v^-1/2 / t, q = (t sqrt(k))^-1/2 and s = r / q."""
     c = math.sqrt(k)

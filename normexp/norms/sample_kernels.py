@@ -120,6 +120,7 @@ def _native_forward(x: Tensor, weight: Tensor, groups: int, eps: float) -> tuple
     if x.dim() == 2:
         return torch.native_layer_norm(x, x.shape[1:], weight, None, eps)
     n, channels = x.shape[:2]
+    x = x.contiguous(memory_format=_layout(x))
     return torch.native_group_norm(x, weight, None, n, channels, x.shape[2:].numel(), groups, eps)
 
 
@@ -132,5 +133,17 @@ def _native_backward(
         backward = torch.ops.aten.native_layer_norm_backward
         return backward(grad, x, x.shape[1:], mean, rstd, weight, None, mask)[:2]
     n, channels = x.shape[:2]
+    layout = _layout(x)
+    grad, x = grad.contiguous(memory_format=layout), x.contiguous(memory_format=layout)
     backward = torch.ops.aten.native_group_norm_backward
     return backward(grad, x, mean, rstd, weight, n, channels, x.shape[2:].numel(), groups, mask)[:2]
+
+
+def _layout(x: Tensor) -> torch.memory_format:
+    """The kernels of GroupNorm read all that they get as if it lay in memory like x, and on a GPU row by row."""
+    try:
+        if x.device.type == "cpu" and x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+            return torch.channels_last
+    except RuntimeError:  # vmap does not answer that; there its own rules for these kernels see to it
+        pass
+    return torch.contiguous_format

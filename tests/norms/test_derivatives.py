@@ -107,7 +107,7 @@ def test_second_derivatives_are_right_with_native_kernels_too(name, layout):
     assert gradgradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated:FutureWarning")  # torch's forward mode
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")  # torch's forward mode
 @pytest.mark.parametrize("name", sorted({name for name, _ in DIFFERENTIATED} - set(POWER)))
 def test_formula_has_forward_mode_derivatives(name):
     layout = "image" if (name, "tokens") in REFUSED else "tokens"
