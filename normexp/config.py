@@ -13,6 +13,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -21,8 +22,8 @@ GROUPS = ("model", "norm", "data", "optimizer", "schedule", "trainer", "monitor"
 SETTINGS = {
     "seed": int, "batch_size": int, "lr": float, "max_epochs": int, "max_steps": int | None, "eps": float,
     "val_every_n_steps": int | None, "log_every_n_steps": int, "accuracies": list[float], "channels_last": bool,
-    "compile": bool, "name": str, "outputs": str, "run_dir": str | None, "fast_dev_run": bool,
-    "threads": int | None, "allow_targets": list[str], "replicas": int | dict,
+    "compile": bool | Literal["reduce-overhead"], "name": str, "outputs": str, "run_dir": str | None,
+    "fast_dev_run": bool, "threads": int | None, "allow_targets": list[str], "replicas": int | dict,
 }  # fmt: skip
 AT_LEAST = {
     "seed": 0, "batch_size": 1, "lr": 0, "max_epochs": 0, "max_steps": 0, "eps": 0,
@@ -154,7 +155,12 @@ def _name(kind: Any) -> str:
 
 
 def check_compiler(config: dict[str, Any]) -> None:
-    """torch.compile generates C++ on the CPU (and calls it from C++ on a GPU)."""
+    """torch.compile generates C++ on the CPU (and calls it from C++ on a GPU); CUDA graphs are a GPU's."""
+    on_cpu = config["trainer"].get("accelerator") == "cpu" or not torch.cuda.is_available()
+    if config["compile"] == "reduce-overhead" and on_cpu:
+        raise ValueError(
+            "compile=reduce-overhead: CUDA graphs need a GPU and this run is on the CPU; use compile=true"
+        )
     names = [name for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name]
     if not any(shutil.which(name) for name in names):
         raise ValueError(

@@ -84,6 +84,7 @@ def compiled(rows: Rows) -> str:
     head = [
         "over plain",
         "range",
+        "compile",
         "model",
         "batch",
         "ms a step",
@@ -96,7 +97,13 @@ def compiled(rows: Rows) -> str:
     for r in rows:
         again = "not measured" if r["cached_seconds"] is None else f"{r['cached_seconds']:.1f}"
         pays = "never" if r["pays_after_steps"] is None else f"{r['pays_after_steps']:,} steps"
-        what = [r["model"], str(r["batch_size"]), f"{r['ms']:.2f}", f"{r['eager_ms']:.2f}"]
+        what = [
+            f"`{r['compile']}`",
+            r["model"],
+            str(r["batch_size"]),
+            f"{r['ms']:.2f}",
+            f"{r['eager_ms']:.2f}",
+        ]
         lines.append([f"{r['ratio']:.2f}", spread(r), *what, f"{r['compile_seconds']:.1f}", again, pays])
     return table(head, lines)
 

@@ -41,7 +41,7 @@ FILES = {
     "compiled_benchmark.json": [
         RATIO
         | {
-            "model": "cnn", "batch_size": 64, "ms": 1.0, "eager_ms": 2.0, "compile_seconds": 30.0,
+            "compile": "true", "model": "cnn", "batch_size": 64, "ms": 1.0, "eager_ms": 2.0, "compile_seconds": 30.0,
             "cached_seconds": None, "pays_after_steps": 1234567,
         }
     ],
@@ -87,7 +87,7 @@ def test_every_section_starts_its_rows_with_the_ratio_and_names_the_machine(docs
         "| 1.11 | 1.01 to 1.21 | import torch | 1.50 | 5.00 |",
         "| 1.11 | 1.01 to 1.21 | 3.30 | mlp | `replicas=16` | 4.40 | 5.5 |",
         "| 1.002 | 500.0 MiB at step 1,000 | 501.0 MiB at step 10,000 | 0.114 | 0.25 | no leak |",
-        "| 1.11 | 1.01 to 1.21 | cnn | 64 | 1.00 | 2.00 | 30.0 | not measured | 1,234,567 steps |",
+        "| 1.11 | 1.01 to 1.21 | `true` | cnn | 64 | 1.00 | 2.00 | 30.0 | not measured | 1,234,567 steps |",
         "| 1.11 | 1.01 to 1.21 | mlp | 64 | 64 | 16 | 99 | 33 | 2 x 1 |",
         "| `batchnorm` | 2e-09 |",
         "- `batchnorm_noisy` in mlp: it draws numbers",

@@ -51,6 +51,8 @@ def _rescaled(x, weight, bias, eps, correction, *, n, channels):
         weight = x.new_full((channels,), keep**0.5) if weight is None else weight * keep**0.5
     if weight is None and bias is not None:
         weight = torch.ones_like(bias)  # the kernels mix half precision inputs with both or none
+    if x.is_cuda and weight is not None and weight.dtype != x.dtype:
+        x = at_least_float32(x)  # and those of a GPU with none
     return x, weight, bias, eps
 
 

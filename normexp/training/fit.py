@@ -43,8 +43,8 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     if folder:
         callbacks += checkpoints(checkpoint.parent)
     callbacks.append(resumable)  # last: its checkpoint must hold what every other callback knows
-    if parts.config["compile"]:
-        parts.module.model.compile()
+    if mode := parts.config["compile"]:
+        parts.module.model.compile(mode="default" if mode is True else mode)
     with open_loggers(folder, resume) as loggers:
         trainer = parts.make_trainer(
             **length(parts.config),

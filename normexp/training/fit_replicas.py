@@ -37,7 +37,7 @@ def why_not(parts: Parts) -> str | None:
     dropouts = [m for m in module.model.modules() if isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0]
     reasons = {
         "nothing is trained": config["max_steps"] == 0 or config["fast_dev_run"],
-        "compile=true": config["compile"],
+        f"compile={str(config['compile']).lower()}": config["compile"],
         "gradients are accumulated": trainer.get("accumulate_grad_batches", 1) != 1,
         "several devices": trainer.get("devices", 1) != 1,
         "precision=16 scales the loss of all together": str(trainer.get("precision")).startswith("16"),

@@ -75,9 +75,8 @@ class ReplicaModule(pl.LightningModule):
             return loss, right
 
         weights = dict(zip(self.names, self.weights, strict=True))
-        with sdpa_kernel(
-            SDPBackend.MATH
-        ):  # the fused kernels of attention have no rule for vmap on every device
+        # The fused kernels of attention have no rule for vmap on every device.
+        with sdpa_kernel(SDPBackend.MATH):
             losses, right = torch.vmap(one)(weights, self.stacked_buffers(), inputs, targets)
         return losses, right, targets[0].numel()
 

@@ -1,4 +1,5 @@
-"""`compile=true` against the plain run of each model: time of a step, and what compiling costs before it pays."""
+"""`compile=true`, on a GPU also `compile=reduce-overhead` (CUDA graphs), against the plain run of each model: time of a
+step, and what compiling costs before it pays."""
 
 import argparse
 import contextlib
@@ -42,19 +43,20 @@ def once(overrides: list[str], steps: int) -> tuple[float, float]:
     return step, whole - steps * step
 
 
-def compare(model: str, options: argparse.Namespace) -> dict:
+def compare(model: str, mode: str, options: argparse.Namespace) -> dict:
     fixed = [*MODELS[model], f"batch_size={options.batch_size}", *options.overrides]
     once(fixed, SETTLED + BLOCK)  # warm up
     pairs, costs = [], []
     with empty_cache():
         for _ in range(options.rounds):
             eager, plain = once(fixed, options.steps)
-            compiled, more = once([*fixed, "compile=true"], options.steps)
+            compiled, more = once([*fixed, f"compile={mode}"], options.steps)
             pairs.append((compiled, eager))
             costs.append(more - plain)
     ratios = [compiled / eager for compiled, eager in pairs]
     compiled, eager = (statistics.median(side) for side in zip(*pairs, strict=True))
     return {
+        "compile": mode,
         "model": model,
         "batch_size": options.batch_size,
         "ratio": statistics.median(ratios),
@@ -83,10 +85,12 @@ def main(arguments: list[str]) -> list[dict]:
     options = parser.parse_args(arguments)
     if options.steps < SETTLED + BLOCK:
         parser.error(f"--steps={options.steps}: too few to be past compiling; use {SETTLED + BLOCK} or more")
-    rows = [compare(model, options) for model in options.models.split(",")]
+    modes = ["true", "reduce-overhead"] if torch.cuda.is_available() else ["true"]
+    rows = [compare(model, mode, options) for model in options.models.split(",") for mode in modes]
     head = (
         "compiled over plain",
         "range",
+        "compile",
         "model",
         "ms a step",
         "plain ms",
@@ -101,6 +105,6 @@ def main(arguments: list[str]) -> list[dict]:
         steps = row["pays_after_steps"]
         pays = "never" if steps is None else f"{steps} steps"
         times = (f"{row['ms']:.2f}", f"{row['eager_ms']:.2f}", f"{row['compile_seconds']:.1f}", again, pays)
-        table.add_row(f"{row['ratio']:.2f}", spread, row["model"], *times)
+        table.add_row(f"{row['ratio']:.2f}", spread, row["compile"], row["model"], *times)
     Console(width=120).print(table)
     return rows

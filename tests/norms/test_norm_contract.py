@@ -46,10 +46,11 @@ def test_options_are_keyword_only_and_annotated(name):
 
 
 @every_case
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_shape_and_dtype_are_kept(name, layout, dtype):
-    layer = norm_factory(name)(8, LAYOUTS[layout][1])
-    x = sample(layout, dtype=dtype)
+def test_shape_and_dtype_are_kept(name, layout, dtype, device):
+    layer = norm_factory(name)(8, LAYOUTS[layout][1]).to(device)
+    x = sample(layout, dtype=dtype).to(device)
     for training in (True, False):
         y = layer.train(training)(x)
         assert (y.shape, y.dtype) == (x.shape, dtype)
@@ -57,13 +58,14 @@ def test_shape_and_dtype_are_kept(name, layout, dtype):
 
 
 @every_case
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_autocast_agrees_with_float32_within_bfloat16(name, layout, dtype):
-    layer = norm_factory(name)(8, LAYOUTS[layout][1])
-    x = sample(layout, dtype=dtype)
+def test_autocast_agrees_with_float32_within_bfloat16(name, layout, dtype, device):
+    layer = norm_factory(name)(8, LAYOUTS[layout][1]).to(device)
+    x = sample(layout, dtype=dtype).to(device)
     expected = copy.deepcopy(layer)(x.float())
     x.requires_grad_()
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device, torch.bfloat16):
         y = layer(x)
     y.float().square().sum().backward()
     assert y.dtype == x.grad.dtype == dtype
@@ -79,8 +81,9 @@ def test_native_kernels_equal_the_formula(name, layout, device):
 
 
 @every_name
-def test_channels_last_images_give_the_same(name):
-    layer, x = build(name, "image"), sample("image")
+@pytest.mark.parametrize("device", DEVICES)
+def test_channels_last_images_give_the_same(name, device):
+    layer, x = build(name, "image").to(device), sample("image").to(device)
     channels_last = outcome(layer, x.to(memory_format=torch.channels_last))
     assert_same(channels_last, outcome(layer, x), rtol=1e-9, atol=1e-10)
 

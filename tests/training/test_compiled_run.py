@@ -34,14 +34,24 @@ def test_compiled_run_equals_the_plain_one_up_to_rounding(train, tmp_path):
 
 def test_run_compiles_the_network_and_says_so(train, tmp_path, monkeypatch):
     compiled = []
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda module: compiled.append(type(module).__name__))
+    monkeypatch.setattr(
+        torch.nn.Module, "compile", lambda module, mode: compiled.append((type(module).__name__, mode))
+    )
     summary, _ = train("compile=true")
-    assert compiled == ["MLP"]
+    assert compiled == [("MLP", "default")]
     assert summary["execution"]["mode"] == "compiled"
 
 
 def test_missing_compiler_is_one_line(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ValueError, match=r"compile=True: no C\+\+ compiler found .*; install g\+\+") as error:
-        check_compiler({"compile": True})
+        check_compiler({"compile": True, "trainer": {"accelerator": "auto"}})
     assert "\n" not in str(error.value)
+
+
+def test_cuda_graphs_are_refused_without_a_gpu():
+    config = {"compile": "reduce-overhead", "trainer": {"accelerator": "cpu"}}
+    with pytest.raises(
+        ValueError, match=r"compile=reduce-overhead: CUDA graphs need a GPU .*; use compile=true"
+    ):
+        check_compiler(config)
