@@ -1,0 +1,70 @@
+"""Norms and models on a GPU that is not there: torch's fake tensors have a device and no values, and an operation on
+tensors of two devices is an error. What a GPU computes, `DEVICES` and `training/test_gpu.py` compare where one is."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from models.small_models import SMALL, small_batch, small_model
+from norms.layers import CASES, LAYOUTS, norm_factory
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+READS_A_COUNT = {"batchnorm_frozen", "batchnorm_noisy"}  # of batches, which a fake tensor has not
+
+
+def on_fake_gpu(module: nn.Module) -> nn.Module:
+    """In the mode of fake tensors: the module with parameters and buffers on a GPU."""
+    for child in module.modules():
+        for name, value in child.named_parameters(recurse=False):
+            fake = torch.empty(value.shape, dtype=value.dtype, device="cuda")
+            child._parameters[name] = nn.Parameter(fake, requires_grad=value.requires_grad)
+        for name, value in child.named_buffers(recurse=False):
+            child._buffers[name] = torch.empty(value.shape, dtype=value.dtype, device="cuda")
+    return module
+
+
+@pytest.fixture(autouse=True)
+def statistics_without_values(monkeypatch):
+    """torch has no fake version of this kernel."""
+
+    def update_stats(x, *_):
+        return x.new_empty(x.shape[1]), x.new_empty(x.shape[1])
+
+    monkeypatch.setattr(torch, "batch_norm_update_stats", update_stats)
+
+
+@pytest.mark.parametrize(("name", "layout"), [case for case in CASES if case[0] not in READS_A_COUNT])
+def test_norm_runs_where_its_input_is(name, layout):
+    shape, channel_dim = LAYOUTS[layout]
+    layer = copy.deepcopy(norm_factory(name)(8, channel_dim))
+    for dtype in (torch.float32, torch.bfloat16):
+        with FakeTensorMode():
+            fake = on_fake_gpu(layer)
+            for training in (True, False):
+                y = fake.train(training)(torch.empty(shape, dtype=dtype, device="cuda"))
+                assert (y.device.type, y.dtype, y.shape) == ("cuda", dtype, shape)
+
+
+@pytest.mark.parametrize("norm", ["layernorm_annotated", "batchnorm_unbiased", "rmsnorm"])
+@pytest.mark.parametrize("name", SMALL)
+def test_model_runs_where_its_input_is(name, norm):
+    inputs, _ = small_batch(name)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="gpt with")
+        model = small_model(name, norm)
+    with FakeTensorMode():
+        fake = on_fake_gpu(model)
+        for training in (True, False):
+            logits = fake.train(training)(torch.empty(inputs.shape, dtype=inputs.dtype, device="cuda"))
+            assert logits.device.type == "cuda"
+
+
+def test_an_operand_on_the_cpu_would_be_noticed():
+    class Wrong(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(x.shape[1])
+
+    with FakeTensorMode(), pytest.raises(RuntimeError, match=r"device"):
+        Wrong()(torch.empty(4, 8, device="cuda"))
