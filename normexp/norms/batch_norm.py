@@ -91,8 +91,9 @@ class BatchNorm(Norm):
         return self.from_batch(x, groups)
 
     def uses_batch(self) -> bool:
-        frozen = self.freeze_after is not None and int(self.num_batches_tracked) >= self.freeze_after
-        return self.training and not frozen
+        if self.freeze_after is None or not self.training:
+            return self.training
+        return int(self.num_batches_tracked) < self.freeze_after
 
     def virtual_batches(self, x: Tensor, samples: int) -> int:
         """The number of groups of samples that are normalized apart."""

@@ -22,6 +22,7 @@ def rows(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")  # torch 2.11 imports what uses it
 def test_compiled_run_equals_the_plain_one_up_to_rounding(train, tmp_path):
     options = ["trainer=float64", "monitor=light", "monitor.activations.every_n_steps=10", "norm=batchnorm"]
     plain, plain_folder = train(*options, f"outputs={tmp_path / 'plain'}")
