@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from hydra import initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from pytorch_lightning import LightningDataModule, Trainer
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from pytorch_lightning import LightningDataModule
 
 from normexp.config import GROUPS, check_compiler, resolve_target, validate
 from normexp.identity import config_hash
@@ -22,6 +21,7 @@ from normexp.lit_model import LitModel
 from normexp.parts import Parts
 from normexp.replicas import ALONE, seeds_and_rates
 from normexp.training.lightning import quiet_lightning
+from normexp.training.trainer_check import check_options, check_trainer
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -43,6 +43,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from None
     validate(config)
+    check_options(config["trainer"])
     return config
 
 
@@ -112,7 +113,7 @@ def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule 
     check_trainer(make_trainer, config, choices)
     if config["compile"]:
         check_compiler(config)
-    monitors = [instantiate(node) for node in cfg.monitor.values()]
+    monitors = [instantiate(node) for node in cfg.monitor.values() if node is not None]
     chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
     return Parts(config, chosen, config_hash(config, data.fingerprint), data, module, make_trainer, monitors)
 
@@ -163,26 +164,6 @@ def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
         f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
         f"use data={' or data='.join(fitting)}"
     )
-
-
-def check_trainer(
-    make_trainer: Callable[..., Trainer], config: dict[str, Any], choices: dict[str, str]
-) -> None:
-    """Let Lightning look for the hardware before a folder is made."""
-    try:
-        world_size = make_trainer(
-            logger=False, enable_checkpointing=False, enable_progress_bar=False
-        ).world_size
-    except (MisconfigurationException, ModuleNotFoundError, ValueError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(
-            f"trainer={choices['trainer']}: {reason}; choose trainer=auto or trainer=cpu"
-        ) from None
-    if config["batch_size"] % world_size:
-        raise ValueError(
-            f"batch_size={config['batch_size']}: cannot be shared equally by {world_size} devices; "
-            f"choose a multiple of {world_size}"
-        )
 
 
 def rehearse(model: torch.nn.Module, data: LightningDataModule, batch_size: int) -> None:

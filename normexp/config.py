@@ -6,11 +6,13 @@ is the schema of the root. So a wrong key or a wrong type is found in one place,
 
 import difflib
 import inspect
+import math
 import os
 import pkgutil
 import shutil
 import types
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
@@ -29,17 +31,27 @@ AT_LEAST = {
     "seed": 0, "batch_size": 1, "lr": 0, "max_epochs": 0, "max_steps": 0, "eps": 0,
     "val_every_n_steps": 1, "log_every_n_steps": 1, "threads": 1,
 }  # fmt: skip
+LARGEST_SEED = 2**32 - 1  # of numpy, and of Lightning's seed_everything
 INJECTED = ("norm", "input_shape", "num_classes", "num_features", "channel_dim", "layer", "params")
 
 
 def validate(config: dict[str, Any]) -> None:
     """Raise a ValueError of one line for the first thing that is wrong in a resolved configuration."""
     _check_keys(config, [*SETTINGS, *GROUPS], path="")
+    for group in GROUPS:
+        if group not in config:
+            raise ValueError(
+                f"{group}: none is chosen; use {group}=<name>, python train.py --help lists them"
+            )
     for key, kind in SETTINGS.items():
         _check_type(key, config[key], kind)
     for key, least in AT_LEAST.items():
         if config[key] is not None and not config[key] >= least:  # `not >=` catches nan
             raise ValueError(f"{key}={config[key]}: must be at least {least}")
+    if config["seed"] > LARGEST_SEED:
+        raise ValueError(f"seed={config['seed']}: must be at most {LARGEST_SEED}")
+    if Path(config["name"]).is_absolute() or ".." in Path(config["name"]).parts:
+        raise ValueError(f"name={config['name']}: a study lies below outputs; set outputs for another place")
     for group in GROUPS:
         _check_node(group, config[group], tuple(config["allow_targets"]))
 
@@ -106,6 +118,8 @@ def _hints(target: Any) -> dict[str, Any]:
 
 
 def _check_type(path: str, value: Any, kind: Any) -> None:
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError(f"{path}={value}: must be finite")
     if not fits_type(value, kind):
         raise ValueError(f"{path}={value!r}: {_describe(kind)}")
 

@@ -50,6 +50,11 @@ def test_good_configuration_passes():
         ("batch_size", 0, "batch_size=0: must be at least 1"),
         ("batch_size", -3, "batch_size=-3: must be at least 1"),
         ("lr", float("nan"), "lr=nan: must be at least 0"),
+        ("lr", float("inf"), "lr=inf: must be finite"),
+        ("schedule.final_fraction", float("inf"), r"schedule\.final_fraction=inf: must be finite"),
+        ("seed", 10**20, "seed=100000000000000000000: must be at most 4294967295"),
+        ("name", "../elsewhere", r"name=\.\./elsewhere: a study lies below outputs"),
+        ("name", "/elsewhere", "name=/elsewhere: a study lies below outputs"),
         ("max_steps", "x", "max_steps='x': must be a whole number or null"),
         ("accuracies", ["a"], "must be a list such as"),
         ("schedule.warmup_step", 1, "schedule.warmup_step: no such key; did you mean schedule.warmup_steps?"),
@@ -69,6 +74,12 @@ def test_mistake_is_refused_in_one_line(path, value, message):
     with pytest.raises(ValueError, match=message) as caught:
         validate(broken(path, value))
     assert "\n" not in str(caught.value)
+
+
+def test_group_of_which_nothing_is_chosen_is_named():
+    without = {key: value for key, value in CONFIG.items() if key != "monitor"}
+    with pytest.raises(ValueError, match="monitor: none is chosen; use monitor=<name>"):
+        validate(without)
 
 
 def test_target_is_judged_by_the_object_not_by_its_name():

@@ -41,7 +41,9 @@ def lanczos(product: Callable[[Tensor], Tensor], start: Tensor, iterations: int)
         beside.append(torch.linalg.vector_norm(image))
         basis = torch.cat([basis, (image / beside[-1].clamp_min(torch.finfo(image.dtype).tiny))[None]])
     below = torch.stack(beside[:-1]) if len(beside) > 1 else diagonal[0].new_zeros(0)
-    tridiagonal = (torch.diag(torch.stack(diagonal)) + torch.diag(below, 1) + torch.diag(below, -1)).cpu()
+    tridiagonal = (
+        (torch.diag(torch.stack(diagonal)) + torch.diag(below, 1) + torch.diag(below, -1)).double().cpu()
+    )
     if not tridiagonal.isfinite().all():
         return torch.full((len(diagonal),), float("nan"))
     return torch.linalg.eigvalsh(tridiagonal)

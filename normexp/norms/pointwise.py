@@ -34,7 +34,7 @@ class Pointwise(Norm):
         super().__init__(num_features, channel_dim, layer=layer, affine=affine)
         check_choice("function", function, FUNCTIONS)
         self.function = function
-        self.alpha = nn.Parameter(torch.full((1,), alpha))
+        self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
         self.shift = nn.Parameter(torch.zeros(1)) if shift else None
 
     def normalize(self, x: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ class WeightStandardization:
     def __init__(self, *, eps: float = 1e-5, scaled: bool = False, gain: float = 1.0) -> None:
         if gain != 1 and not scaled:
             raise ValueError(f"gain={gain}: plain weight standardization has none; set scaled=true")
-        self.eps, self.scaled, self.gain = eps, scaled, gain
+        self.eps, self.scaled, self.gain = eps, scaled, float(gain)
 
     def __call__(self, module: nn.Module) -> nn.Module:
         gain = torch.full((len(module.weight),), self.gain) if self.scaled else None

@@ -12,14 +12,18 @@ def needs_population_statistics(module: LitModel) -> bool:
     return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
 
 
-def update_population_statistics(module: LitModel, data: pl.LightningDataModule) -> None:
-    """Recompute the running statistics of a model whose norms ask for it; nothing happens to others."""
+def update_population_statistics(module: LitModel, data: pl.LightningDataModule, trainer: pl.Trainer) -> None:
+    """Recompute the running statistics of a model whose norms ask for it, under the precision that the run trains in;
+    nothing happens to others."""
     if needs_population_statistics(module):
-        recompute_population_statistics(module.model, data.evaluation_loader("train", SAMPLES))
+        precision = trainer.precision_plugin
+        batches = map(precision.convert_input, data.evaluation_loader("train", SAMPLES))
+        with precision.val_step_context():
+            recompute_population_statistics(module.model, batches)
 
 
 class PopulationStatistics(pl.Callback):
     """Before each validation, so that what is validated is what `norm=batchnorm_precise` means."""
 
     def on_validation_start(self, trainer: pl.Trainer, module: LitModel) -> None:
-        update_population_statistics(module, trainer.datamodule)
+        update_population_statistics(module, trainer.datamodule, trainer)

@@ -106,6 +106,7 @@ class ReplicaModule(pl.LightningModule):
         )
         optimizer = made["optimizer"] if isinstance(made, dict) else made
         if self.factors is not None:
+            self.factors = self.factors.to(self.weights[0])  # once, not at every step
             optimizer.register_step_pre_hook(self._remember)
             optimizer.register_step_post_hook(self._shrink)
         return made
@@ -116,7 +117,7 @@ class ReplicaModule(pl.LightningModule):
     def _shrink(self, *_) -> None:
         with torch.no_grad():
             for before, weight in zip(self._before, self.weights, strict=True):
-                factors = self.factors.to(weight).view(-1, *[1] * (weight.dim() - 1))
+                factors = self.factors.view(-1, *[1] * (weight.dim() - 1))
                 weight.copy_(torch.lerp(before, weight, factors))
 
     def configure_gradient_clipping(
@@ -124,15 +125,14 @@ class ReplicaModule(pl.LightningModule):
     ) -> None:
         """Clip each replica by its own norm, as `clip_grad_norm_` would clip it alone."""
         gradients = [weight.grad for weight in self.weights if weight.grad is not None]
-        if gradient_clip_val is None:
+        if not gradient_clip_val:  # to Lightning 0 is no clipping too
             return
         if gradient_clip_algorithm == "value":
             for gradient in gradients:
                 gradient.clamp_(-gradient_clip_val, gradient_clip_val)
             return
-        norms = torch.stack(
-            [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
-        )  # (weights, R)
+        lengths = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
+        norms = torch.stack(lengths)  # (weights, R)
         factors = (gradient_clip_val / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))

@@ -24,7 +24,7 @@ TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its
 def final_metrics(parts: Parts, trainer: pl.Trainer) -> dict[str, float]:
     """Loss and accuracy on all three splits in evaluation mode with the last weights."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
-    update_population_statistics(parts.module, parts.data)
+    update_population_statistics(parts.module, parts.data, trainer)
     metrics = {}
     for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
         batches = parts.data.evaluation_loader(split, limit)

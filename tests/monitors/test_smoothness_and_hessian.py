@@ -99,3 +99,10 @@ def test_a_network_that_diverged_has_no_eigenvalue():
     module.model[0].weight.data.fill_(float("nan"))
     values = HessianTopEigenvalue(every_n_steps=1).measure(module, batches(1).dataset.tensors)
     assert values["hessian_top_eigenvalue/network"] != values["hessian_top_eigenvalue/network"]
+
+
+def test_lanczos_of_half_precision_products_is_solved_in_double():
+    A = torch.diag(torch.tensor([3.0, 1.0, -2.0])).bfloat16()
+    found = lanczos(lambda v: A @ v, torch.ones(3, dtype=torch.bfloat16), 3)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found[[0, -1]], torch.tensor([-2.0, 3.0]).double(), rtol=0.05, atol=0)

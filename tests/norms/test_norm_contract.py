@@ -230,3 +230,9 @@ def test_large_mean_keeps_its_digits_in_float32(name, layout, native):
     layer.native = native
     expected = copy.deepcopy(layer).double()(x.float().double())
     torch.testing.assert_close(layer(x.float()).double(), expected, rtol=1e-3, atol=3e-3)
+
+
+@pytest.mark.parametrize("name", ["dyt", "derf", "hardtanh"])
+def test_whole_number_is_a_scale_too(name):
+    layer = norm_factory(name, "alpha=1")(8)
+    assert torch.equal(layer.alpha, torch.ones(1))

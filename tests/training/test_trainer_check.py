@@ -1,0 +1,28 @@
+"""What a configured trainer must not say is one line, before anything is trained."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("trainer.gradient_clip_val=0", "must be above 0; use trainer.gradient_clip_val=null"),
+        ("trainer.gradient_clip_val=-1", "must be above 0; use trainer.gradient_clip_val=null"),
+        ("trainer.accumulate_grad_batches=0", "must be at least 1"),
+        ("+trainer.max_epochs=3", "is decided by normexp; set max_epochs instead"),
+        ("+trainer.check_val_every_n_epoch=3", "is decided by normexp; set val_every_n_steps instead"),
+        ("+trainer.callbacks=[]", "is decided by normexp; set monitor instead"),
+        ("+trainer.num_sanity_val_steps=2", "is decided by normexp; leave it out"),
+    ],
+)
+def test_option_is_refused(make_parts, option, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make_parts(option)
+    assert str(error.value).startswith(option.lstrip("+"))
+    assert "\n" not in str(error.value)
+
+
+def test_monitor_that_is_null_is_left_out(make_parts):
+    watched = make_parts("monitor=light").monitors
+    left = make_parts("monitor=light", "monitor.gradients=null").monitors
+    assert {type(m).__name__ for m in watched} - {type(m).__name__ for m in left} == {"Gradients"}
