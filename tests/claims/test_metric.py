@@ -42,4 +42,31 @@ def test_a_target_never_reached_is_censored_at_the_steps_taken(folder):
     assert read_metric("convergence/steps_to_0.9", summary, folder) == (100.0, True)
     summary["convergence"]["steps_to_0.9"] = 40
     assert read_metric("convergence/steps_to_0.9", summary, folder) == (40.0, False)
-    assert math.isnan(read_metric("test/accuracy", summary, folder)[0])
+
+
+FINAL = {"train/loss": 0.2, "test/loss": 0.1, "test/accuracy": 0.9}
+
+
+def test_a_final_metric_is_nan_where_the_run_diverged_and_only_there(folder):
+    finished = {"status": "completed", "metrics": FINAL}
+    assert read_metric("test/accuracy", finished, folder) == (0.9, False)
+    assert math.isnan(read_metric("test/accuracy", finished | {"status": "diverged"}, folder)[0])
+    finished["metrics"] = FINAL | {"test/loss": None}
+    with pytest.raises(ValueError, match=r"metric=test/loss: .* no number there, yet did not diverge"):
+        read_metric("test/loss", finished, folder)
+
+
+@pytest.mark.parametrize("status", ["completed", "diverged"])
+@pytest.mark.parametrize(
+    ("metric", "nearest"),
+    [
+        ("test/acc", "test/accuracy"),
+        ("accuracy", "test/accuracy"),
+        ("convergence/steps_to_0.97", "convergence/steps_to_0.975"),
+    ],
+)
+def test_a_metric_that_no_run_has_is_an_error_with_the_nearest_names(folder, status, metric, nearest):
+    summary = {"status": status, "steps": 9, "convergence": {"steps_to_0.975": None}, "metrics": FINAL}
+    with pytest.raises(ValueError, match=f"metric={metric}: .* no such metric; nearest: {nearest}") as error:
+        read_metric(metric, summary, folder)
+    assert "\n" not in str(error.value)
