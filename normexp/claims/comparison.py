@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from normexp.claims.estimate import MeanEstimate, RankEstimate
+from normexp.claims.estimate import Estimate, MeanEstimate, RankEstimate, TiedEstimate
 from normexp.claims.evidence import bounds, difference
 
 Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
@@ -93,16 +93,22 @@ class Comparison:
             return [(-m, math.inf)]
         return [(-m, m)] if self.kind == "different" else [(-math.inf, -m), (m, math.inf)]
 
-    def estimate(self, table: pd.DataFrame, better: str | None) -> MeanEstimate | RankEstimate:
-        """The effect over seeds. Ranks decide where a value is infinite or censored, else the mean."""
-        lows, highs = self._effects(table, better)
-        if np.isfinite(lows).all() and np.array_equal(lows, highs) and self.by == "slope":
-            return MeanEstimate(lows)
-        return RankEstimate(lows, highs)
+    def estimate(self, table: pd.DataFrame, better: str | None) -> Estimate:
+        """The effect over seeds. Ranks decide where a value is infinite or censored, else the mean.
 
-    def _effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
+        The values are asked, not the effects: two diverged runs tie, and their difference of 0 is no measured number.
+        """
         if self.at is not None:
             table = table[table["factor"] == self.at]
+        lows, highs = self._effects(table, better)
+        values = table[table["arm"].isin([self.arm, self.baseline, self.over])]
+        diverged = ~np.isfinite(values["value"].to_numpy(float))
+        if diverged.all() and (self.baseline is not None or self.kind in TRENDS):
+            return TiedEstimate(lows, highs)
+        measured = not diverged.any() and not values["censored"].any() and np.isfinite(lows).all()
+        return MeanEstimate(lows) if measured and self.by == "slope" else RankEstimate(lows, highs)
+
+    def _effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
         both = bounds(table, self.arm, better, self.log)  # each (seeds, factors)
         if self.kind in TRENDS:
             x = self._abscissa(table, better)

@@ -88,6 +88,26 @@ class RankEstimate:
         return 1.0
 
 
+@dataclass(frozen=True)
+class TiedEstimate(RankEstimate):
+    """No run of either side gave a number. They tie, but that does not make them equal: nothing is known of them."""
+
+    method = "none: every run diverged"
+
+    @property
+    def effect(self) -> float:
+        return 0.0
+
+    def interval(self, level: float) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+    def p_within(self, low: float, high: float) -> float:
+        return 1.0
+
+
+Estimate = MeanEstimate | RankEstimate  # a TiedEstimate is a RankEstimate
+
+
 def _walsh_averages(x: np.ndarray) -> np.ndarray:
     """(x_i + x_j) / 2 for i <= j, sorted; opposite infinities average to 0."""
     i, j = np.triu_indices(len(x))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from normexp.claims.comparison import Comparison, Region
-from normexp.claims.estimate import RANK_SEEDS, MeanEstimate, RankEstimate
+from normexp.claims.estimate import RANK_SEEDS, Estimate, MeanEstimate, RankEstimate, TiedEstimate
 from normexp.claims.power import seeds_to_decide, seeds_to_decide_by_rank
 from normexp.claims.universal import judge_universal
 
@@ -83,18 +83,18 @@ def _draft(table: pd.DataFrame, comparison: Comparison, better: str | None):
     return estimate, p_decided(estimate, comparison)
 
 
-def p_decided(estimate: MeanEstimate | RankEstimate, comparison: Comparison) -> float:
+def p_decided(estimate: Estimate, comparison: Comparison) -> float:
     """The smallest alpha at which the comparison is supported or refuted."""
     return min(_p(estimate, comparison.supporting()), _p(estimate, comparison.refuting()))
 
 
-def _p(estimate: MeanEstimate | RankEstimate, region: Region) -> float:
+def _p(estimate: Estimate, region: Region) -> float:
     return min(estimate.p_within(low, high) for low, high in region)
 
 
 def decide(
     comparison: Comparison,
-    estimate: MeanEstimate | RankEstimate,
+    estimate: Estimate,
     p_raw: float,
     p_adjusted: float,
     alpha: float,
@@ -105,6 +105,8 @@ def decide(
     if p_adjusted <= alpha and not few:
         supports = _p(estimate, comparison.supporting()) <= _p(estimate, comparison.refuting())
         word = "supported" if supports else "refuted"
+    elif isinstance(estimate, TiedEstimate):
+        note = "every run that is compared diverged, so nothing is known of their difference"
     elif few:
         more = RANK_SEEDS - estimate.n
         note = f"a rank test (values are infinite, censored or ranks) needs {RANK_SEEDS} seeds"

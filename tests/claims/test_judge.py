@@ -156,8 +156,44 @@ def test_diverged_runs_are_the_worst_rank_and_never_dropped():
     assert found.verdict == "inconclusive"  # Wilcoxon: p = 0.11
     b = [math.nan] * 8
     assert judge(table_of({"a": a, "b": b}), [comparison], better="higher")[0].verdict == "supported"
-    tie = judge(table_of({"a": b, "b": b}), [comparison], better="higher")[0]
-    assert tie.effect == 0.0
+
+
+@pytest.mark.parametrize("kind", ["greater", "smaller", "different", "equivalent"])
+@pytest.mark.parametrize("better", ["higher", "lower"])
+@pytest.mark.parametrize("seeds", [5, 20])
+def test_arms_that_both_diverge_in_every_run_are_inconclusive(kind, better, seeds):
+    never = [math.nan] * seeds
+    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=0.01)
+    tie = judge(table_of({"a": never, "b": never}), [comparison], better=better)[0]
+    assert (tie.verdict, tie.effect, tie.interval) == ("inconclusive", 0.0, (-math.inf, math.inf))
+    assert (tie.p_raw, tie.more_seeds) == (1.0, None)
+    assert "every run that is compared diverged" in tie.note
+
+
+@pytest.mark.parametrize("kind", ["increasing", "flat"])
+def test_a_rank_trend_of_diverged_runs_alone_is_inconclusive(kind):
+    comparison = Comparison(kind=kind, arm="a", by="rank", margin=0.1)
+    found = judge(table_of({"a": [[math.nan] * 3] * 8}, [1, 2, 4]), [comparison], better="higher")[0]
+    assert found.verdict == "inconclusive"
+    assert "every run that is compared diverged" in found.note
+
+
+def test_ranks_decide_where_any_run_diverged_though_its_effect_is_a_finite_tie():
+    a, b = [0.9, 0.91, 0.92, 0.93, math.nan], [0.5, 0.51, 0.52, 0.53, math.nan]
+    comparison = Comparison(kind="equivalent", arm="a", baseline="b", margin=1.0)
+    five = judge(table_of({"a": a, "b": b}), [comparison], better="higher")[0]
+    assert (five.method, five.verdict, five.more_seeds) == ("signed rank", "inconclusive", 3)
+    eight = judge(
+        table_of({"a": [*a, 0.9, 0.9, 0.9], "b": [*b, 0.5, 0.5, 0.5]}), [comparison], better="higher"
+    )
+    assert (eight[0].method, eight[0].verdict) == ("signed rank", "supported")
+
+
+def test_a_censored_value_of_another_level_does_not_ask_for_ranks():
+    values = [[0.9 + 0.01 * seed, 100.0] for seed in range(5)]
+    table = table_of({"a": values, "b": [[0.0, 100.0]] * 5}, [1, 2], censored={"a": [[False, True]] * 5})
+    comparison = Comparison(kind="greater", arm="a", baseline="b", at=1, margin=0.5)
+    assert judge(table, [comparison], better="lower")[0].method == "paired t"
 
 
 def test_diverged_runs_need_a_direction():
