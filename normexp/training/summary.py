@@ -14,6 +14,7 @@ from normexp import __version__
 from normexp.monitors import convergence
 from normexp.parts import Parts
 from normexp.runs.columns import flat
+from normexp.sources import sources
 from normexp.training.evaluation import evaluate
 from normexp.training.population import update_population_statistics
 from normexp.training.recorder import Recorder
@@ -66,6 +67,7 @@ def summarize(
             "pytorch_lightning": pl.__version__,
             "python": platform.python_version(),
         },
+        "sources": sources(parts.config),
         "command": shlex.join(["python", *parts.argv]),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
