@@ -163,7 +163,8 @@ def _describe(kind: Any) -> str:
 
 def _name(kind: Any) -> str:
     if get_origin(kind) is not None:
-        return "a list such as [" + ", ".join("0.5" if a is float else "..." for a in get_args(kind)) + "]"
+        examples = {float: "0.5", int: "1", str: "name"}
+        return "a list such as [" + ", ".join(examples.get(a, "...") for a in get_args(kind)) + "]"
     names = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
     return names.get(kind, getattr(kind, "__name__", str(kind)))
 
