@@ -13,6 +13,7 @@ from normexp.claims.evidence import bounds, difference
 
 Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
 TRENDS = ("increasing", "decreasing", "flat")
+DIFFERENCES = ("greater", "smaller", "different", "equivalent")
 Region = list[tuple[float, float]]
 
 
@@ -35,7 +36,9 @@ class Comparison:
     kind: Kind
     arm: str | None = None  # every: None takes all arms
     baseline: str | None = None
-    target: float = 0.0
+    target: float | None = (
+        None  # an arm compared with nothing would be compared with 0, which nobody may mean
+    )
     at: Any = None
     margin: float = 0.0
     log: bool = False
@@ -61,19 +64,32 @@ class Comparison:
             raise ValueError(f"{path}: kind=every: give at_most, at_least or equals")
         if comparison.kind != "every" and comparison.arm is None:
             raise ValueError(f"{path}: kind={comparison.kind}: name the arm")
+        comparison._check_against(path)
         if comparison.kind in ("equivalent", "flat") and comparison.margin <= 0:
             raise ValueError(
                 f"{path}: kind={comparison.kind}: needs a margin above 0, or nothing could show it"
             )
         return comparison
 
+    def _check_against(self, path: str) -> None:
+        """Exactly one thing that a difference is taken from, and at most one for a slope."""
+        given = [name for name in ("baseline", "target") if getattr(self, name) is not None]
+        if len(given) == 2:
+            raise ValueError(f"{path}: target={self.target}: there is baseline={self.baseline} too; keep one")
+        if self.kind in DIFFERENCES and not given:
+            raise ValueError(f"{path}: kind={self.kind}: needs a baseline or a target; write target: 0 for 0")
+        if self.kind in DIFFERENCES and self.log and self.target is not None and self.target <= 0:
+            raise ValueError(
+                f"{path}: target={self.target}: has no logarithm; give one above 0 or leave out log"
+            )
+
     def shown(self) -> dict[str, Any]:
-        """The fields that were set."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name == "kind" or getattr(self, field.name) != field.default
+        """The fields that were set, without a target of 0, which subtracts nothing."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "target": self.target or None
         }
+        unset = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
     def supporting(self) -> Region:
         """Where the effect lies if the sentence holds."""
@@ -114,7 +130,8 @@ class Comparison:
             x = self._abscissa(table, better)
             both = self._trend(both, x)
             if self.baseline is None:
-                return both[0] - self.target, both[1] - self.target
+                target = self.target or 0.0
+                return both[0] - target, both[1] - target
             return difference(both, self._trend(bounds(table, self.baseline, better, self.log), x))
         if self.baseline is None:
             target = math.log(self.target) if self.log else self.target

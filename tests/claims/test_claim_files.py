@@ -124,8 +124,15 @@ LAW = "evidence: law\nfunction: a.b\nmeasure: m\narms: {a: [norm=none]}\n"
         (LAW + "seeds: 4\ncomparison: {kind: every, at_most: 1}", "fewer than 5"),
         (LAW + "misure: m", "misure: no such key"),
         (LAW + "first_seed: 998", "first_seed=998"),
-        (LAW + "comparison: {kind: greater, arm: b}", "arm=b"),
+        (LAW + "comparison: {kind: greater, arm: b, target: 0}", "arm=b"),
         (LAW + "comparison: {kind: bigger}", "kind=bigger"),
+        (LAW + "comparison: {kind: greater, arm: a}", "kind=greater: needs a baseline or a target"),
+        (
+            LAW + "comparison: {kind: smaller, arm: a, baseline: a, target: 0}",
+            "target=0: there is baseline=a",
+        ),
+        (LAW + "comparison: {kind: flat, arm: a, baseline: a, target: 1, margin: 1}", "target=1: there is"),
+        (LAW + "comparison: {kind: smaller, arm: a, target: 0, log: true}", "target=0: has no logarithm"),
         ("evidence: none", "say the reason"),
     ],
 )
