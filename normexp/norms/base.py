@@ -16,6 +16,16 @@ def check_choice(argument: str, value: str, choices: Collection[str]) -> None:
         raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")
 
 
+def check_kept(argument: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{argument}={value}: the part of the running estimate that is kept; use 0 to 1")
+
+
+def check_least(argument: str, value: float | None, least: float) -> None:
+    if value is not None and not value >= least:
+        raise ValueError(f"{argument}={value}: too small; use {least} or more")
+
+
 class Norm(nn.Module):
     """Base of the norms: `norm(num_features, channel_dim)` builds a layer, `layer(x)` keeps shape and dtype.
 

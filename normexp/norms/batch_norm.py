@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from normexp.norms import batch_kernels, functional, native
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice, check_kept, check_least
 from normexp.norms.population import PopulationStatistics, recompute_population_statistics
 
 
@@ -57,10 +57,8 @@ class BatchNorm(Norm):
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
-        if not 0 <= ema_keep <= 1:
-            raise ValueError(
-                f"ema_keep={ema_keep}: the part of the running estimate that is kept; use 0 to 1"
-            )
+        check_kept("ema_keep", ema_keep)
+        check_least("freeze_after", freeze_after, 0)
         if running_correction not in (0, 1):
             raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
         check_choice("population_statistics", population_statistics, get_args(PopulationStatistics))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm
+from normexp.norms.base import Affine, Norm, check_kept, check_least
 
 
 class PowerNorm(Norm):
@@ -39,6 +39,9 @@ class PowerNorm(Norm):
         token_scaling: bool = True,
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        check_kept("ema_keep", ema_keep)
+        check_kept("gradient_keep", gradient_keep)
+        check_least("warmup_steps", warmup_steps, 0)
         self.ema_keep, self.gradient_keep = ema_keep, gradient_keep
         self.warmup_steps, self.token_scaling = warmup_steps, token_scaling
         self.mixes_tokens = channel_dim == -1

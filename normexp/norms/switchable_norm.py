@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm
+from normexp.norms.base import Affine, Norm, check_kept
 
 Statistics = Literal["instance", "layer", "batch"]
 
@@ -39,10 +39,11 @@ class SwitchableNorm(Norm):
         ema_keep: float = 0.9,
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
-        if not combine or not set(combine) <= set(get_args(Statistics)):
+        if not combine or not set(combine) <= set(get_args(Statistics)) or len(set(combine)) < len(combine):
             raise ValueError(
-                f"combine={list(combine)}: unknown; use some of {', '.join(get_args(Statistics))}"
+                f"combine={list(combine)}: unknown, or twice; use some of {', '.join(get_args(Statistics))}"
             )
+        check_kept("ema_keep", ema_keep)
         self.combine, self.ema_keep = tuple(combine), ema_keep
         self.batch_statistics = "batch" in combine
         self.mixes_tokens = channel_dim == -1 and self.batch_statistics

@@ -156,6 +156,12 @@ def test_wrong_sizes_are_refused_with_argument_value_and_remedy(name):
         ("groupnorm", "num_groups=3"),
         ("batchnorm", "ema_keep=1.5"),
         ("batchnorm", "running_correction=2"),
+        ("batchnorm_frozen", "freeze_after=-1"),
+        ("batchnorm_noisy", "scale_max=0.5"),
+        ("batchnorm_noisy", "mean_spread=-0.1"),
+        ("powernorm", "warmup_steps=-1"),
+        ("powernorm", "gradient_keep=2"),
+        ("switchablenorm", "ema_keep=-1"),
         ("batchnorm", "virtual_batch_size=0"),
         ("batchnorm", "population_statistics=emma"),
         ("batchnorm", "deviation=l3"),
@@ -173,6 +179,11 @@ def test_wrong_options_are_refused_in_one_line_with_a_remedy(name, option):
     with pytest.raises(ValueError, match=rf"{key}=.*{value.strip('[]')}.*: .*; use") as error:
         norm_factory(name, option)(8)
     assert "\n" not in str(error.value)
+
+
+def test_statistics_named_twice_are_refused():
+    with pytest.raises(ValueError, match=r"combine=\['layer', 'layer'\]: unknown, or twice; use some of"):
+        norm_factory("switchablenorm", "combine=[layer,layer]")(8)
 
 
 @pytest.mark.parametrize(("name", "layout"), sorted(REFUSED))
