@@ -2,13 +2,16 @@
 
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
 
-from normexp.claims.claim import BUDGETS, load_claims
+from normexp.claims.claim import BUDGETS
+from normexp.claims.files import load_claims, load_each
 from normexp.claims.page import write_page
-from normexp.claims.select import select
+from normexp.claims.select import select, unreadable
+from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "claim"
 DEMO = (
@@ -44,7 +47,8 @@ Claims:"""
 
 def main(arguments: list[str]) -> int:
     if {"-h", "--help"} & set(arguments):
-        claims = load_claims(CONFIGS)
+        claims, broken = load_each(CONFIGS)
+        warn(broken.values())
         width = max(len(claim.id) for claim in claims.values())
         print(HELP)
         for claim in claims.values():
@@ -53,7 +57,6 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         options = read(arguments)
-        claims = load_claims(CONFIGS, options["budget"])
         if options["page"]:
             if Path(options["page"]).is_dir():
                 raise ValueError(f"page={options['page']}: is a folder; give the file to write")
@@ -61,7 +64,9 @@ def main(arguments: list[str]) -> int:
             print(write_page(Path(options["page"]), budgets, Path(options["out"])))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
-        chosen = select(claims, words)
+        claims, broken = load_each(CONFIGS, options["budget"])
+        chosen, left_out = select(claims, words, broken), unreadable(broken, words)
+        warn(mistake for mistake in broken.values() if mistake not in left_out)
         out = Path(options["out"])
         out.mkdir(parents=True, exist_ok=True)
         if sum(claim.evidence == "training" for claim in chosen) > 1:
@@ -80,16 +85,29 @@ def main(arguments: list[str]) -> int:
 
             draw_laboratory(out / "initialization.png")
             print(f"figure: {out / 'initialization.png'}")
-        return status
-    except (ValueError, OSError) as error:
+        for mistake in left_out:
+            print(f"Error: {mistake}", file=sys.stderr)
+        return BAD_INPUT if left_out else status
+    except OSError as error:
         print(f"Error: {error}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
+    except Exception as error:
+        if full_errors():
+            raise
+        print(f"Error: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT if is_bad_input(error) else FAILED
     except (
         KeyboardInterrupt,
         SystemExit,
     ) as stop:  # a training run that is interrupted keeps a checkpoint and exits
         print("interrupted; the same command goes on from there", file=sys.stderr)
         return 130 if isinstance(stop, KeyboardInterrupt) else stop.code
+
+
+def warn(mistakes: Iterable[str]) -> None:
+    """Files that nobody asked for stop nothing, but their author should know."""
+    for mistake in mistakes:
+        print(f"Warning: {mistake}", file=sys.stderr)
 
 
 def read(arguments: list[str]) -> dict[str, str]:

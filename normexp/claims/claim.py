@@ -1,16 +1,11 @@
-"""A claim: one yaml in `configs/claim/`, read and checked."""
+"""A claim: what one yaml in `configs/claim/` says."""
 
 import hashlib
 import json
-import re
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from normexp.claims.comparison import Comparison
-from normexp.claims.judge import FEWEST_SEEDS
 
 EVIDENCE = ("law", "initialization", "training", "none")
 VERDICTS = ("supported", "refuted", "inconclusive")
@@ -108,63 +103,3 @@ class Claim:
     def cells(self) -> int:
         """Values to gather at the last look."""
         return len(self.arms) * len(self.levels) * self.looks[-1]
-
-
-def load_claims(folder: Path, budget: str = "quick") -> dict[str, Claim]:
-    """Every claim of a folder by id, with the keys of a budget put in place."""
-    if budget not in BUDGETS:
-        raise ValueError(f"budget={budget}: choose from {', '.join(BUDGETS)}")
-    return {path.stem: read_claim(path, budget) for path in sorted(folder.glob("*.yaml"), key=natural)}
-
-
-def natural(path: Path) -> tuple[str, int, str]:
-    """Order by letter, number and rest: S2 before S10."""
-    match = re.fullmatch(r"([A-Z]+)(\d+)(.*)", path.stem)
-    return (match[1], int(match[2]), match[3]) if match else ("~", 0, path.stem)
-
-
-def read_claim(path: Path, budget: str = "quick") -> Claim:
-    """Read one file; raises ValueError with one line for the first thing wrong in it."""
-    node = yaml.safe_load(path.read_text())
-    tiers = {tier: node.pop(tier, None) for tier in BUDGETS[1:]}
-    if tiers.get(budget):
-        node = {**node, **tiers[budget], "budget": budget}
-    comparisons = node.pop("comparison", [])
-    comparisons = comparisons if isinstance(comparisons, list) else [comparisons]
-    known = {item.name for item in fields(Claim)} - {"id", "comparisons"}
-    for key in node:
-        if key not in known:
-            raise ValueError(f"{path}: {key}: no such key; the keys are {', '.join(sorted(known))}")
-    missing = {"name", "sentence", "source", "covers", "evidence"} - set(node)
-    if missing:
-        raise ValueError(f"{path}: {sorted(missing)[0]}: is missing; add it")
-    claim = Claim(
-        id=path.stem,
-        **{**node, "covers": tuple(node["covers"])},
-        comparisons=[Comparison.read(item, str(path)) for item in comparisons],
-    )
-    _check(claim, path)
-    return claim
-
-
-def _check(claim: Claim, path: Path) -> None:
-    if claim.evidence not in EVIDENCE:
-        raise ValueError(f"{path}: evidence={claim.evidence}: choose from {', '.join(EVIDENCE)}")
-    if claim.evidence == "none":
-        if not claim.reason:
-            raise ValueError(f"{path}: evidence=none: say the reason")
-        return
-    if claim.expected not in (None, *VERDICTS):
-        raise ValueError(f"{path}: expected={claim.expected}: choose from {', '.join(VERDICTS)}")
-    if claim.looks[0] < FEWEST_SEEDS:
-        raise ValueError(f"{path}: seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing")
-    if not 0 <= claim.first_seed <= TUNING_SEEDS - claim.looks[-1]:
-        raise ValueError(f"{path}: first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
-    if len(claim.factor) > 1:
-        raise ValueError(f"{path}: factor={list(claim.factor)}: one factor a claim; split the claim")
-    needed = "metric" if claim.evidence == "training" else "function"
-    if not (claim.arms and claim.comparisons and claim.measure and getattr(claim, needed)):
-        raise ValueError(f"{path}: evidence={claim.evidence}: needs arms, a comparison, measure and {needed}")
-    named = {name for c in claim.comparisons for name in (c.arm, c.baseline, c.over)}
-    for arm in sorted(named - {None, *claim.arms}):
-        raise ValueError(f"{path}: arm={arm}: is compared but not among the arms {', '.join(claim.arms)}")

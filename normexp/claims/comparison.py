@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from normexp.claims.checks import COMPARISON, check_values
 from normexp.claims.estimate import Estimate, MeanEstimate, RankEstimate, TiedEstimate
 from normexp.claims.evidence import bounds, difference
 
@@ -52,10 +53,7 @@ class Comparison:
 
     @classmethod
     def read(cls, node: dict[str, Any], path: str) -> "Comparison":
-        known = [field.name for field in fields(cls)]
-        for key in node:
-            if key not in known:
-                raise ValueError(f"{path}: {key}: no such key; the keys are {', '.join(known)}")
+        check_values(node, COMPARISON, path, "comparison.")
         if node.get("kind") not in get_args(Kind):
             raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
         comparison = cls(**node)
@@ -68,6 +66,10 @@ class Comparison:
         if comparison.kind in ("equivalent", "flat") and comparison.margin <= 0:
             raise ValueError(
                 f"{path}: kind={comparison.kind}: needs a margin above 0, or nothing could show it"
+            )
+        if comparison.kind == "different" and comparison.margin < 0:
+            raise ValueError(
+                f"{path}: comparison.margin={comparison.margin}: must be 0 or above for kind=different"
             )
         return comparison
 

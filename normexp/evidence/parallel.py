@@ -2,14 +2,16 @@
 
 import multiprocessing
 import os
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from typing import Any
 
 from normexp.claims.claim import Claim
+from normexp.cli import full_errors, one_line
 from normexp.cores import cores
 
-Outcome = tuple[Claim, dict[str, Any] | Exception]
+Outcome = tuple[Claim, dict[str, Any] | str]  # a verdict, or in one line why there is none
 
 
 def groups(claims: list[Claim]) -> list[list[Claim]]:
@@ -50,9 +52,12 @@ def one_after_the_other(claims: list[Claim], verify: Callable[[Claim], dict[str,
     return [(claim, outcome(claim, verify)) for claim in claims]
 
 
-def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str, Any] | Exception:
-    """One claim that cannot run must not take the others along."""
+def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str, Any] | str:
+    """One claim that cannot run must not take the others along. The error becomes text here, because Hydra's errors
+    do not survive the way from one process to another."""
     try:
         return verify(claim)
     except Exception as error:
-        return error
+        if full_errors():
+            traceback.print_exc()
+        return one_line(error)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,8 +36,8 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str, wor
     start = time.perf_counter()
     print(plan(claims, out, tuned=tuned), flush=True)
     for claim, verdict in _outcomes(claims, workers, functools.partial(_verify, out, tuned, command)):
-        if isinstance(verdict, Exception):
-            failed.append(f"{claim.id}: {type(verdict).__name__}: {' '.join(str(verdict).split())}")
+        if isinstance(verdict, str):
+            failed.append(f"{claim.id}: {verdict}")
             continue
         if claim.evidence == "none":
             print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
@@ -49,7 +50,7 @@ def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str, wor
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for line in failed:
-        print(f"Error: {line}")
+        print(f"Error: {line}", file=sys.stderr)
     return 1 if failed else 0
 
 

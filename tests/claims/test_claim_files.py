@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from normexp.claims import page
-from normexp.claims.claim import BUDGETS, load_claims, read_claim
+from normexp.claims.claim import BUDGETS
+from normexp.claims.files import load_claims, read_claim
 from normexp.claims.page import write_page
 from normexp.claims.plan import cost, plan_text
 from normexp.claims.select import select

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from normexp.claims.claim import load_claims
+from normexp.claims.files import load_claims
 from normexp.cores import cores
 from normexp.evidence.parallel import groups, outcomes
 

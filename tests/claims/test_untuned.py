@@ -7,7 +7,8 @@ import pytest
 from tables import spread, table_of
 
 from normexp.claims import page
-from normexp.claims.claim import BUDGETS, load_claims
+from normexp.claims.claim import BUDGETS
+from normexp.claims.files import load_claims
 from normexp.claims.page import write_page
 from normexp.evidence import training
 from normexp.evidence.verify import verify_all

@@ -1,0 +1,130 @@
+"""What the values of a claim's yaml may be, and what to write where one is something else."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+Check = tuple[Callable[[Any], bool], str]  # whether a value fits, and what it must be
+
+
+def shorten(value: Any) -> str:
+    """A value on one line, of at most 60 characters."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_values(node: dict[str, Any], checks: dict[str, Check], path: str, inside: str = "") -> None:
+    """Raise ValueError with one line for the first key that there is not, or whose value does not fit."""
+    for key, value in node.items():
+        if key not in checks:
+            raise ValueError(f"{path}: {inside}{key}: no such key; the keys are {', '.join(checks)}")
+        fits, wanted = checks[key]
+        if not fits(value):
+            raise ValueError(f"{path}: {inside}{key}={shorten(value)}: must be {wanted}")
+
+
+def is_text(x: Any) -> bool:
+    return isinstance(x, str) and bool(x.strip())
+
+
+def is_texts(x: Any) -> bool:
+    return isinstance(x, list) and all(is_text(item) for item in x)
+
+
+def is_whole(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool)
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+
+
+def is_looks(x: Any) -> bool:
+    """A number of seeds, or several that grow."""
+    looks = x if isinstance(x, list) else [x]
+    return bool(looks) and all(map(is_whole, looks)) and looks == sorted(set(looks))
+
+
+def is_named(x: Any, fits: Callable[[Any], bool]) -> bool:
+    """A mapping of names to fitting values."""
+    return isinstance(x, dict) and all(is_text(name) and fits(value) for name, value in x.items())
+
+
+def is_bound(x: Any) -> bool:
+    """A number, or a list of them along the factor."""
+    return is_number(x) or (isinstance(x, list) and bool(x) and all(map(is_number, x)))
+
+
+def is_tuning(x: Any) -> bool:
+    if not isinstance(x, dict) or set(x) != {"lr", "seeds"}:
+        return False
+    rates, seeds = x["lr"], x["seeds"]
+    return isinstance(rates, list) and bool(rates) and all(is_number(lr) and lr > 0 for lr in rates) and (
+        is_whole(seeds) and seeds > 0
+    )  # fmt: skip
+
+
+def unset_or(check: Check) -> Check:
+    return lambda x: x is None or check[0](x), check[1]
+
+
+NUMBER = "a number such as 0.01 or 1.0e-3 (1e-3 without the point is text in yaml)"
+TEXT: Check = (is_text, "text; quote it if it looks like a number, a list or yes and no")
+BOUND: Check = (
+    lambda x: x is None or is_bound(x) or is_named(x, is_bound),
+    f"{NUMBER}, a list of them along the factor, or one of these for each arm",
+)
+SWITCH: Check = (lambda x: isinstance(x, bool), "true or false")
+NOT_NEGATIVE: Check = (lambda x: is_number(x) and x >= 0, f"{NUMBER}, 0 or above")
+
+COMPARISON: dict[str, Check] = {
+    "kind": TEXT,
+    "arm": unset_or(TEXT),
+    "baseline": unset_or(TEXT),
+    "target": unset_or((is_number, NUMBER)),
+    "at": (lambda x: not isinstance(x, list | dict), "one level of the factor"),
+    "margin": (is_number, NUMBER),  # below 0 where a claimed advantage may be a small loss
+    "log": SWITCH,
+    "log2_factor": SWITCH,
+    "by": (lambda x: x in ("slope", "rank"), "slope or rank"),
+    "over": unset_or(TEXT),
+    "at_most": BOUND,
+    "at_least": BOUND,
+    "equals": BOUND,
+    "tolerance": NOT_NEGATIVE,
+}
+OVERRIDES: Check = (is_texts, "a list of overrides such as [model=mlp, lr=0.1]")
+CLAIM: dict[str, Check] = {
+    "name": TEXT,
+    "sentence": TEXT,
+    "source": TEXT,
+    "covers": (is_texts, "a list of ids such as [S37, P03]"),
+    "evidence": TEXT,
+    "measure": TEXT,
+    "function": unset_or(TEXT),
+    "metric": unset_or(
+        (lambda x: is_text(x) or is_named(x, is_text), "a metric such as test/accuracy, or one for each arm")
+    ),
+    "arms": (
+        lambda x: is_named(x, lambda arm: is_texts(arm) or isinstance(arm, dict)),
+        "names with overrides such as {rms: [norm=rmsnorm], none: [norm=none]}",
+    ),
+    "fixed": OVERRIDES,
+    "options": (lambda x: is_named(x, lambda _: True), "names with values such as {batch_size: 64}"),
+    "factor": (
+        lambda x: is_named(x, lambda levels: isinstance(levels, list) and bool(levels)),
+        "a name with its values such as {batch_size: [2, 8, 32]}",
+    ),
+    "seeds": (is_looks, "a whole number such as 10, or numbers that grow such as [5, 10]"),
+    "first_seed": (is_whole, "a whole number such as 100"),
+    "better": (lambda x: x in (None, "lower", "higher"), "lower or higher"),
+    "tune": unset_or((is_tuning, "rates above 0 and how many seeds, such as {lr: [0.1, 0.3], seeds: 2}")),
+    "expected": unset_or(TEXT),
+    "seconds": (lambda x: is_number(x) and x > 0, f"{NUMBER}, above 0"),
+    "reason": TEXT,
+    "note": TEXT,
+    "comparison": (
+        lambda x: all(isinstance(item, dict) for item in (x if isinstance(x, list) else [x])),
+        "like {kind: greater, arm: a, baseline: b, margin: 0.01}, or a list of such",
+    ),
+}

@@ -1,0 +1,197 @@
+"""A broken claim file is one line that names file, key, value and remedy, and stops no other claim."""
+
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from hydra.errors import OverrideParseException
+
+from normexp.claims.files import load_claims, load_each, read_claim
+from normexp.evidence.parallel import outcome
+
+ROOT = Path(__file__).parents[2]
+GOOD = """name: n
+sentence: s
+source: s
+covers: [X91]
+evidence: training
+metric: test/accuracy
+measure: m
+arms: {a: [norm=none], b: [norm=rmsnorm]}
+factor: {batch_size: [2, 4]}
+seeds: [5, 10]
+comparison: {kind: greater, arm: a, baseline: b, margin: 0.1}
+"""
+
+
+def read(text: str, folder: Path, budget: str = "quick"):
+    path = folder / "X91.yaml"
+    path.write_text(text)
+    return read_claim(path, budget)
+
+
+def test_the_claim_that_is_broken_below_is_good(tmp_path):
+    claim = read(GOOD, tmp_path)
+    assert (claim.covers, claim.looks, claim.comparisons[0].margin) == (("X91",), [5, 10], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "message"),
+    [
+        ("covers", "covers: X91", "covers=X91: must be a list of ids"),
+        (
+            "seeds",
+            "seeds: [10, 5]",
+            r"seeds=\[10, 5\]: must be a whole number such as 10, or numbers that grow",
+        ),
+        ("seeds", "seeds: five", "seeds=five: must be a whole number"),
+        ("seeds", "seeds: true", "seeds=True: must be a whole number"),
+        ("seeds", "seeds: []", r"seeds=\[\]: must be"),
+        ("arms", "arms: [a, b]", r"arms=\['a', 'b'\]: must be names with overrides"),
+        ("arms", "arms: {a: norm=none, b: [norm=rmsnorm]}", "arms=.*: must be names with overrides"),
+        ("arms", "arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
+        ("seeds", "tune: {lr: [0.1]}", "tune={'lr': .*: must be rates above 0 and how many seeds"),
+        ("seeds", "tune: {lr: 0.1, seeds: 2}", "tune=.*: must be rates"),
+        ("seeds", "fixed: model=mlp", "fixed=model=mlp: must be a list of overrides"),
+        ("seeds", "seconds: soon", "seconds=soon: must be a number"),
+        ("seeds", "better: more", "better=more: must be lower or higher"),
+        ("seeds", "full: [5]", r"full=\[5\]: must be keys"),
+        ("seeds", "paper: {seeds: five}", "paper.seeds=five: must be a whole number"),
+        ("seeds", "id: X92", "id: no such key; the keys are name"),
+        ("name", "note: n", "name: is missing"),
+        ("name", "name: 3", "name=3: must be text"),
+        ("metric", "metric: {a: test/loss}", "metric=.*: has none for arm b"),
+        ("factor", "factor: {batch_size: 2}", "factor={'batch_size': 2}: must be a name with its values"),
+        ("comparison", "comparison: greater", "comparison=greater: must be like {kind: greater"),
+        ("comparison", "comparison: {arm: a}", "kind=None: choose from"),
+    ],
+)
+def test_a_key_of_a_wrong_kind_is_one_line(key, line, message, tmp_path):
+    text = re.sub(rf"^{key}:.*$", line, GOOD, flags=re.M)
+    with pytest.raises(ValueError, match=rf"X91\.yaml: {message}") as error:
+        read(text, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "message"),
+    [
+        ("kind: greater, arm: a, baseline: b, margin: big", "comparison.margin=big: must be a number"),
+        ("kind: greater, arm: a, baseline: b, margin: 1e-3", "margin=1e-3: .* 1.0e-3"),
+        ("kind: greater, arm: a, baseline: b, margin: .nan", "comparison.margin=nan: must be a number"),
+        ("kind: different, arm: a, baseline: b, margin: -1", "comparison.margin=-1: must be 0 or above"),
+        ("kind: greater, arm: a, target: none", "comparison.target=none: must be a number"),
+        ("kind: greater, arm: a, baseline: b, log: 2", "comparison.log=2: must be true or false"),
+        (
+            "kind: greater, arm: a, baseline: b, at: 8",
+            r"at=8: is no level of the factor; its levels are \[2, 4\]",
+        ),
+        ("kind: greater, arm: a, baseline: c", "baseline=c: is not among the arms a, b"),
+        ("kind: flat, arm: a, by: ranks, margin: 1", "comparison.by=ranks: must be slope or rank"),
+        ("kind: every, at_most: much", "comparison.at_most=much: must be a number"),
+        ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
+        ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b"),
+    ],
+)
+def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_path):
+    text = re.sub(r"^comparison:.*$", f"comparison: {{{comparison}}}", GOOD, flags=re.M)
+    with pytest.raises(ValueError, match=message) as error:
+        read(text, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_trend_needs_numbers_to_run_over(tmp_path):
+    text = re.sub(r"^comparison:.*$", "comparison: {kind: increasing, arm: a}", GOOD, flags=re.M)
+    assert read(text, tmp_path).comparisons[0].kind == "increasing"
+    with pytest.raises(ValueError, match="kind=increasing: needs a factor of two or more numbers"):
+        read(text.replace("[2, 4]", "[two, four]"), tmp_path)
+
+
+FILES = {
+    "empty": ("", "is empty; write name"),
+    "comments": ("# later\n", "is empty; write name"),
+    "syntax": ("name: n\narms: {a: [norm=none]\n", "line 3: .*; close brackets and quote text"),
+    "colon": ("name: n\nsentence: a: b\n", "line 2: mapping values are not allowed"),
+    "list": ("- name: n\n", "must be keys with values"),
+    "binary": (b"\xff\xfe", "is no text in UTF-8"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_no_claim_is_one_line(kind, tmp_path):
+    text, message = FILES[kind]
+    (tmp_path / "X91.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "X92.yaml").write_text(GOOD)
+    claims, broken = load_each(tmp_path)
+    assert list(claims) == ["X92"]
+    assert re.search(rf"X91\.yaml: .*{message}", broken["X91"])
+    assert "\n" not in broken["X91"]
+    with pytest.raises(ValueError, match=message):
+        load_claims(tmp_path)
+
+
+@pytest.fixture
+def verify(tmp_path, monkeypatch):
+    """`scripts/verify.py` on S29, which takes no time, and two broken claims."""
+    spec = importlib.util.spec_from_file_location("verify_script", ROOT / "scripts" / "verify.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    folder = tmp_path / "claim"
+    folder.mkdir()
+    shutil.copy(ROOT / "configs" / "claim" / "S29.yaml", folder)
+    (folder / "S29b.yaml").write_text("")
+    (folder / "X91.yaml").write_text("- 1")
+    monkeypatch.setattr(script, "CONFIGS", folder)
+    return lambda *arguments: script.main([*arguments, f"out={tmp_path / 'out'}"])
+
+
+def test_the_claim_that_was_asked_for_runs_and_the_others_are_named(verify, tmp_path, capsys):
+    assert verify("claim=S29") == 2  # S29 brings S29b, its half, which is broken
+    said = capsys.readouterr()
+    assert json.loads((tmp_path / "out" / "S29" / "verdict.json").read_text())["verdict"] == "refuted"
+    assert re.fullmatch(r"Warning: .*X91\.yaml: .*\nError: .*S29b\.yaml: is empty.*\n", said.err)
+
+
+def test_a_broken_file_matters_to_who_asks_for_it(verify, tmp_path, capsys):
+    assert verify("claim=x91") == 2
+    assert re.fullmatch(
+        r"Error: .*X91\.yaml: 1: must be .*\n|Error: .*X91\.yaml: \[1\]: .*\n", capsys.readouterr().err
+    )
+    assert verify("claim=X*") == 2
+    assert "X91.yaml" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert verify("claim=law") == 0  # neither file says that it is one
+    assert capsys.readouterr().err.count("Warning: ") == 2
+    assert verify("page=" + str(tmp_path / "page.md")) == 2  # a page without them would not be all verdicts
+    assert capsys.readouterr().err.startswith("Error: ")
+
+
+def test_help_lists_what_can_be_read_and_warns_of_the_rest(verify, capsys):
+    assert verify("--help") == 0
+    said = capsys.readouterr()
+    assert "\n  S29  " in said.out
+    assert said.err.count("Warning: ") == 2
+
+
+def test_an_error_of_hydra_is_the_line_that_training_says(tmp_path):
+    def fail(claim):
+        raise OverrideParseException("lr", "missing EQUAL at '<EOF>'\nSee https://hydra.cc")
+
+    claim = read(GOOD, tmp_path)
+    assert (
+        outcome(claim, fail)
+        == "missing EQUAL at '<EOF>': arguments have the form key=value, for example norm=layernorm"
+    )
+
+
+def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
+    from normexp.evidence.verify import verify_all
+
+    claim = read(GOOD.replace("norm=none", "norm.epss=1"), tmp_path)
+    assert verify_all([claim], tmp_path / "out", tuned=True, command="", workers=1) == 1
+    said = capsys.readouterr()
+    assert re.fullmatch(r"Error: X91: norm\.epss: no such key; did you mean norm\.eps\?.*\n", said.err)
+    assert "Error" not in said.out
