@@ -2,12 +2,13 @@
 
 import contextlib
 
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
-
 from normexp import cli
+
+with cli.one_line_errors():  # Ctrl-C, too: these imports take a while
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+    from omegaconf import DictConfig, OmegaConf
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")

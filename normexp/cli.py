@@ -16,7 +16,7 @@ HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
     "--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--info",
 )  # fmt: skip
-BAD_INPUT, FAILED = 2, 1
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
 
 def run(main: Callable[[], None]) -> None:
@@ -46,6 +46,12 @@ def one_line_errors() -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
     try:
         yield
+    except KeyboardInterrupt:
+        # What is trained answers Ctrl-C itself: this one came while something was imported, composed or built.
+        if full_errors():
+            raise
+        print("interrupted before training; nothing was written", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         if full_errors():
             raise

@@ -12,6 +12,9 @@ NOT_IDENTITY = (
 )  # fmt: skip
 NOT_IDENTITY_OF_TRAINER = ("accelerator", "devices", "strategy", "deterministic", "enable_progress_bar")
 NOT_IDENTITY_OF_DATA = ("root", "path", "eval_batch_size")
+# What a run's folder holds from its first moment on.
+LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
+HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
 
 def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
@@ -54,8 +57,8 @@ def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str)
 
 def saved_identity(folder: Path) -> str | None:
     """The hash that a run folder was made for, or None if it is not a run folder."""
-    path = folder / ".hydra" / "identity"
-    return path.read_text().strip() if path.exists() else None
+    path = folder / HYDRA / "identity"
+    return path.read_text(errors="replace").strip() or None if path.exists() else None
 
 
 def check_folder(folder: Path, digest: str) -> None:
@@ -65,7 +68,7 @@ def check_folder(folder: Path, digest: str) -> None:
     if not folder.is_dir():
         raise ValueError(f"run_dir={folder}: is a file; name a folder")
     found = saved_identity(folder)
-    if found is None and any(entry.name != ".lock" for entry in folder.iterdir()):
+    if found is None and not _barely_begun(folder):
         raise ValueError(
             f"run_dir={folder}: holds files that are no run of normexp; choose an empty or a new folder"
         )
@@ -73,3 +76,11 @@ def check_folder(folder: Path, digest: str) -> None:
         raise ValueError(
             f"run_dir={folder}: holds another run (hash {found[:8]}, this one is {digest[:8]}); choose another folder"
         )
+
+
+def _barely_begun(folder: Path) -> bool:
+    """Whether a folder without identity holds nothing but what a process that was killed at the start leaves."""
+    if {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA, HYDRA_BEING_WRITTEN}:
+        return False
+    hydra = folder / HYDRA
+    return not hydra.exists() or {entry.name for entry in hydra.iterdir()} <= HYDRA_FILES

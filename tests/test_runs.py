@@ -5,11 +5,14 @@ import json
 import pytest
 
 from normexp.runs import read_summary, write_summary
+from normexp.runs.summary import NEEDED
+
+WHOLE = {key: {} for key in NEEDED} | {"status": "completed", "metrics": {"val/loss": 0.25}}
 
 
 def test_summary_reads_back_and_leaves_no_other_file(tmp_path):
-    write_summary(tmp_path, {"status": "completed", "metrics": {"val/loss": 0.25}})
-    assert read_summary(tmp_path) == {"status": "completed", "metrics": {"val/loss": 0.25}}
+    write_summary(tmp_path, WHOLE)
+    assert read_summary(tmp_path) == WHOLE
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 
@@ -30,7 +33,16 @@ def test_unknown_status_is_refused_and_nothing_written(tmp_path):
 
 
 def test_what_cannot_be_written_leaves_the_old_summary(tmp_path):
-    write_summary(tmp_path, {"status": "completed"})
+    write_summary(tmp_path, WHOLE)
     with pytest.raises(TypeError):
         write_summary(tmp_path, {"status": "completed", "bad": object()})
-    assert read_summary(tmp_path) == {"status": "completed"}
+    assert read_summary(tmp_path) == WHOLE
+
+
+@pytest.mark.parametrize("text", ["", '{"status": "comp', "[]", "{}", "\x00\x01"])
+def test_damaged_summary_is_one_line_with_file_and_remedy(tmp_path, text):
+    (tmp_path / "summary.json").write_text(text)
+    with pytest.raises(ValueError, match=r"damaged \(.+\); remove the folder") as caught:
+        read_summary(tmp_path)
+    assert str(tmp_path / "summary.json") in str(caught.value)
+    assert "\n" not in str(caught.value)

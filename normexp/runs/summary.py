@@ -7,8 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from normexp.runs.columns import RESULT_GROUPS, RESULTS
+
 SUMMARY = "summary.json"
 STATUSES = ("completed", "diverged")
+NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
@@ -29,9 +32,29 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a finished run; None where there is none."""
+    """The summary of a finished run; None where there is none, or none any more.
+
+    Raises ValueError, in one line, for a file that cannot be read, was cut, or was written by another version.
+    """
     path = Path(folder) / SUMMARY
-    return json.loads(path.read_text()) if path.exists() else None
+    remedy = f"remove the folder {path.parent} and run it again"
+    try:
+        summary = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"{path}: damaged (no valid JSON: {error}); {remedy}") from None
+    if not isinstance(summary, dict) or not summary:
+        raise ValueError(f"{path}: damaged (holds no summary of a run); {remedy}")
+    lacking = sorted(NEEDED - set(summary))
+    if lacking:
+        version = summary.get("versions", {}).get("normexp", "of unknown number")
+        raise ValueError(
+            f"{path}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version, or {remedy}"
+        )
+    return summary
 
 
 def _finite(value: Any) -> Any:

@@ -1,22 +1,20 @@
 """Finished runs as pandas tables. A run's identity comes from its summary, never from its folder's name."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.runs.columns import RESULT_GROUPS, RESULTS, flatten, varying
+from normexp.runs.columns import flatten, varying
 from normexp.runs.folders import find_runs
 from normexp.runs.grid import select_grid
 from normexp.runs.metrics import read_metrics
-from normexp.runs.summary import SUMMARY
+from normexp.runs.summary import read_summary
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
-NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
 
 
 def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
@@ -38,7 +36,7 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    read = {folder: _read(folder) for folder in finished}
+    read = {folder: read_summary(folder) for folder in finished}
     rows = [flatten(summary, _name(folder, path)) for folder, summary in read.items() if summary]
     if not rows:
         raise ValueError(f"path={path}: its runs were deleted while they were read")
@@ -83,28 +81,3 @@ def load(
 
 def _name(folder: Path, path: str | Path) -> str:
     return folder.relative_to(path).as_posix()
-
-
-def _read(folder: Path) -> dict[str, Any] | None:
-    """The summary; None where the folder was deleted since it was found."""
-    path = folder / SUMMARY
-    try:
-        summary = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ValueError(
-            f"{path}: cannot be read ({error.strerror}); remove the folder or its cause"
-        ) from None
-    except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"{path}: no valid JSON ({error}); remove the folder and run it again") from None
-    if not isinstance(summary, dict):
-        raise ValueError(f"{path}: holds no summary of a run; remove the folder and run it again")
-    lacking = sorted(NEEDED - set(summary))
-    if lacking:
-        version = summary.get("versions", {}).get("normexp", "of unknown number")
-        raise ValueError(
-            f"{path}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version "
-            "or run it again"
-        )
-    return summary

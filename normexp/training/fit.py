@@ -15,6 +15,7 @@ from rich.console import Console
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.parts import Parts
+from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
 from normexp.training.lightning import quiet_lightning
@@ -112,7 +113,7 @@ def open_loggers(folder: Path | None, resume: Path | None) -> Iterator[list]:
     if folder is None:
         yield []
         return
-    step = torch.load(resume, map_location="cpu", weights_only=True)["global_step"] if resume else None
+    step = load_checkpoint(resume)["global_step"] if resume else None
     purge = {} if step is None else {"purge_step": step + 1}
     # A measurement has dozens of values: with the default queue of 10 a step waits until they are on disk.
     loggers = [

@@ -13,6 +13,7 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 
 from normexp.parts import Parts
 from normexp.runs import write_summary
+from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.fit import checkpoints, length, open_loggers
 from normexp.training.interrupt import ResumableTraining
@@ -22,7 +23,7 @@ from normexp.training.population import needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.replica import EachReplica, Replica
-from normexp.training.replica_checkpoint import load, put_together
+from normexp.training.replica_checkpoint import put_together
 from normexp.training.replica_data import ReplicaData
 from normexp.training.replica_module import ReplicaModule
 from normexp.training.summary import final_metrics, hyperparameter_metrics, hyperparameters, summarize
@@ -110,7 +111,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
             loggers = stack.enter_context(open_loggers(folder, path if resume else None))
             replica = Replica(index, parts, folder, recorder, loggers, module.shares[index])
             replica.callbacks = [recorder, *parts.monitors, *checkpoints(path.parent)]
-            replica.resumed_from = load(path) if resume else None
+            replica.resumed_from = load_checkpoint(path) if resume else None
             replica.finish = functools.partial(finish, count=len(all_parts))
             replicas.append(replica)
         each = EachReplica(replicas)

@@ -15,6 +15,16 @@ class Interrupted(Exception):
         super().__init__(f"interrupted by {signal.Signals(signum).name} at step {step}")
 
 
+class StoppedAtOnce(BaseException):
+    """A second Ctrl-C. Not a KeyboardInterrupt: Lightning answers that with a plain exit status of 1, by which an
+    earlier checkpoint looks like one that an error left."""
+
+    signum = signal.SIGINT
+
+    def __init__(self) -> None:
+        super().__init__("stopped at once by a second SIGINT")
+
+
 class ResumableTraining(pl.Callback):
     """Saves between two steps, where weights, optimizer and progress agree; a second Ctrl-C stops at once.
 
@@ -39,7 +49,7 @@ class ResumableTraining(pl.Callback):
 
     def _remember(self, signum: int, frame) -> None:
         if self.received is not None and signum == signal.SIGINT:
-            raise KeyboardInterrupt
+            raise StoppedAtOnce
         self.received = signum
 
     def on_train_start(self, trainer, module) -> None:

@@ -1,7 +1,9 @@
 """From built parts to a finished run folder: skip what is finished, resume what is not, write the summary last."""
 
+import contextlib
 import signal
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,35 @@ from rich.console import Console
 from normexp.identity import default_folder
 from normexp.parts import Parts
 from normexp.runs import read_summary, write_summary
+from normexp.training.finished import asked_otherwise
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
-from normexp.training.interrupt import Interrupted
+from normexp.training.interrupt import Interrupted, StoppedAtOnce
 from normexp.training.screen import show_choices, show_result
 
-# A folder stays for resuming when training was interrupted; any other error removes it.
-KEEP_ON = (Interrupted, SIGTERMException, KeyboardInterrupt)
+# Training that was asked to stop keeps its folder for resuming.
+KEEP_ON = (Interrupted, SIGTERMException)
+# A full disk or a GPU that others filled is over one day: then a checkpoint is worth keeping. Any other error
+# would come again, and removes the folder.
+KEEP_CHECKPOINT_ON = (StoppedAtOnce, KeyboardInterrupt, OSError, torch.OutOfMemoryError)
 
 
 def folder_of(parts: Parts) -> Path:
     config = parts.config
     return (
         Path(config["run_dir"]) if config["run_dir"] else default_folder(config, parts.choices, parts.digest)
+    )
+
+
+def run_folder(parts: Parts, files: dict[str, str]) -> RunFolder:
+    key = "run_dir" if parts.config["run_dir"] else "outputs"
+    return RunFolder(
+        folder_of(parts),
+        parts.digest,
+        files,
+        asked=f"{key}={parts.config[key]}",
+        keep_on=KEEP_ON,
+        keep_checkpoint_on=KEEP_CHECKPOINT_ON,
     )
 
 
@@ -43,34 +61,58 @@ def launch(parts: Parts, files: dict[str, str]) -> dict[str, Any]:
     console = make_console()
     if config["fast_dev_run"]:
         show_choices(parts, None, console)
-        summary = fit(parts, None, console)
+        with stopping([], console):
+            summary = fit(parts, None, console)
         show_result(summary, None, console)
         return summary
     path = folder_of(parts)
     if rank_zero_only.rank != 0:  # a worker of ddp: the first process owns the folder
         return fit(parts, path, console)
-    folder = RunFolder(path, parts.digest, files, keep_on=KEEP_ON)
+    folder = run_folder(parts, files)
     if folder.finished():
         console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
         summary = read_summary(path)
         show_result(summary, path, console)
+        if hint := asked_otherwise(parts, summary):
+            console.print(hint, highlight=False, markup=False, soft_wrap=True)
         return summary
-    try:
-        with folder:
-            show_choices(parts, path, console)
-            if folder.last_checkpoint.exists():
-                console.print("resuming from checkpoints/last.ckpt", highlight=False)
-            summary = fit(parts, path, console)
-            write_summary(path, summary)
-    except (Interrupted, SIGTERMException) as stop:
-        signum = stop.signum if isinstance(stop, Interrupted) else signal.SIGTERM
-        kept = (
-            "checkpoint kept; the same command goes on from there"
-            if folder.last_checkpoint.exists()
-            else "no checkpoint yet"
-        )
-        console.print(f"{stop or 'SIGTERM'}: {kept}", highlight=False)
-        console.print(f"folder: {path}", highlight=False, soft_wrap=True)
-        sys.exit(128 + signum)
+    with stopping([folder], console), folder:
+        show_choices(parts, path, console)
+        if folder.last_checkpoint.exists():
+            console.print("resuming from checkpoints/last.ckpt", highlight=False)
+        summary = fit(parts, path, console)
+        write_summary(path, summary)
     show_result(summary, path, console)
     return summary
+
+
+@contextlib.contextmanager
+def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
+    """Around the folders of what is trained: say what is left when it is stopped, and exit as the signal asks."""
+    try:
+        yield
+    except (*KEEP_ON, *KEEP_CHECKPOINT_ON) as stop:
+        kept = [folder.path for folder in folders if folder.last_checkpoint.exists()]
+        asked = isinstance(stop, (*KEEP_ON, StoppedAtOnce))
+        if not asked and not kept:  # nothing is left: the error's own line says enough
+            raise
+        why = f"{stop or type(stop).__name__}: " if asked else ""
+        plural = "s" * (len(kept) > 1)
+        left = (
+            f"checkpoint{plural} kept; the same command goes on from there" if kept else "no checkpoint yet"
+        )
+        console.print(f"{why}{left}", highlight=False, markup=False, soft_wrap=True)
+        for path in kept[:1]:
+            console.print(
+                f"folder: {path.parent if plural else path}", highlight=False, markup=False, soft_wrap=True
+            )
+        if not asked and not isinstance(stop, KeyboardInterrupt):
+            raise
+        sys.exit(
+            128
+            + (
+                signal.SIGTERM
+                if isinstance(stop, SIGTERMException)
+                else getattr(stop, "signum", signal.SIGINT)
+            )
+        )

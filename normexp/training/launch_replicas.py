@@ -1,8 +1,6 @@
 """From the parts of several replicas to finished run folders: side by side where that is possible, else in turn."""
 
 import contextlib
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,11 @@ from rich.table import Table
 
 from normexp.parts import Parts
 from normexp.runs import read_summary
+from normexp.training.checkpoint import load_checkpoint
+from normexp.training.finished import asked_otherwise
 from normexp.training.fit_replicas import fit_replicas, why_not
 from normexp.training.folder import RunFolder
-from normexp.training.interrupt import Interrupted
-from normexp.training.launch import KEEP_ON, folder_of, launch, make_console
-from normexp.training.replica_checkpoint import load
+from normexp.training.launch import launch, make_console, run_folder, stopping
 from normexp.training.screen import show_choices, status_line
 
 
@@ -38,13 +36,11 @@ def launch_all(
     first = all_parts[0]
     if first.config["threads"] is not None:
         torch.set_num_threads(first.config["threads"])
-    folders = [
-        RunFolder(folder_of(parts), parts.digest, own, keep_on=KEEP_ON)
-        for parts, own in zip(all_parts, files, strict=True)
-    ]
+    folders = [run_folder(parts, own) for parts, own in zip(all_parts, files, strict=True)]
+    finished = [index for index, folder in enumerate(folders) if folder.finished()]
     at_step: dict[int, list[int]] = {}
     for index, folder in enumerate(folders):
-        if not folder.finished():
+        if index not in finished:
             at_step.setdefault(_step(folder), []).append(index)
     reason = why_not(first) if at_step else None
     if reason:
@@ -59,29 +55,26 @@ def launch_all(
         return []
     summaries = [read_summary(folder.path) for folder in folders]
     show_replicas(summaries, [folder.path for folder in folders], console)
+    hints = [asked_otherwise(all_parts[index], summaries[index]) for index in finished]
+    for hint in dict.fromkeys(filter(None, hints)):
+        console.print(hint, highlight=False, markup=False, soft_wrap=True)
     return summaries
 
 
 def _step(folder: RunFolder) -> int:
     """At which an interrupted run goes on; 0 for a new one, so that one interrupted before its first step is new."""
-    return load(folder.last_checkpoint)["global_step"] if folder.last_checkpoint.exists() else 0
+    return load_checkpoint(folder.last_checkpoint)["global_step"] if folder.last_checkpoint.exists() else 0
 
 
 def side_by_side(all_parts: list[Parts], folders: list[RunFolder], step: int, console: Console) -> None:
     paths = [folder.path for folder in folders]
-    try:
-        with contextlib.ExitStack() as stack:
-            for folder in folders:
-                stack.enter_context(folder)
-            show_choices(all_parts[0], paths[0], console)
-            since = f", resuming at step {step:,}" if step else ""
-            console.print(f"replicas  {len(all_parts)}, side by side{since}", highlight=False)
-            fit_replicas(all_parts, paths, console)
-    except Interrupted as stop:
-        console.print(f"{stop}: checkpoints kept; the same command goes on from there", highlight=False)
-        sys.exit(128 + stop.signum)
-    except KEEP_ON:
-        sys.exit(128 + signal.SIGTERM)
+    with stopping(folders, console), contextlib.ExitStack() as stack:
+        for folder in folders:
+            stack.enter_context(folder)
+        show_choices(all_parts[0], paths[0], console)
+        since = f", resuming at step {step:,}" if step else ""
+        console.print(f"replicas  {len(all_parts)}, side by side{since}", highlight=False)
+        fit_replicas(all_parts, paths, console)
 
 
 def own_files(files: dict[str, str], all_parts: list[Parts]) -> list[dict[str, str]]:

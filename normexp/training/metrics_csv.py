@@ -33,10 +33,18 @@ class MetricsCSV(Logger):
         self._writer.writerows(rows)
 
     def _rows_until(self, step: int) -> list[list[str]]:
-        with self.path.open(newline="") as file:
-            rows = list(csv.reader(file))[1:]
-        # A run that was killed can leave half a line at the end.
-        return [row for row in rows if len(row) == len(COLUMNS) and int(row[0]) <= step]
+        try:
+            with self.path.open(newline="") as file:
+                header, *rows = list(csv.reader(file)) or [list(COLUMNS)]
+            if rows and len(rows[-1]) != len(COLUMNS):
+                rows.pop()  # a run that was killed can leave half a line at the end
+            if tuple(header) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
+                raise ValueError(f"not all rows have the columns {','.join(COLUMNS)}")
+            return [row for row in rows if int(row[0]) <= step]
+        except (ValueError, csv.Error) as error:
+            raise ValueError(
+                f"{self.path}: damaged ({error}); remove the folder {self.path.parent} and run it again"
+            ) from None
 
     @property
     def name(self) -> str:

@@ -1,6 +1,5 @@
 """Checkpoints of replicas: that of all taken apart into those of runs alone, and those put together again."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,10 +13,6 @@ RATES = {
     "base_lrs",
     "_last_lr",
 }  # what a learning rate is called by optimizers and schedules
-
-
-def load(path: Path) -> dict[str, Any]:
-    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def take_apart(checkpoint: dict[str, Any], index: int, factor: float) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from normexp.runs import write_summary
+from normexp.runs.summary import NEEDED
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.grouping import MOST, arrange, share_time
 
@@ -33,7 +34,8 @@ def finished(place: Path, kind: str, seeds: range, mode: str) -> None:
     for seed in seeds:
         folder = place / f"{kind}-{seed}"
         folder.mkdir(parents=True)
-        summary = {"status": "completed", "config": {"seed": seed}, "execution": {"mode": mode}}
+        known = {"status": "completed", "config": {"seed": seed}, "execution": {"mode": mode}}
+        summary = {key: {} for key in NEEDED} | known
         write_summary(folder, summary)
 
 
