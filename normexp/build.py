@@ -28,12 +28,22 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 
 def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
     """The configuration and the chosen names that `python train.py <overrides>` would see."""
+    cfg, hydra_config = _composed(overrides)
+    return cfg, dict(hydra_config.runtime.choices)
+
+
+def files_for(overrides: list[str]) -> dict[str, str]:
+    """What `python train.py <overrides>` would leave in `.hydra/` of its run's folder."""
+    return files_of(*_composed(overrides))
+
+
+def _composed(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = hydra_compose("train", overrides=overrides, return_hydra_config=True)
-    choices = dict(cfg.hydra.runtime.choices)
+    hydra_config = cfg.hydra
     with open_dict(cfg):
         del cfg["hydra"]
-    return cfg, choices
+    return cfg, hydra_config
 
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:

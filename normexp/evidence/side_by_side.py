@@ -31,12 +31,14 @@ def pays(every_arm: Iterable[Parts], seeds: int) -> bool:
 def train_side_by_side(
     runs: Sequence[Wanted],
     config_of: Callable[[Wanted], tuple[Any, dict[str, str]]],
+    files_of: Callable[[Wanted], dict[str, str]],
     report: Callable[[str], None],
 ) -> list[Parts]:
     """Train the missing runs of one arm, a single one as its neighbours were.
 
     Args:
         config_of: configuration and choices of a run.
+        files_of: what its folder says about how it was composed.
     """
     trained = []
     for start in range(0, len(runs), MOST):
@@ -44,6 +46,6 @@ def train_side_by_side(
         report(" ".join(f"{some[0].arm} {some[0].level}".split()) + f" {len(some)} runs side by side")
         parts = build_each(config_of(run) for run in some)
         with contextlib.redirect_stdout(io.StringIO()):
-            launch_all(parts, [{} for _ in some], stack_one=True)
+            launch_all(parts, [files_of(run) for run in some], stack_one=True)
         trained += parts
     return trained

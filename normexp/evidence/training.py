@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.build import build, resolved
+from normexp.build import build, files_for, resolved
 from normexp.claims.claim import TUNING_SEEDS, Claim
 from normexp.claims.evidence import check_complete, make_table
 from normexp.evidence.metric import read_metric
@@ -72,7 +72,7 @@ class Runs:
             return summary, folder
         self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
         with contextlib.redirect_stdout(io.StringIO()):
-            summary = launch(build(*self._config(run)), {})
+            summary = launch(build(*self._config(run)), self.files(run))
         self.new.add(folder)
         self.costs[folder] = summary["seconds"]
         return summary, folder
@@ -82,7 +82,7 @@ class Runs:
         for."""
         for arm in self.claim.arms if self.stacked else ():
             missing = self.missing(Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds)
-            trained = train_side_by_side(missing, self._config, self.report)
+            trained = train_side_by_side(missing, self._config, self.files, self.report)
             self.new |= {folder_of(parts) for parts in trained}
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
@@ -108,19 +108,32 @@ class Runs:
         self._content[run.arm, run.level] = parts.data.fingerprint
         return parts
 
-    def _config(self, run: Wanted) -> tuple[Any, dict[str, str]]:
+    def files(self, run: Wanted) -> dict[str, str]:
+        """What `train.py` leaves in `.hydra/`, so that `evaluate.py` and people find the same in the cache."""
+        own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
+        return files_for([*self._overrides(run, self._study), *own])
+
+    @property
+    def _study(self) -> str:
         # Runs that were computed side by side and alone differ in rounding, so they are kept apart.
-        return self._composed(run, f"{self.study}-stacked" if self.stacked else self.study)
+        return f"{self.study}-stacked" if self.stacked else self.study
+
+    def _config(self, run: Wanted) -> tuple[Any, dict[str, str]]:
+        return self._composed(run, self._study)
 
     def _composed(self, run: Wanted, study: str) -> tuple[Any, dict[str, str]]:
-        factor = [f"{name}={run.level}" for name in self.claim.factor]
-        shared = (f"name={study}", *self.monitors, f"outputs={self.outputs}")
-        cfg, choices = composed((*shared, *self.claim.fixed, *self.claim.arms[run.arm], *factor))
+        cfg, choices = composed(self._overrides(run, study))
         cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
         cfg.seed = run.seed
         if run.lr is not None:
             cfg.lr = run.lr
         return cfg, choices
+
+    def _overrides(self, run: Wanted, study: str) -> tuple[str, ...]:
+        """Those that all seeds share."""
+        factor = [f"{name}={run.level}" for name in self.claim.factor]
+        shared = (f"name={study}", *self.monitors, f"outputs={self.outputs}")
+        return (*shared, *self.claim.fixed, *self.claim.arms[run.arm], *factor)
 
 
 def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:

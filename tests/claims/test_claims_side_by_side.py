@@ -1,9 +1,13 @@
 """A claim's runs share a process where that is faster, those of all arms or none, whatever the cache holds."""
 
 import pytest
+import yaml
+from omegaconf import OmegaConf
 
+from normexp.build import build, compose
 from normexp.claims.claim import Claim
 from normexp.evidence import side_by_side, training
+from normexp.evidence.side_by_side import Wanted
 from normexp.evidence.training import Runs
 
 FIXED = [
@@ -47,6 +51,25 @@ def test_both_arms_side_by_side_and_once_only(runs):
     assert (again.trained, again.reused) == (0, 10)
 
 
+@pytest.mark.parametrize("second", ["layernorm", "batchnorm_noisy"])  # side by side, and alone
+def test_a_run_in_the_cache_says_how_it_was_composed_as_any_run_does(runs, second):
+    found = runs("none", second)
+    modes(found, range(2))
+    folder = found.folder(Wanted("second", "", 1, None))
+    saved = folder / ".hydra"
+    assert {path.name for path in saved.iterdir()} == {
+        "config.yaml",
+        "hydra.yaml",
+        "overrides.yaml",
+        "identity",
+    }
+    overrides = yaml.safe_load((saved / "overrides.yaml").read_text())
+    assert {f"norm={second}", "seed=1", *FIXED} <= set(overrides)
+    assert build(*compose(overrides)).digest == (saved / "identity").read_text()
+    again = build(OmegaConf.load(saved / "config.yaml"), {"model": "mlp", "data": "digits", "trainer": "cpu"})
+    assert again.digest == (saved / "identity").read_text()
+
+
 def test_arm_or_level_that_cannot_keeps_all_alone(runs):
     assert modes(runs("none", "batchnorm_noisy"), range(2)) == {("alone", seed) for seed in range(2)}
     found = runs("none", "layernorm", factor={"model.width": [8, 8192]})  # 8192: not faster
@@ -61,10 +84,10 @@ def test_arm_in_the_cache_of_another_claim_does_not_mix_in(runs):
 def test_interrupted_between_the_arms(runs, monkeypatch):
     stopped = runs("none", "layernorm")
 
-    def once(missing, build, report):
+    def once(missing, *how):
         if missing[0].arm == "second":
             raise KeyboardInterrupt
-        return side_by_side.train_side_by_side(missing, build, report)
+        return side_by_side.train_side_by_side(missing, *how)
 
     with monkeypatch.context() as patched:
         patched.setattr(training, "train_side_by_side", once)
