@@ -71,3 +71,17 @@ def test_help_lists_every_choice_with_its_first_comment():
             assert comment, f"configs/{group}/{name}.yaml needs a first comment"
             assert name in text
             assert comment in text
+
+
+def test_interruption_before_training_is_one_line_and_status_130(capsys):
+    with pytest.raises(SystemExit) as stopped, cli.one_line_errors():
+        raise KeyboardInterrupt
+    assert stopped.value.code == 130
+    assert capsys.readouterr() == ("", "interrupted before training; nothing was written\n")
+
+
+def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.delenv("NORMEXP_ONE_LINE", raising=False)
+    with pytest.raises(KeyboardInterrupt), cli.one_line_errors():
+        raise KeyboardInterrupt

@@ -59,6 +59,31 @@ def test_slip_is_one_line_and_exit_status_two(arguments, message, tmp_path):
     assert not (tmp_path / "outputs").exists()
 
 
+@pytest.mark.parametrize("arguments", [["-m", "seed=0,1"], ["-m", "seed=0"]])
+def test_sweep_that_cannot_be_written_is_one_line_naming_the_key(arguments):
+    found = run(*arguments, "outputs=/dev/null/x")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == (
+        "Error: outputs=/dev/null/x: cannot be written (Not a directory); choose another folder\n"
+    )
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.5])
+def test_interruption_before_training_leaves_nothing_but_one_line(tmp_path, seconds):
+    process = subprocess.Popen(
+        [sys.executable, "train.py", f"outputs={tmp_path}/outputs", "max_epochs=1000"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    time.sleep(seconds)  # imports and building take several
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "interrupted before training; nothing was written\n")
+    assert not (tmp_path / "outputs").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",

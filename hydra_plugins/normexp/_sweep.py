@@ -10,7 +10,6 @@ from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from rich.console import Console
 
 from hydra_plugins.normexp._cells import command_of, compose_cells, names, without_hydra
 from hydra_plugins.normexp._job import Call, execute, run_in_process
@@ -61,7 +60,9 @@ class Sweep:
         )
 
     def run(self) -> list[JobReturn]:
-        self.console = console = Console()
+        from normexp.training.launch import make_console  # loads torch: not before the pool runs
+
+        self.console = console = make_console()
         logs = self.folder / "logs"
         show_plan(self.cells, self.arrangement, len(self.slots), self.threads, logs, console)
         for cell, config in zip(self.cells, self.configs, strict=True):

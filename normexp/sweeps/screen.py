@@ -1,5 +1,6 @@
 """What a person sees of a sweep: the plan, its progress, and at the end every failure."""
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -40,11 +41,13 @@ def show_plan(
             if None in times
             else f"about {duration(sum(times) / max(workers, 1))}"
         )
-        rows["logs"] = str(logs)
     grid = Table.grid(padding=(0, 2))
     for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
     console.print(grid, highlight=False)
+    if to_run:  # not in the table, whose lines break: a path that is copied must be whole
+        width = max(map(len, rows))
+        console.print(f"[bold]{'logs':<{width}}[/bold]  {escape(str(logs))}", highlight=False, soft_wrap=True)
 
 
 def _how(arrangement: Arrangement, workers: int, threads: int) -> str:
@@ -147,8 +150,9 @@ def show_end(cells: Sequence[Cell], seconds: float, study: Path, console: Consol
     left = sum(cell.state in ("planned", "running", "interrupted", "failed") for cell in cells)
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
-    console.print(f"report: python scripts/report.py {study}", highlight=False, soft_wrap=True)
-    console.print(f"look:   tensorboard --logdir {study}", highlight=False, soft_wrap=True)
+    path = shlex.quote(str(study))
+    console.print(f"report: python scripts/report.py {path}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"look:   tensorboard --logdir {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """What a person sees: the choices before training, the result after it."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,10 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         highlight=False,
     )
     if folder:
-        console.print(f"folder: {folder}", highlight=False, soft_wrap=True)
+        outputs = shlex.quote(str(summary["config"]["outputs"]))
+        console.print(f"folder: {folder}", highlight=False, markup=False, soft_wrap=True)
         console.print(
-            f"look:   tensorboard --logdir {summary['config']['outputs']}", highlight=False, soft_wrap=True
+            f"look:   tensorboard --logdir {outputs}", highlight=False, markup=False, soft_wrap=True
         )
 
 

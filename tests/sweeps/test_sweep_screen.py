@@ -1,0 +1,38 @@
+"""What a sweep prints can be copied: paths are whole, and quoted in commands."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.grouping import Arrangement
+from normexp.sweeps.screen import show_end, show_plan
+from normexp.training.launch import make_console
+
+LONG = Path("/somewhere") / ("deep " * 40).strip()
+
+
+def cells(state: str) -> list[Cell]:
+    choices = {"model": "mlp"}
+    return [
+        Cell("seed=0", [], choices, {}, "hash", [LONG / "none-bs2-s0"], 2.0, state, 1.0, log=LONG / "0.log")
+    ]
+
+
+def test_output_that_goes_to_a_file_is_wide(capsys):
+    assert make_console().width == 160
+
+
+def test_plan_names_the_folder_of_logs_in_one_piece(capsys):
+    show_plan(cells("planned"), Arrangement([[0]]), 1, 1, LONG / "[logs]", Console(width=80))
+    assert f"{LONG}/[logs]\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("state", ["completed", "failed"])
+def test_suggested_commands_quote_their_path(capsys, state):
+    show_end(cells(state), 1.0, LONG, Console(width=80))
+    out = capsys.readouterr().out
+    assert f"report: python scripts/report.py '{LONG}'\n" in out
+    assert f"look:   tensorboard --logdir '{LONG}'\n" in out
+    assert (f"  {LONG}/0.log\n" in out) == (state == "failed")
