@@ -3,6 +3,12 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+
+from normexp.cli import one_line_errors
+from normexp.runs import read_summary
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -17,48 +23,87 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    saved = options.run / ".hydra" / "config.yaml"
-    weights = options.run / "checkpoints" / f"{options.checkpoint}.ckpt"
-    for path in (saved, weights):
-        if not path.exists():
-            print(f"Error: {path}: not found; name the folder of a run that was trained", file=sys.stderr)
-            return 2
+    with one_line_errors():
+        evaluate(options.run, options.checkpoint, options.overrides)
+    return 0
 
-    import torch
+
+def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
+    """Print the metrics beside the recorded ones; raises ValueError with one line for what cannot be evaluated."""
+    weights = run / "checkpoints" / f"{checkpoint}.ckpt"
+    summary = read_summary(run) or {}
+    if not weights.exists():
+        raise ValueError(f"{weights}: not found; name the folder of a run that was trained")
+    cfg, choices = configuration(run, summary, overrides)
+
+    from normexp.build import build
+    from normexp.training.checkpoint import load_checkpoint
+    from normexp.training.summary import final_metrics
+
+    parts = build(cfg, choices)
+    state = load_checkpoint(weights)
+    try:
+        parts.module.load_state_dict(state["state_dict"])
+    except RuntimeError as error:
+        reason = " ".join(str(error).splitlines()[1].split()) if "\n" in str(error) else str(error)
+        changed = (
+            f"{' '.join(overrides)}: changes the model; leave it out" if overrides else "train the run again"
+        )
+        raise ValueError(f"{weights}: does not fit the model ({reason.rstrip('.')}); {changed}") from None
+    trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
+    parts.data.trainer = trainer
+    title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
+    show(title, final_metrics(parts, trainer), summary.get("metrics", {}))
+
+
+def configuration(run: Path, summary: dict[str, Any], overrides: list[str]) -> tuple[Any, dict[str, str]]:
+    """The run's configuration with the overrides put in place, and its choices."""
     from omegaconf import OmegaConf
+    from yaml import YAMLError
+
+    from normexp.build import compose
+
+    saved = run / ".hydra" / "config.yaml"
+    if not saved.exists() and "config" not in summary:
+        raise ValueError(f"{saved}: not found; name the folder of a run that was trained")
+    try:
+        # runs in the cache of claims did not always have the file, but every finished run recorded what it says
+        cfg = OmegaConf.load(saved) if saved.exists() else OmegaConf.create(summary["config"])
+        choices = (
+            summary.get("choices") or OmegaConf.load(saved.with_name("hydra.yaml")).hydra.runtime.choices
+        )
+    except (YAMLError, FileNotFoundError) as error:
+        raise ValueError(
+            f"{saved}: cannot be read ({' '.join(str(error).split())}); train the run again"
+        ) from None
+    for key, default in compose([])[0].items_ex(resolve=False):
+        if key not in cfg:  # a run of an earlier version, before there was this key
+            cfg[key] = default
+    for override in overrides:
+        key, equals, value = override.removeprefix("+").partition("=")
+        known = (
+            OmegaConf.select(cfg, key, default=cfg) is not cfg
+        )  # cfg: for no such key, where None is a value
+        if not equals or not (known or override.startswith("+")):
+            raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")
+        try:
+            OmegaConf.update(cfg, key, OmegaConf.from_dotlist([f"value={value}"]).value)
+        except YAMLError:
+            raise ValueError(f"{override}: is no value; close its brackets and quotes") from None
+    return cfg, dict(choices)
+
+
+def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from normexp.build import build
-    from normexp.runs import read_summary
-    from normexp.training.summary import final_metrics
-
-    cfg = OmegaConf.merge(OmegaConf.load(saved), OmegaConf.from_dotlist(options.overrides))
-    summary = read_summary(options.run) or {}
-    choices = (
-        summary.get("choices") or OmegaConf.load(options.run / ".hydra" / "hydra.yaml").hydra.runtime.choices
-    )
-    try:
-        parts = build(cfg, dict(choices))
-    except ValueError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    state = torch.load(weights, map_location="cpu", weights_only=True)
-    parts.module.load_state_dict(state["state_dict"])
-    trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
-    parts.data.trainer = trainer
-    metrics = final_metrics(parts, trainer)
-    recorded = summary.get("metrics", {})
-    table = Table(
-        title=f"{options.run}, {options.checkpoint}.ckpt, step {state['global_step']}", show_edge=False
-    )
+    table = Table(title=title, show_edge=False)
     for column in ("metric", "now", "recorded"):
         table.add_column(column, justify="left" if column == "metric" else "right")
     for name, value in metrics.items():
         old = recorded.get(name)
         table.add_row(name, f"{value:.6f}", "" if old is None else f"{old:.6f}")
     Console().print(table, highlight=False)
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""scripts/evaluate.py repeats what a run recorded, and says in one line what it cannot evaluate."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from normexp.build import build, compose, files_for
+from normexp.training.launch import folder_of, launch
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2", "norm=batchnorm"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    overrides = [*SMALL, f"outputs={tmp_path_factory.mktemp('outputs')}"]
+    parts = build(*compose(overrides))
+    launch(parts, files_for(overrides))
+    return folder_of(parts)
+
+
+@pytest.fixture
+def folder(trained, tmp_path) -> Path:
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+@pytest.fixture
+def evaluate(capsys):
+    """(exit status, standard output, standard error) of the script."""
+    spec = importlib.util.spec_from_file_location("evaluate_script", ROOT / "scripts" / "evaluate.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+
+    def run(*arguments) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            status = script.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def repeats(said: str) -> bool:
+    rows = re.findall(r"(\w+/\w+)\W+([\d.]+)\W+([\d.]+)", said)
+    return len(rows) == 6 and all(now == recorded for _, now, recorded in rows)
+
+
+@pytest.mark.parametrize("override", [None, "data.eval_batch_size=100"])
+def test_the_recorded_metrics_come_again(evaluate, trained, override):
+    status, said, wrong = evaluate(trained, *([override] if override else []))
+    assert (status, wrong) == (0, "")
+    assert repeats(said)
+
+
+def test_a_run_without_its_configuration_is_evaluated_by_its_summary(evaluate, folder):
+    for name in ("config.yaml", "hydra.yaml", "overrides.yaml"):
+        (folder / ".hydra" / name).unlink()
+    status, said, _ = evaluate(folder)
+    assert status == 0
+    assert repeats(said)
+
+
+def test_a_run_of_an_earlier_version_gets_the_default_of_a_key_that_it_lacks(evaluate, folder):
+    saved = folder / ".hydra" / "config.yaml"
+    older = re.sub(r"^compile: .*\n", "", saved.read_text(), flags=re.M)
+    assert older != saved.read_text()
+    saved.write_text(older)
+    status, said, _ = evaluate(folder)
+    assert status == 0
+    assert repeats(said)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "model.width=64",
+            r"last\.ckpt: does not fit the model \(size mismatch .*\); model\.width=64: changes",
+        ),
+        ("model.widht=64", "model.widht=64: no such key; write key=value"),
+        ("bogus", "bogus: no such key; write key=value"),
+        ("accuracies=[", r"accuracies=\[: is no value"),
+        ("batch_size=many", "batch_size='many': must be"),
+    ],
+)
+def test_an_override_that_does_not_fit_is_one_line(evaluate, trained, override, message):
+    status, said, wrong = evaluate(trained, override)
+    assert (status, said) == (2, "")
+    assert re.fullmatch(rf"Error: .*{message}.*\n", wrong)
+
+
+@pytest.mark.parametrize("kept", [0, 3000, "text"])
+def test_a_broken_checkpoint_is_one_line(evaluate, folder, kept):
+    path = folder / "checkpoints" / "last.ckpt"
+    path.write_bytes(b"hello\n" if kept == "text" else path.read_bytes()[:kept])
+    status, said, wrong = evaluate(folder)
+    assert (status, said) == (2, "")
+    assert re.fullmatch(r"Error: .*last\.ckpt: damaged .*run it again\n", wrong)
+
+
+def test_a_broken_configuration_is_one_line(evaluate, folder):
+    (folder / ".hydra" / "config.yaml").write_text("a: [1\n")
+    status, _, wrong = evaluate(folder)
+    assert status == 2
+    assert re.fullmatch(r"Error: .*config\.yaml: cannot be read .*train the run again\n", wrong)
+
+
+def test_a_folder_that_is_no_run_is_one_line(evaluate, tmp_path):
+    status, _, wrong = evaluate(tmp_path)
+    assert status == 2
+    assert re.fullmatch(r"Error: .*name the folder of a run that was trained\n", wrong)
