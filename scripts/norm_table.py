@@ -177,9 +177,7 @@ def compiled(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    argparse.ArgumentParser(
-        description="Run the fast and the slow tests of the norms, which takes minutes, and write docs/norms.md."
-    ).parse_args()
+    argparse.ArgumentParser(description="Run all tests of the norms and write docs/norms.md.").parse_args()
     paths = sorted((ROOT / "configs" / "norm").glob("*.yaml"))
     targets = {path.stem: OmegaConf.load(path)["_target_"].rpartition(".")[2] for path in paths}
     comments = {path.stem: path.read_text().splitlines()[0].removeprefix("# ") for path in paths}

@@ -1,13 +1,11 @@
 """A run says by which code it was computed."""
 
-import hashlib
+import json
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-import normexp.norms.rms_norm
 from normexp.sources import _digest, changed, sources
 
 CONFIG = {
@@ -30,11 +28,17 @@ def own_code(tmp_path, monkeypatch):
 
 
 def test_files_of_the_project_and_ones_own_are_recorded(own_code):
+    assert list(sources(CONFIG)) == ["normexp.norms.RMSNorm", "own_code.Watch"]
+
+
+@pytest.mark.parametrize(
+    "same", ["# a comment\nclass Watch:\n\n    pass\n", 'class Watch:\n    """Said."""\n']
+)
+def test_comments_and_layout_do_not_count(own_code, same):
     recorded = sources(CONFIG)
-    files = {"normexp.norms.RMSNorm": Path(normexp.norms.rms_norm.__file__), "own_code.Watch": own_code}
-    assert recorded == {
-        name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for name, path in files.items()
-    }
+    own_code.write_text(same)
+    _digest.cache_clear()
+    assert changed(CONFIG, recorded) == []
 
 
 def test_changed_file_is_named(own_code):
@@ -54,3 +58,14 @@ def test_run_records_its_sources(train):
     assert summary["sources"] == sources(summary["config"])
     assert "normexp.norms.RMSNorm" in summary["sources"]
     assert torch.__name__ not in {name.split(".")[0] for name in summary["sources"]}
+
+
+def test_finished_run_of_other_code_says_so(train, make_parts, tmp_path, capsys):
+    summary, folder = train("norm=rmsnorm", "max_steps=0")
+    other = summary | {"sources": {"normexp.norms.RMSNorm": "of old"}}
+    (folder / "summary.json").write_text(json.dumps(other))
+    train("norm=rmsnorm", "max_steps=0")
+    assert (
+        "finished with another version of normexp.norms.RMSNorm; name=<another> trains"
+        in capsys.readouterr().out
+    )

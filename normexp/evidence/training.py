@@ -21,6 +21,7 @@ from normexp.evidence.subjects import composed
 from normexp.identity import config_hash, default_folder
 from normexp.parts import Parts
 from normexp.runs import read_summary
+from normexp.sources import changed
 from normexp.training.launch import folder_of, launch
 
 
@@ -67,6 +68,11 @@ class Runs:
         run = Wanted(arm, level, seed, lr)
         folder = self.folder(run)
         if summary := read_summary(folder):
+            if other := changed(summary["config"], summary.get("sources")):
+                raise ValueError(
+                    f"{folder}: computed by another version of {', '.join(other)}; remove that folder, or use "
+                    "out=<another> for all runs anew"
+                )
             # the clock of runs side by side counts for all of them
             self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
             return summary, folder

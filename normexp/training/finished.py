@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from normexp.parts import Parts
+from normexp.sources import changed
 
 # They change what is recorded, but not which run it is.
 RECORDED = ("monitor", "accuracies", "log_every_n_steps")
@@ -14,9 +15,11 @@ def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
     the same."""
     asked, found = parts.config, summary["config"]
     differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
-    if not differing:
-        return None
     words = [_words(key, parts, summary) for key in differing]
+    if other := changed(asked, summary.get("sources")):
+        words.append(f"another version of {', '.join(other)}")
+    if not words:
+        return None
     remedy = "run_dir" if asked["run_dir"] else "name"
     return f"finished with {', and '.join(words)}; {remedy}=<another> trains it again with what was asked for"
 
