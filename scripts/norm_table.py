@@ -1,7 +1,6 @@
 """Write docs/norms.md: every norm with its source, the checks it passes and its speed. `python scripts/norm_table.py`
 
-Runs the tests of the norms. The speed is that of docs/norms_benchmark.json, from `benchmark.py norms --json`.
-"""
+Runs the tests of the norms; the speed is that of docs/norms_benchmark.json (`benchmark.py norms --json`)."""
 
 import argparse
 import json
