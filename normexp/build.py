@@ -28,16 +28,12 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 
 def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
     """The configuration and the chosen names that `python train.py <overrides>` would see."""
-    cfg, hydra_config = _composed(overrides)
+    cfg, hydra_config = compose_with_hydra(overrides)
     return cfg, dict(hydra_config.runtime.choices)
 
 
-def files_for(overrides: list[str]) -> dict[str, str]:
-    """What `python train.py <overrides>` would leave in `.hydra/` of its run's folder."""
-    return files_of(*_composed(overrides))
-
-
-def _composed(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
+def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
+    """The same configuration, and Hydra's own, which `files_of` takes."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = hydra_compose("train", overrides=overrides, return_hydra_config=True)
     hydra_config = cfg.hydra
@@ -57,8 +53,12 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return config
 
 
-def files_of(cfg: DictConfig, hydra_config: DictConfig) -> dict[str, str]:
-    """What `.hydra/` of a run's folder says about how it was composed."""
+def files_of(cfg: DictConfig, hydra_config: DictConfig, more: Iterable[str] = ()) -> dict[str, str]:
+    """What `.hydra/` of a run's folder says about how it was composed; `more` overrides were put in place since."""
+    if more:
+        hydra_config = copy.deepcopy(hydra_config)
+        hydra_config.overrides.task.extend(more)
+        hydra_config.job.override_dirname = ",".join(sorted(hydra_config.overrides.task))
     return {
         "config.yaml": OmegaConf.to_yaml(cfg),
         "hydra.yaml": OmegaConf.to_yaml(OmegaConf.create({"hydra": hydra_config})),

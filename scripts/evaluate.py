@@ -81,9 +81,8 @@ def configuration(run: Path, summary: dict[str, Any], overrides: list[str]) -> t
             cfg[key] = default
     for override in overrides:
         key, equals, value = override.removeprefix("+").partition("=")
-        known = (
-            OmegaConf.select(cfg, key, default=cfg) is not cfg
-        )  # cfg: for no such key, where None is a value
+        # cfg stands for no such key, since None is a value too
+        known = OmegaConf.select(cfg, key, default=cfg) is not cfg
         if not equals or not (known or override.startswith("+")):
             raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")
         try:

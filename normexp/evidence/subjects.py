@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from torch import nn
 
-from normexp.build import build_model, compose, resolved
+from normexp.build import build_model, compose_with_hydra, resolved
 from normexp.config import resolve_target
 
 IMAGE = SimpleNamespace(input_shape=(1, 16, 16), num_classes=10)
@@ -15,9 +15,14 @@ TEXT = SimpleNamespace(input_shape=(16,), num_classes=64)  # tokens, size of the
 
 
 @functools.cache
-def composed(overrides: tuple[str, ...]):
+def composed_with_hydra(overrides: tuple[str, ...]):
     """Composing takes a tenth of a second or more, and arms share theirs between seeds."""
-    return compose(list(overrides))
+    return compose_with_hydra(list(overrides))
+
+
+def composed(overrides: tuple[str, ...]):
+    cfg, hydra_config = composed_with_hydra(overrides)
+    return cfg, dict(hydra_config.runtime.choices)
 
 
 def law(name: str) -> Callable[..., float]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.build import build, files_for, resolved
+from normexp.build import build, files_of, resolved
 from normexp.claims.claim import TUNING_SEEDS, Claim
 from normexp.claims.evidence import check_complete, make_table
 from normexp.evidence.metric import read_metric
 from normexp.evidence.side_by_side import Wanted, pays, train_side_by_side
-from normexp.evidence.subjects import composed
+from normexp.evidence.subjects import composed, composed_with_hydra
 from normexp.identity import config_hash, default_folder
 from normexp.parts import Parts
 from normexp.runs import read_summary
@@ -117,7 +117,8 @@ class Runs:
     def files(self, run: Wanted) -> dict[str, str]:
         """What `train.py` leaves in `.hydra/`, so that `evaluate.py` and people find the same in the cache."""
         own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
-        return files_for([*self._overrides(run, self._study), *own])
+        _, hydra_config = composed_with_hydra(self._overrides(run, self._study))
+        return files_of(self._config(run)[0], hydra_config, own)
 
     @property
     def _study(self) -> str:

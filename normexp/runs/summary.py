@@ -37,24 +37,33 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     Raises ValueError, in one line, for a file that cannot be read, was cut, or was written by another version.
     """
     path = Path(folder) / SUMMARY
-    remedy = f"remove the folder {path.parent} and run it again"
     try:
         summary = json.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
+        raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy(path.parent)}") from None
     except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"{path}: damaged (no valid JSON: {error}); {remedy}") from None
+        raise damaged(path, f"no valid JSON: {error}", path.parent) from None
     if not isinstance(summary, dict) or not summary:
-        raise ValueError(f"{path}: damaged (holds no summary of a run); {remedy}")
+        raise damaged(path, "holds no summary of a run", path.parent)
     lacking = sorted(NEEDED - set(summary))
     if lacking:
         version = summary.get("versions", {}).get("normexp", "of unknown number")
         raise ValueError(
-            f"{path}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version, or {remedy}"
+            f"{path}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version, or "
+            f"{remedy(path.parent)}"
         )
     return summary
+
+
+def remedy(folder: Path) -> str:
+    return f"remove the folder {folder} and run it again"
+
+
+def damaged(path: Path, why: str, folder: Path) -> ValueError:
+    """What is said of a file in the folder of a run that is not as the run wrote it."""
+    return ValueError(f"{path}: damaged ({why}); {remedy(folder)}")
 
 
 def _finite(value: Any) -> Any:

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from normexp.runs import damaged
+
 NEEDED = ("global_step", "state_dict")
 
 
@@ -17,11 +19,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has a dozen for a file that it cannot read
         reason = str(error).strip().splitlines() or ["it ends too early"]
-        raise damaged(path, reason[0]) from None
+        raise damaged(path, reason[0], path.parents[1]) from None
     if not isinstance(content, dict) or not set(NEEDED) <= set(content):
-        raise damaged(path, "it is no checkpoint of a run")
+        raise damaged(path, "it is no checkpoint of a run", path.parents[1])
     return content
-
-
-def damaged(path: Path, why: str) -> ValueError:
-    return ValueError(f"{path}: damaged ({why}); remove the folder {path.parents[1]} and run it again")

@@ -108,11 +108,5 @@ def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
             )
         if not asked and not isinstance(stop, KeyboardInterrupt):
             raise
-        sys.exit(
-            128
-            + (
-                signal.SIGTERM
-                if isinstance(stop, SIGTERMException)
-                else getattr(stop, "signum", signal.SIGINT)
-            )
-        )
+        terminated = isinstance(stop, SIGTERMException)
+        sys.exit(128 + (signal.SIGTERM if terminated else getattr(stop, "signum", signal.SIGINT)))

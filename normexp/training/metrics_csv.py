@@ -7,6 +7,8 @@ from typing import TextIO
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
+from normexp.runs import damaged
+
 COLUMNS = ("step", "epoch", "seconds", "metric", "value")
 
 
@@ -42,9 +44,7 @@ class MetricsCSV(Logger):
                 raise ValueError(f"not all rows have the columns {','.join(COLUMNS)}")
             return [row for row in rows if int(row[0]) <= step]
         except (ValueError, csv.Error) as error:
-            raise ValueError(
-                f"{self.path}: damaged ({error}); remove the folder {self.path.parent} and run it again"
-            ) from None
+            raise damaged(self.path, str(error), self.path.parent) from None
 
     @property
     def name(self) -> str:

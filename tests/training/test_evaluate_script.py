@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.build import build, compose, files_for
+from normexp.build import build, compose, compose_with_hydra, files_of
 from normexp.training.launch import folder_of, launch
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_
 def trained(tmp_path_factory) -> Path:
     overrides = [*SMALL, f"outputs={tmp_path_factory.mktemp('outputs')}"]
     parts = build(*compose(overrides))
-    launch(parts, files_for(overrides))
+    launch(parts, files_of(*compose_with_hydra(overrides)))
     return folder_of(parts)
 
 
