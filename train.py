@@ -21,7 +21,7 @@ def main(cfg: DictConfig) -> None:
 def run(cfg: DictConfig) -> None:
     # torch and Lightning take seconds to import: only now, when Hydra has found nothing wrong.
     from normexp.build import build_all, files_of
-    from normexp.training.launch_replicas import launch_all, own_files
+    from normexp.training.replicas.launch_replicas import launch_all, own_files
 
     hydra_config = HydraConfig.get()
     all_parts = build_all(cfg, OmegaConf.to_container(hydra_config.runtime.choices))

@@ -38,7 +38,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
 
     from normexp.build import build
     from normexp.training.checkpoint import load_checkpoint
-    from normexp.training.summary import final_metrics
+    from normexp.training.summarize import final_metrics
 
     parts = build(cfg, choices)
     state = load_checkpoint(weights)

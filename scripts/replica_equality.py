@@ -5,8 +5,8 @@ from rich.console import Console
 from rich.table import Table
 
 from normexp.build import CONFIGS, build_all, compose
-from normexp.training.fit_replicas import why_not
-from normexp.training.replica_module import ReplicaModule
+from normexp.training.replicas.fit_replicas import why_not
+from normexp.training.replicas.replica_module import ReplicaModule
 
 TINY = {
     "mlp": ["model.depth=2", "model.width=8"],

@@ -93,7 +93,7 @@ def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
 
 def watch(asked: argparse.Namespace, write: Callable[..., Path]) -> Path:
     """Write the report again and again until the last sweep of each folder has ended; the browser follows by itself."""
-    from normexp.report.ledgers import still_running
+    from normexp.report.unfinished_runs import still_running
 
     while True:
         running = any(still_running(folder) for folder in asked.compare or [asked.folder])

@@ -40,7 +40,7 @@ def marked(run):
 
         mark("import Lightning")
         import normexp.build
-        import normexp.training.launch_replicas  # noqa: F401
+        import normexp.training.replicas.launch_replicas  # noqa: F401
 
         mark("import normexp")
         from normexp.lit_model import LitModel

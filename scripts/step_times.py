@@ -14,7 +14,7 @@ from rich.console import Console
 
 from normexp.build import build_all, compose
 from normexp.training.fit import fit
-from normexp.training.fit_replicas import fit_replicas
+from normexp.training.replicas.fit_replicas import fit_replicas
 
 BLOCK = 10  # steps
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
 
-from normexp.claims.claim import BUDGETS
-from normexp.claims.files import load_claims, load_each
-from normexp.claims.page import write_page
-from normexp.claims.select import select, unreadable
+from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.claim_files import load_claims, load_each
+from normexp.claims.spec.select import select, unreadable
 from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "claim"
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
         out.mkdir(parents=True, exist_ok=True)
         if sum(claim.evidence == "training" for claim in chosen) > 1:
             print(f"looking for finished runs in {out / 'cache'}", flush=True)
-        from normexp.evidence.verify import verify_all  # torch and Lightning take seconds to import
+        from normexp.claims.verify_claims import verify_all  # torch and Lightning take seconds to import
 
         status = verify_all(
             chosen,
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
             workers=workers(options["workers"]),
         )
         if options["claim"] in ("demo", "initialization", "all"):
-            from normexp.evidence.laboratory import draw_laboratory
+            from normexp.claims.evidence.laboratory import draw_laboratory
 
             draw_laboratory(out / "initialization.png")
             print(f"figure: {out / 'initialization.png'}")

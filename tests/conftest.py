@@ -28,7 +28,7 @@ def make_parts(tmp_path) -> Callable:
 @pytest.fixture
 def train(make_parts) -> Callable:
     """Train a small run; returns (summary, folder). Callbacks may be added to watch or to disturb."""
-    from normexp.identity import default_folder
+    from normexp.config.identity import default_folder
     from normexp.training.launch import launch
 
     def run(*overrides: str, callbacks=()):

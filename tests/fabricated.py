@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from normexp.identity import config_hash
+from normexp.config.identity import config_hash
 from normexp.runs import write_summary
 
 STEPS = range(0, 201, 20)

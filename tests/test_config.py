@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 import torch
 
-from normexp.config import fits_type, resolve_target, validate
+from normexp.config.checks import fits_type, resolve_target, validate
 
 CONFIG = {
     "seed": 0, "batch_size": 64, "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,
@@ -85,7 +85,7 @@ def test_group_of_which_nothing_is_chosen_is_named():
 def test_target_is_judged_by_the_object_not_by_its_name():
     # the name starts with normexp, the object found is json's
     with pytest.raises(ValueError, match="not a class of normexp"):
-        resolve_target("model", "normexp.identity.json.JSONDecoder")
+        resolve_target("model", "normexp.config.identity.json.JSONDecoder")
 
 
 def test_own_package_is_allowed_by_an_explicit_flag():

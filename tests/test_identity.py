@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from normexp.identity import check_folder, config_hash, default_folder
+from normexp.config.identity import check_folder, config_hash, default_folder
 
 CONFIG = {
     "seed": 0,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from normexp.replicas import seeds_and_rates
+from normexp.config.seeds_and_rates import seeds_and_rates
 
 
 @pytest.mark.parametrize(

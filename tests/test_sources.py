@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from normexp.sources import _digest, changed, sources
+from normexp.config.code import _digest, changed, sources
 
 CONFIG = {
     "norm": {"_target_": "normexp.norms.RMSNorm", "eps": 1e-5},

@@ -42,7 +42,7 @@ def run_in_process(call: Call) -> None:
 def train_stacked(cells: list[DictConfig], argv: list[list[str]]) -> None:
     """What `train.py` does, for several cells that differ in nothing but seed and learning rate."""
     from normexp.build import build_each, files_of
-    from normexp.training.launch_replicas import launch_all
+    from normexp.training.replicas.launch_replicas import launch_all
 
     tasks = [without_hydra(cell) for cell in cells]
     choices = [OmegaConf.to_container(cell.hydra.runtime.choices) for cell in cells]

@@ -19,7 +19,7 @@ from normexp.cores import cores
 from normexp.sweeps.cell import Cell, write_ledger
 from normexp.sweeps.grouping import Arrangement, arrange, share_time
 from normexp.sweeps.pool import Ended, Job, Pool
-from normexp.sweeps.screen import Board, show_end, show_plan
+from normexp.sweeps.sweep_screen import Board, show_end, show_plan
 
 
 class Sweep:

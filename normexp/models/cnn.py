@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from normexp.models.activations import Activation, make_activation
+from normexp.models.activation_functions import Activation, make_activation
 from normexp.models.arguments import require_at_least
 from normexp.models.initialization import Initialization, WeightNorm, linear_map
 from normexp.models.layer import Layer, NormPosition

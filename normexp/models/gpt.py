@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from normexp.models.activations import Activation
+from normexp.models.activation_functions import Activation
 from normexp.models.initialization import WeightNorm
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_block import TransformerNormPosition

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from normexp.models.activations import Activation, make_activation
+from normexp.models.activation_functions import Activation, make_activation
 from normexp.models.sites import Site
 from normexp.models.transformer_weights import TransformerWeights
 

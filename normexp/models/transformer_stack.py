@@ -5,7 +5,7 @@ from typing import get_args
 
 from torch import Tensor, nn
 
-from normexp.models.activations import Activation
+from normexp.models.activation_functions import Activation
 from normexp.models.arguments import require_at_least, require_choice
 from normexp.models.attention import Attention
 from normexp.models.sites import Site, layer_name

@@ -12,9 +12,9 @@ from normexp.monitors.gradient_noise import GradientNoiseScale
 from normexp.monitors.gradients import Gradients
 from normexp.monitors.hessian import HessianTopEigenvalue
 from normexp.monitors.internal_covariate_shift import InternalCovariateShift
+from normexp.monitors.measure_once import measure_without_fit
 from normexp.monitors.representation import Representation
 from normexp.monitors.smoothness import Smoothness
-from normexp.monitors.without_fit import measure_without_fit
 
 __all__ = [
     "Activations",

@@ -9,7 +9,7 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
-from normexp.monitors import statistics as stats
+from normexp.monitors import activation_statistics as stats
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import guard_depth, loss_of
@@ -28,7 +28,7 @@ PLACES = {
 
 
 class Activations(StepMonitor):
-    """Statistics of `normexp.monitors.statistics` at each chosen place, as `<place>_<statistic>/<layer>`, and
+    """Statistics (`activation_statistics.py`) at each chosen place, as `<place>_<statistic>/<layer>`, and
     `saturated_fraction`, `derivative_near_zero_fraction`, `dead_fraction` of each activation under its layer.
 
     Args:

@@ -17,9 +17,9 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
+from normexp.monitors.activation_statistics import wide
 from normexp.monitors.batches import Batches, batches_of, held_out_batch
 from normexp.monitors.guard import eager_steps, passes_as_in, to_module, untouched
-from normexp.monitors.statistics import wide
 
 
 class Monitor(Callback):

@@ -7,11 +7,11 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
+from normexp.monitors.activation_statistics import to_rows
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import step_output
 from normexp.monitors.sites import channel_dim, sites_of
-from normexp.monitors.statistics import to_rows
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:

@@ -7,11 +7,11 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 
+from normexp.monitors.activation_statistics import to_rows
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
 from normexp.monitors.sites import channel_dim, sites_of
-from normexp.monitors.statistics import to_rows
 
 
 class Distribution(NamedTuple):

@@ -6,13 +6,13 @@ from normexp.norms.base import Norm
 from normexp.norms.batch_norm import BatchNorm
 from normexp.norms.batch_renorm import BatchRenorm
 from normexp.norms.group_norm import GroupNorm
-from normexp.norms.identity import Identity
 from normexp.norms.instance_norm import InstanceNorm
 from normexp.norms.layer_norm import LayerNorm
+from normexp.norms.no_norm import Identity
 from normexp.norms.noisy_batch_norm import NoisyBatchNorm
 from normexp.norms.pointwise import Pointwise
-from normexp.norms.population import recompute_population_statistics
 from normexp.norms.power_norm import PowerNorm
+from normexp.norms.precise_statistics import recompute_population_statistics
 from normexp.norms.rms_norm import RMSNorm, ScaleNorm
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.sync_batch_norm import SyncBatchNorm

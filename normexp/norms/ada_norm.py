@@ -2,8 +2,9 @@
 
 from torch import Tensor
 
-from normexp.norms import functional, sample_kernels
+from normexp.norms import functional
 from normexp.norms.base import EpsPosition, Norm
+from normexp.norms.kernels import sample_kernels
 
 
 class AdaNorm(Norm):

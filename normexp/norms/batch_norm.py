@@ -5,9 +5,10 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from normexp.norms import batch_kernels, functional, native
+from normexp.norms import functional
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice, check_kept, check_least
-from normexp.norms.population import PopulationStatistics, recompute_population_statistics
+from normexp.norms.kernels import batch_kernels, native_scaling
+from normexp.norms.precise_statistics import PopulationStatistics, recompute_population_statistics
 
 
 class BatchNorm(Norm):
@@ -134,13 +135,13 @@ class BatchNorm(Norm):
         # the backward pass, so the buffer may not be changed after the call.
         running_var = self.running_var if stored == 1 else self.running_var / stored
         tracked = {"eps": eps, "training": True, "momentum": 1 - self.ema_keep}
-        y = native.batch_norm(x, self.running_mean, running_var, weight, self.bias, **tracked)
+        y = native_scaling.batch_norm(x, self.running_mean, running_var, weight, self.bias, **tracked)
         if stored != 1:
             self.running_var.copy_(running_var * stored)
         return y
 
     def runs_native(self, x: Tensor) -> bool:
-        return self.native and self.deviation == "l2" and native.usable(x)
+        return self.native and self.deviation == "l2" and native_scaling.usable(x)
 
     def statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance (correction 0) of the batch, one per channel."""
@@ -186,7 +187,7 @@ class BatchNorm(Norm):
         var, eps = self.running_var, self.eps
         if self.eps_position == "outside":  # (sqrt(var) + eps)^2 under the root
             var, eps = (var.sqrt() + eps).square(), 0.0
-        return native.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
+        return native_scaling.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
 
     def extra_repr(self) -> str:
         return (

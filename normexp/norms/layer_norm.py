@@ -4,8 +4,9 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from normexp.norms import functional, sample_kernels
+from normexp.norms import functional
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice
+from normexp.norms.kernels import sample_kernels
 
 Detach = Literal["none", "mean", "std", "both"]
 

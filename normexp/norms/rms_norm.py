@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from normexp.norms import functional, native, rms_kernels
+from normexp.norms import functional
 from normexp.norms.base import Affine, Norm
+from normexp.norms.kernels import native_scaling, rms_kernels
 
 
 class RMSNorm(Norm):
@@ -43,7 +44,7 @@ class RMSNorm(Norm):
         return super().normalize_tokens(x)
 
     def runs_native(self, x: Tensor) -> bool:
-        return self.native and self.fraction == 1 and native.usable(x)
+        return self.native and self.fraction == 1 and native_scaling.usable(x)
 
     def gain(self) -> Tensor | None:
         return self.weight

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
-from normexp.norms import sample_kernels
+from normexp.norms.kernels import sample_kernels
 
 
 class WeightStandardization:

@@ -16,7 +16,7 @@ from normexp.report.page import blocks, list_html, picture, render
 from normexp.report.panels import level_title, levels_shown, middle, panels
 from normexp.report.provenance import source
 from normexp.report.run_lists import counted, lists
-from normexp.report.statistics import curves, estimate, paired_difference
+from normexp.report.seed_statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent
 from normexp.report.tables import finals, number

@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.report.ledgers import open_runs
 from normexp.report.page import list_html
 from normexp.report.provenance import all_runs
 from normexp.report.study import Study, label
+from normexp.report.unfinished_runs import open_runs
 
 
 def counted(number: int, word: str) -> str:

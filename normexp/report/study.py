@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.report.ledgers import read_ledgers
+from normexp.report.unfinished_runs import read_ledgers
 from normexp.runs import load_summaries
 from normexp.runs.columns import varying
 from normexp.runs.metrics import check_metric, read_metrics

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from normexp.report.statistics import Estimate, clear_best, estimate, paired_difference
+from normexp.report.seed_statistics import Estimate, clear_best, estimate, paired_difference
 from normexp.report.study import Study, label
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from normexp.parts import Parts
-from normexp.training.fit_replicas import why_not
+from normexp.config.run_parts import Parts
+from normexp.training.replicas.fit_replicas import why_not
 
 # Model -> up to this much work a step (parameters times batch size): number of runs -> times as many steps a second,
 # both ways in each of two processes of one thread on a CPU. `python scripts/benchmark.py replicas` measures it,

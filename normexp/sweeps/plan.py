@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from normexp.cli import one_line
-from normexp.identity import config_hash, default_folder
-from normexp.parts import Parts
+from normexp.config.identity import config_hash, default_folder
+from normexp.config.run_parts import Parts
 from normexp.sweeps.beside import Beside
 from normexp.sweeps.cell import Cell
-from normexp.sweeps.estimate import estimate, seconds_per_step, steps_of
+from normexp.sweeps.run_time import estimate, seconds_per_step, steps_of
 
 SHOWN = 3  # so many errors are told, the others are counted
 

@@ -12,19 +12,19 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
+from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
-from normexp.parts import Parts
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
 from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory
 from normexp.training.metrics_csv import MetricsCSV
-from normexp.training.population import PopulationStatistics, needs_population_statistics
+from normexp.training.precise_batchnorm import PopulationStatistics, needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
-from normexp.training.summary import final_metrics, hyperparameter_metrics, hyperparameters, summarize
+from normexp.training.summarize import final_metrics, hyperparameter_metrics, hyperparameters, summarize
 
 
 def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:

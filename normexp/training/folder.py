@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from normexp.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
+from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
 from normexp.runs import read_summary
 
 Errors = tuple[type[BaseException], ...]

@@ -12,14 +12,14 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
-from normexp.identity import default_folder
-from normexp.parts import Parts
+from normexp.config.identity import default_folder
+from normexp.config.run_parts import Parts
 from normexp.runs import read_summary, write_summary
-from normexp.training.finished import asked_otherwise
+from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
 from normexp.training.interrupt import Interrupted, StoppedAtOnce
-from normexp.training.screen import show_choices, show_result
+from normexp.training.run_screen import show_choices, show_result
 
 # Training that was asked to stop keeps its folder for resuming.
 KEEP_ON = (Interrupted, SIGTERMException)

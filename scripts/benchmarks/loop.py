@@ -18,7 +18,7 @@ from rich.table import Table
 from tutorial_lightning import fit_as_tutorials_do
 
 from normexp.build import build, compose
-from normexp.parts import Parts
+from normexp.config.run_parts import Parts
 from normexp.training.fit import fit
 
 MODELS = {

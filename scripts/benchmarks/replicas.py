@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from normexp.build import build_all, compose
+from normexp.config.run_parts import Parts
 from normexp.cores import cores
-from normexp.parts import Parts
 from normexp.training.fit import fit
-from normexp.training.fit_replicas import fit_replicas
+from normexp.training.replicas.fit_replicas import fit_replicas
 
 MODELS = "mlp:64,mlp:256,cnn:8,cnn:16,transformer:32,transformer:64"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from normexp.config.identity import config_hash
 from normexp.cores import cores
-from normexp.identity import config_hash
 from normexp.runs import read_summary, write_summary
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hydra.errors import OverrideParseException
 
-from normexp.claims.files import load_claims, load_each, read_claim
-from normexp.evidence.parallel import outcome
+from normexp.claims.evidence.parallel import outcome
+from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
 
 ROOT = Path(__file__).parents[2]
 GOOD = """name: n
@@ -188,7 +188,7 @@ def test_an_error_of_hydra_is_the_line_that_training_says(tmp_path):
 
 
 def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
-    from normexp.evidence.verify import verify_all
+    from normexp.claims.verify_claims import verify_all
 
     claim = read(GOOD.replace("norm=none", "norm.epss=1"), tmp_path)
     assert verify_all([claim], tmp_path / "out", tuned=True, command="", workers=1) == 1

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from normexp.claims.calibration import claimed, claimed_with_looks, coverage
-from normexp.claims.estimate import MeanEstimate, RankEstimate
-from normexp.claims.power import seeds_to_decide, seeds_to_decide_by_rank
+from normexp.claims.judge.calibration import claimed, claimed_with_looks, coverage
+from normexp.claims.judge.estimate import MeanEstimate, RankEstimate
+from normexp.claims.judge.power import seeds_to_decide, seeds_to_decide_by_rank
 
 TRIALS = 2000
 

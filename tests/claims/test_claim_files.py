@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from normexp.claims import page
-from normexp.claims.claim import BUDGETS
-from normexp.claims.files import load_claims, read_claim
-from normexp.claims.page import write_page
-from normexp.claims.plan import cost, plan_text
-from normexp.claims.select import select
-from normexp.claims.verdict import make_verdict
-from normexp.evidence.functions import gather
-from normexp.evidence.subjects import composed, law
-from normexp.evidence.verify import verify
+from normexp.claims.evidence.cost import cost, plan_text
+from normexp.claims.evidence.functions import gather
+from normexp.claims.evidence.subjects import composed, law
+from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.pages import verdicts_page
+from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.claims.spec.select import select
+from normexp.claims.verify_claims import verify
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = load_claims(ROOT / "configs" / "claim")
@@ -186,7 +186,7 @@ def test_help_into_a_closed_pipe_ends_quietly():
 
 
 def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "error_rates", lambda real: "")  # its numbers have tests of their own
+    monkeypatch.setattr(verdicts_page, "error_rates", lambda real: "")  # its numbers have tests of their own
     verify(CLAIMS["S29"], tmp_path, tuned=True, command="")
     budgets = {budget: CLAIMS for budget in BUDGETS}
     assert write_page(tmp_path / "page.md", budgets, tmp_path).endswith(

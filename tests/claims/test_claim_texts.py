@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from normexp.claims.files import load_claims
+from normexp.claims.spec.claim_files import load_claims
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = load_claims(ROOT / "configs" / "claim")

@@ -5,10 +5,10 @@ import yaml
 from omegaconf import OmegaConf
 
 from normexp.build import build, compose
-from normexp.claims.claim import Claim
-from normexp.evidence import side_by_side, training
-from normexp.evidence.side_by_side import Wanted
-from normexp.evidence.training import Runs
+from normexp.claims.evidence import side_by_side, training_runs
+from normexp.claims.evidence.side_by_side import Wanted
+from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.spec.claim import Claim
 
 FIXED = [
     "data=digits", "data.train_size=128", "model.depth=1", "model.width=8", "max_steps=2", "batch_size=32",
@@ -90,7 +90,7 @@ def test_interrupted_between_the_arms(runs, monkeypatch):
         return side_by_side.train_side_by_side(missing, *how)
 
     with monkeypatch.context() as patched:
-        patched.setattr(training, "train_side_by_side", once)
+        patched.setattr(training_runs, "train_side_by_side", once)
         with pytest.raises(KeyboardInterrupt):
             stopped.prepare("", range(4), lambda arm: [None])
     assert modes(runs("none", "layernorm"), range(4)) == {("replica", seed) for seed in range(4)}

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 from tables import spread, table_of
 
-from normexp.claims.comparison import Comparison
-from normexp.claims.estimate import MeanEstimate, RankEstimate, rank_levels
-from normexp.claims.evidence import check_complete
-from normexp.claims.judge import holm, judge, overall
-from normexp.claims.verdict import describe_effect, describe_question
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.decide import holm, judge, overall
+from normexp.claims.judge.estimate import MeanEstimate, RankEstimate, rank_levels
+from normexp.claims.judge.evidence_table import check_complete
+from normexp.claims.judge.verdict import describe_effect, describe_question
 
 ZERO = [0.0] * 8
 

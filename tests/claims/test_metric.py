@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from normexp.evidence.metric import read_metric
+from normexp.claims.evidence.metric import read_metric
 
 LOGGED = (
     "step,metric,value\n0,high/a,3\n10,high/a,5\n0,low/a,1\n10,low/a,1\n0,cos/layer00,1\n0,cos/layer01,0.5\n"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from normexp.claims.files import load_claims
-from normexp.evidence import training
+from normexp.claims.evidence import training_runs
+from normexp.claims.spec.claim_files import load_claims
 
 CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 
@@ -14,8 +14,8 @@ CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 def test_cached_run_of_other_code_is_refused(monkeypatch, tmp_path, recorded, refused):
     config = {"norm": {"_target_": "normexp.norms.RMSNorm"}}
     cached = {"config": config, "sources": recorded, "seconds": 1.0, "execution": {}}
-    monkeypatch.setattr(training, "read_summary", lambda folder: cached)
-    runs = training.Runs(CLAIMS["P08"], tmp_path)
+    monkeypatch.setattr(training_runs, "read_summary", lambda folder: cached)
+    runs = training_runs.Runs(CLAIMS["P08"], tmp_path)
     if not refused:
         assert runs.summary("rmsnorm", "", 0, 0.1)[0] is cached
         return

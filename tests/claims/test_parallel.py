@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from normexp.claims.files import load_claims
+from normexp.claims.evidence.parallel import groups, outcomes
+from normexp.claims.spec.claim_files import load_claims
 from normexp.cores import cores
-from normexp.evidence.parallel import groups, outcomes
 
 CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from normexp.claims.claim import Claim
-from normexp.claims.comparison import Comparison
-from normexp.claims.plan import run_count
-from normexp.evidence.progress import to_train
-from normexp.evidence.training import Runs
-from normexp.evidence.verify import plan, verify
+from normexp.claims.evidence.claim_progress import to_train
+from normexp.claims.evidence.cost import run_count
+from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.claim import Claim
+from normexp.claims.verify_claims import plan, verify
 
 CLAIM = Claim(
     id="X9",
@@ -39,7 +39,7 @@ CLAIM = Claim(
 
 @pytest.fixture(autouse=True)
 def no_figure(monkeypatch):
-    monkeypatch.setattr("normexp.evidence.verify.draw", lambda *arguments: None)
+    monkeypatch.setattr("normexp.claims.verify_claims.draw", lambda *arguments: None)
 
 
 def test_each_run_is_counted_and_the_cache_takes_none(tmp_path, capsys):

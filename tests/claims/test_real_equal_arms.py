@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits
 from tables import table_of
 from torch import nn
 
-from normexp.claims.comparison import Comparison
-from normexp.claims.error_rates import most_errors
-from normexp.claims.judge import judge
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.decide import judge
+from normexp.claims.judge.error_rates import most_errors
 from normexp.models import MLP
 from normexp.norms import BatchNorm
 

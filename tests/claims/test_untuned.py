@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tables import spread, table_of
 
-from normexp.claims import page
-from normexp.claims.claim import BUDGETS
-from normexp.claims.files import load_claims
-from normexp.claims.page import write_page
-from normexp.evidence import training
-from normexp.evidence.verify import verify_all
+from normexp.claims.evidence import training_runs
+from normexp.claims.pages import verdicts_page
+from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.verify_claims import verify_all
 
 CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 
@@ -24,9 +24,11 @@ def fabricated_runs(monkeypatch):
         arms = {"rmsnorm": spread(0.9, 0.001, 5), "layernorm": [0.9 if rates else 0.5] * 5}
         return table_of(arms)
 
-    monkeypatch.setattr(training, "gather", gather)
-    monkeypatch.setattr(training, "tune", lambda claim, runs: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1})
-    monkeypatch.setattr(page, "error_rates", lambda real: "")
+    monkeypatch.setattr(training_runs, "gather", gather)
+    monkeypatch.setattr(
+        training_runs, "tune", lambda claim, runs: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1}
+    )
+    monkeypatch.setattr(verdicts_page, "error_rates", lambda real: "")
 
 
 def word(path: Path) -> str:

@@ -3,9 +3,9 @@
 import pytest
 from fabricated import write_run, write_study
 
-from normexp.report.ledgers import open_runs
 from normexp.report.study import open_study
 from normexp.report.tables import choose_baseline, comparison, markdown
+from normexp.report.unfinished_runs import open_runs
 
 
 def test_factor_is_the_batch_size_and_what_a_norm_decides_makes_no_arm(tmp_path):

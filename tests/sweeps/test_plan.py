@@ -8,7 +8,7 @@ from fabricated import config, write_run
 
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.plan import plan
-from normexp.sweeps.screen import Board, axes, counts, duration
+from normexp.sweeps.sweep_screen import Board, axes, counts, duration
 
 CHOICES = {"model": "mlp", "norm": "none"}
 

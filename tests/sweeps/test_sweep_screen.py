@@ -7,7 +7,7 @@ from rich.console import Console
 
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.grouping import Arrangement
-from normexp.sweeps.screen import show_end, show_plan
+from normexp.sweeps.sweep_screen import show_end, show_plan
 from normexp.training.launch import make_console
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()

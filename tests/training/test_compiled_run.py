@@ -5,7 +5,7 @@ import csv
 import pytest
 import torch
 
-from normexp.config import check_compiler
+from normexp.config.checks import check_compiler
 
 
 def rows(folder):

@@ -16,8 +16,8 @@ from replica_equality import TINY, largest_difference
 
 from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary
-from normexp.training.fit_replicas import why_not
-from normexp.training.launch_replicas import launch_all, own_files
+from normexp.training.replicas.fit_replicas import why_not
+from normexp.training.replicas.launch_replicas import launch_all, own_files
 
 FILES = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
 SMALL = [

@@ -8,7 +8,7 @@ import pandas as pd
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.final import scale_of_levels
-from normexp.report.statistics import FEWEST_DRAWN, estimate
+from normexp.report.seed_statistics import FEWEST_DRAWN, estimate
 from normexp.report.study import Study
 from normexp.report.style import WIDTH, Style, height_for, label_lines, new_figure, plain_log_scale
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from normexp.report.figure import Drawing, Skipped
-from normexp.report.statistics import FEWEST_DRAWN, estimate
+from normexp.report.seed_statistics import FEWEST_DRAWN, estimate
 from normexp.report.study import Study, label
 from normexp.report.style import WIDTH, Style, height_for, label_lines, new_figure, percent
 

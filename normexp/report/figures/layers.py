@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.panels import left_out, level_title, levels_shown, middle, panels
-from normexp.report.statistics import curves
+from normexp.report.seed_statistics import curves
 from normexp.report.study import Study, label
 from normexp.report.style import Style, height_for, label_lines, plain_log_scale, plain_log_ticks
 

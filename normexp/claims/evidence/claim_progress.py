@@ -1,0 +1,53 @@
+"""How many runs a claim still has to train, and how far it is."""
+
+import time
+from typing import Any
+
+from normexp.claims.evidence.cost import duration
+from normexp.claims.evidence.side_by_side import Wanted
+from normexp.claims.evidence.training_runs import Runs, gather, tune
+from normexp.claims.judge.decide import judge, overall
+from normexp.claims.spec.claim import TUNING_SEEDS, Claim
+
+
+def to_train(claim: Claim, runs: Runs) -> int:
+    """Runs that are missing, at most: which ones the verdict needs is known when the learning rates are, and seeds are
+    added only until it decides."""
+    cells = [(arm, level) for arm in claim.arms for level in claim.levels]
+    rates: dict[tuple[str, Any], float | None] = dict.fromkeys(cells)
+    if claim.tune:
+        seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
+        tuning = [Wanted(*cell, seed, lr) for cell in cells for seed in seeds for lr in claim.tune["lr"]]
+        if missing := runs.missing(tuning):
+            return len(missing) + len(cells) * claim.looks[-1]
+        rates = tune(claim, runs)
+    for look in claim.looks:
+        if _missing(claim, runs, rates, look):
+            return len(_missing(claim, runs, rates, claim.looks[-1]))
+        table = gather(claim, runs, rates, claim.seed_range(look))
+        judgements = judge(table, claim.comparisons, better=claim.better, looks=len(claim.looks))
+        if overall(judgements)[0] != "inconclusive":
+            break
+    return 0
+
+
+def _missing(
+    claim: Claim, runs: Runs, rates: dict[tuple[str, Any], float | None], seeds: int
+) -> list[Wanted]:
+    asked = (Wanted(*cell, seed, lr) for cell, lr in rates.items() for seed in claim.seed_range(seeds))
+    return runs.missing(asked)
+
+
+class Progress:
+    """A line for each run that is trained: which it is, of how many at most, and about how long the rest takes."""
+
+    def __init__(self, claim: Claim, runs: Runs, total: int):
+        self.claim, self.runs, self.total = claim, runs, total
+        self.start = time.perf_counter()
+        self.before = runs.trained
+
+    def __call__(self, line: str) -> None:
+        done = self.runs.trained - self.before
+        each = (time.perf_counter() - self.start) / done if done else self.claim.seconds
+        left = duration(each * (self.total - done))
+        print(f"  {self.claim.id}: {done + 1} of at most {self.total}: {line}, about {left} left", flush=True)

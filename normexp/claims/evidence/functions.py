@@ -1,0 +1,47 @@
+"""Evidence without training: a law of a norm, or a measure of a network at its initialization."""
+
+import pandas as pd
+
+from normexp.claims.evidence.subjects import law, network, norm_factory
+from normexp.claims.judge.evidence_table import check_complete, make_table
+from normexp.claims.spec.claim import Claim
+
+
+def gather(claim: Claim, seeds: int) -> pd.DataFrame:
+    """One value for each arm, level of the factor and seed."""
+    rows = []
+    for seed in claim.seed_range(seeds):  # the seed outermost: measured times then drift alike in all arms
+        for level in claim.levels:
+            for arm, choice in claim.arms.items():
+                value = _value(claim, choice, *_case(claim, choice, level), seed)
+                rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
+    table = make_table(rows)
+    check_complete(table, list(claim.arms), claim.levels, list(claim.seed_range(seeds)))
+    return table
+
+
+def _case(claim: Claim, choice: list | dict, level: object) -> tuple[tuple[str, ...], dict]:
+    """Overrides and keyword arguments of one arm at one level. A factor with a dot in its name is an override."""
+    overrides = [*claim.fixed, *(choice if isinstance(choice, list) else [])]
+    options = {**claim.options, **(choice if isinstance(choice, dict) else {})}
+    for name in claim.factor:
+        if "." in name:
+            overrides.append(f"{name}={level}")
+        else:
+            options[name] = level
+    return tuple(overrides), options
+
+
+_known: dict[str, float] = {}  # claims share networks, and a measure of one is always the same
+
+
+def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, seed: int) -> float:
+    measure = law(claim.function)
+    if claim.evidence == "initialization":
+        key = repr((claim.function, sorted(overrides), sorted(options.items()), seed))
+        if key not in _known:
+            _known[key] = measure(network(overrides, seed), seed=seed, **options)
+        return _known[key]
+    if isinstance(choice, dict):  # a fact about torch: there is no norm
+        return measure(seed=seed, **options)
+    return measure(norm_factory(overrides), seed=seed, **options)

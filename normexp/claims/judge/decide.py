@@ -1,0 +1,134 @@
+"""From a table of evidence to one of three words, with the numbers that led to it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from normexp.claims.judge.comparison import Comparison, Region
+from normexp.claims.judge.estimate import RANK_SEEDS, Estimate, MeanEstimate, RankEstimate, TiedEstimate
+from normexp.claims.judge.power import seeds_to_decide, seeds_to_decide_by_rank
+from normexp.claims.judge.universal import judge_universal
+
+Word = Literal["supported", "refuted", "inconclusive"]
+ALPHA = 0.05
+FEWEST_SEEDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What one comparison found."""
+
+    verdict: Word
+    effect: float
+    interval: tuple[float, float]
+    level: float  # of the interval; 1 where the interval is the range of all values
+    n_seeds: int
+    method: str
+    p_raw: float | None = None  # smallest alpha at which the word holds; None for universal sentences
+    p_adjusted: float | None = None  # after Holm, within the claim
+    more_seeds: int | None = None  # would likely decide; None when decided or beyond reach
+    note: str = ""
+    comparison: dict[str, Any]
+
+
+def judge(
+    table: pd.DataFrame, comparisons: list[Comparison], *, better: str | None = None, looks: int = 1
+) -> list[Judgement]:
+    """Judge every comparison of a claim; the comparisons of one claim are one Holm family.
+
+    A comparison supports its sentence if the whole interval lies where the sentence puts the effect, and refutes it
+    if the whole interval lies elsewhere. `looks` is how often the claim may be judged while seeds are added: each look
+    spends alpha / looks, so that all of them together err at most in alpha of the cases.
+
+    Raises ValueError with fewer than five seeds: nothing is ranked on less.
+    """
+    n = table["seed"].nunique()
+    if n < FEWEST_SEEDS:
+        raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
+    alpha = ALPHA / looks
+    drafts = [_draft(table, comparison, better) for comparison in comparisons]
+    statistical = [i for i, draft in enumerate(drafts) if not isinstance(draft, Judgement)]
+    adjusted = dict(zip(statistical, holm([drafts[i][1] for i in statistical]), strict=True))
+    return [
+        decide(comparisons[i], *draft, adjusted[i], alpha) if i in adjusted else draft
+        for i, draft in enumerate(drafts)
+    ]
+
+
+def holm(p: list[float]) -> list[float]:
+    """Holm's step-down adjustment."""
+    if not p:
+        return []
+    from statsmodels.stats.multitest import multipletests  # a second of imports, and not every claim needs it
+
+    return multipletests(p, method="holm")[1].tolist() if len(p) > 1 else list(p)
+
+
+def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:
+    """A sentence holds if all its comparisons do and falls with one of them; the second value is the one that
+    decided."""
+    for word in ("refuted", "inconclusive", "supported"):
+        for judgement in judgements:
+            if judgement.verdict == word:
+                return word, judgement
+    raise ValueError("claim: it has no comparison; add one")
+
+
+def _draft(table: pd.DataFrame, comparison: Comparison, better: str | None):
+    if comparison.kind == "every":
+        found = judge_universal(table, comparison)
+        return Judgement(**found, level=1.0, n_seeds=table["seed"].nunique(), comparison=comparison.shown())
+    estimate = comparison.estimate(table, better)
+    return estimate, p_decided(estimate, comparison)
+
+
+def p_decided(estimate: Estimate, comparison: Comparison) -> float:
+    """The smallest alpha at which the comparison is supported or refuted."""
+    return min(_p(estimate, comparison.supporting()), _p(estimate, comparison.refuting()))
+
+
+def _p(estimate: Estimate, region: Region) -> float:
+    return min(estimate.p_within(low, high) for low, high in region)
+
+
+def decide(
+    comparison: Comparison,
+    estimate: Estimate,
+    p_raw: float,
+    p_adjusted: float,
+    alpha: float,
+) -> Judgement:
+    """The word for one estimate."""
+    word, note, more = "inconclusive", "", None
+    few = isinstance(estimate, RankEstimate) and estimate.n < RANK_SEEDS
+    if p_adjusted <= alpha and not few:
+        supports = _p(estimate, comparison.supporting()) <= _p(estimate, comparison.refuting())
+        word = "supported" if supports else "refuted"
+    elif isinstance(estimate, TiedEstimate):
+        note = "every run that is compared diverged, so nothing is known of their difference"
+    elif few:
+        more = RANK_SEEDS - estimate.n
+        note = f"a rank test (values are infinite, censored or ranks) needs {RANK_SEEDS} seeds"
+    else:
+        count = seeds_to_decide if isinstance(estimate, MeanEstimate) else seeds_to_decide_by_rank
+        more = count(estimate, [*comparison.supporting(), *comparison.refuting()], alpha)
+        if more is not None:
+            note = f"about {more} more seeds would likely decide"
+        elif isinstance(estimate, MeanEstimate):
+            note = "the effect is so near the smallest one that matters that more seeds would hardly decide"
+        else:
+            note = "ranks do not tell how many more seeds would decide"
+    return Judgement(
+        verdict=word,
+        effect=estimate.effect,
+        interval=estimate.interval(1 - alpha),
+        level=1 - alpha,
+        n_seeds=estimate.n,
+        method=estimate.method,
+        p_raw=p_raw,
+        p_adjusted=p_adjusted,
+        more_seeds=more,
+        note=note,
+        comparison=comparison.shown(),
+    )

@@ -1,0 +1,91 @@
+"""What one step of gradient descent does to later layers: internal covariate shift in two definitions.
+
+The step is taken in thought on a copy of the network, all weights at once; its length lowers the loss by the share
+`step` to first order, so that arms with small gradients do not get away with small steps.
+"""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from normexp.claims.laws.depth import noise, outputs
+
+
+def moment_shift(
+    network: nn.Module, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
+) -> float:
+    """How far the mean of the last hidden layer's summed inputs moves, in units of their standard deviation over the
+    batch (root mean square over units). `lr` takes a step of that learning rate in place of `step`.
+
+    Each unit counts in its own deviation; the monitor `covariate_shift` divides the norm of all shifts by the norm of
+    all deviations, so that units which hardly vary count little.
+    """
+    batch, classes = labelled(network, seed, batch_size)
+    before = last_summed_inputs(network, batch)
+    after = last_summed_inputs(moved(network, batch, classes, lr, step), batch)
+    shift = (after.mean(0) - before.mean(0)) / before.std(0, correction=0).clamp_min(1e-12)  # (C,)
+    return float(shift.square().mean().sqrt())
+
+
+def gradient_turn(network: nn.Module, *, seed: int, batch_size: int, step: float) -> float:
+    """1 - cosine(G, G'), the mean over all layers but the first: G the gradient by a layer's weights, G' the same after
+    all layers before it took the step, on the same batch (Santurkar et al. 2018, definition 2.1)."""
+    batch, classes = labelled(network, seed, batch_size)
+    maps = [site.module for site in network.sites() if site.kind == "linear"]
+    after = [
+        site.module for site in moved(network, batch, classes, None, step).sites() if site.kind == "linear"
+    ]
+    before = weight_gradients(network, maps, batch, classes)
+    turns = []
+    for index, layer in enumerate(maps):
+        if index:
+            moved_gradient = weight_gradients(network, [layer], batch, classes)[0]
+            turns.append(
+                1 - nn.functional.cosine_similarity(before[index].flatten(), moved_gradient.flatten(), dim=0)
+            )
+        with torch.no_grad():
+            layer.weight.copy_(after[index].weight)
+            layer.bias.copy_(after[index].bias)
+    return float(torch.stack(turns).mean())
+
+
+def two_definitions(network: nn.Module, *, seed: int, batch_size: int, step: float, definition: str) -> float:
+    """`moment_shift` for definition `moments`, `gradient_turn` for `gradients`."""
+    measure = {"moments": moment_shift, "gradients": gradient_turn}[definition]
+    return measure(network, seed=seed, batch_size=batch_size, step=step)
+
+
+def labelled(network: nn.Module, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
+    """Noise with random classes."""
+    generator = torch.Generator().manual_seed(seed)
+    classes = torch.randint(0, network.num_classes, (batch_size,), generator=generator)
+    return noise(network, seed, batch_size), classes
+
+
+def moved(network: nn.Module, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> nn.Module:
+    """A copy of the network after one step of gradient descent."""
+    network = copy.deepcopy(network).train()
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    loss = nn.functional.cross_entropy(network(batch), classes)
+    gradients = torch.autograd.grad(loss, parameters)
+    if lr is None:
+        lr = step * float(loss.detach()) / float(sum(g.square().sum() for g in gradients))
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter -= lr * gradient
+    return network
+
+
+def weight_gradients(
+    network: nn.Module, maps: list[nn.Module], batch: Tensor, classes: Tensor
+) -> list[Tensor]:
+    loss = nn.functional.cross_entropy(network.train()(batch), classes)
+    return list(torch.autograd.grad(loss, [layer.weight for layer in maps]))
+
+
+def last_summed_inputs(network: nn.Module, batch: Tensor) -> Tensor:
+    """(N, C): what the last hidden layer makes of its input before norm and activation."""
+    with torch.no_grad(), outputs(network.train(), "linear") as found:
+        network(batch)
+    return found[-2].double()

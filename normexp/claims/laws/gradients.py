@@ -1,0 +1,93 @@
+"""Gradients through a norm: of a constant input, through its statistics, and of its gain and shift."""
+
+import torch
+from torch import Tensor, nn
+
+from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.values import NormFactory
+
+UPSTREAM = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
+
+
+def constant_input(norm: NormFactory, *, seed: int) -> float:
+    """Largest |dL/dx| at a constant row of 4 values with upstream gradient 0, 1, 2, 3; 474 for nn.LayerNorm."""
+    x = torch.full((1, 4), float(seed), dtype=torch.float64, requires_grad=True)
+    (norm(4).double()(x) * UPSTREAM).sum().backward()
+    return float(x.grad.abs().max())
+
+
+def constant_input_of_formula(*, seed: int, form: str) -> float:
+    """The same of a written formula of document 004: (x - mean) / (x.std() + 1e-6), or with var().sqrt() in place of
+    std(); nan where the gradient is nan."""
+    x = torch.full((1, 4), float(seed), dtype=torch.float64, requires_grad=True)
+    std = x.std(1, keepdim=True) if form == "std" else x.var(1, keepdim=True).sqrt()
+    ((x - x.mean(1, keepdim=True)) / (std + 1e-6) * UPSTREAM).sum().backward()
+    return float(x.grad.abs().max())
+
+
+@torch.no_grad()
+def constant_output(norm: NormFactory, *, seed: int) -> float:
+    """Largest |y| of a constant row: 0 if eps keeps the division finite."""
+    return float(norm(8).double()(torch.full((2, 8), float(seed), dtype=torch.float64)).abs().max())
+
+
+@torch.no_grad()
+def width_one(norm: NormFactory, *, seed: int) -> float:
+    """|y| of one feature alone, 0 for torch's LayerNorm; nan where the norm refuses or divides 0 by 0."""
+    try:
+        return float(norm(1).double()(sample(seed, 4, 1)).abs().max())
+    except ValueError:
+        return float("nan")
+
+
+def mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
+    """|mean over the features of dL/dx| over the mean |dL/dx|: 0 if the gradient flows through the mean (Xu et al.
+    2019, Theorem 1)."""
+    gradient, _ = _input_gradient(norm, seed, features)
+    return float((gradient.mean(1).abs() / gradient.abs().mean(1)).max())
+
+
+def detached_mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
+    """Mean of dL/dx over mean upstream gradient / std: 1 if no gradient flows through mean and std (Theorem 1)."""
+    gradient, std = _input_gradient(norm, seed, features)
+    upstream = sample(seed + 1, 16, features)
+    return float((gradient.mean(1) * std / upstream.mean(1)).mean())
+
+
+def _input_gradient(norm: NormFactory, seed: int, features: int) -> tuple[Tensor, Tensor]:
+    x = sample(seed, 16, features).requires_grad_()
+    (norm(features).double()(x) * sample(seed + 1, 16, features)).sum().backward()
+    return x.grad, (x.detach().var(1, correction=0) + 1e-5).sqrt()
+
+
+def affine_step(norm: NormFactory, *, seed: int, features: int = 16) -> float:
+    """How far gain and shift move, the less of the two, in one step of gradient descent (lr 0.1) on a random loss."""
+    layer = norm(features).double()
+    start = [p.detach().clone() for p in (layer.weight, layer.bias)]
+    trained = [p for p in layer.parameters() if p.requires_grad]
+    ((layer(sample(seed, 8, features)) - sample(seed + 1, 8, features)) ** 2).mean().backward()
+    if trained:
+        torch.optim.SGD(trained, lr=0.1).step()
+    moved = [
+        (p.detach() - before).abs().max() for p, before in zip((layer.weight, layer.bias), start, strict=True)
+    ]
+    return float(min(moved))
+
+
+def saturated_weight_gradient(*, seed: int, function: str, scale: float, features: int = 256) -> float:
+    """Norm of a dense layer's weight gradient at pre-activations of standard deviation `scale`, over its norm with the
+    activation left out: how much of the gradient the activation lets through."""
+    x, upstream = sample(seed, 64, features), sample(seed + 1, 64, features)
+    sizes = []
+    for f in (getattr(torch.nn.functional, function), lambda z: z):
+        weight = nn.Parameter(sample(seed + 2, features, features) * scale / features**0.5)
+        (gradient,) = torch.autograd.grad((f(x @ weight.T) * upstream).sum(), weight)
+        sizes.append(gradient.norm())
+    return float(sizes[0] / sizes[1])
+
+
+@torch.no_grad()
+def saturated_share(norm: NormFactory, *, seed: int, scale: float, features: int = 64) -> float:
+    """Share of sigmoid outputs below 0.05 or above 0.95 for pre-activations of standard deviation `scale`."""
+    y = torch.sigmoid(norm(features).double().train()(scale * sample(seed, 512, features)))
+    return float(((y < 0.05) | (y > 0.95)).double().mean())

@@ -1,0 +1,121 @@
+"""What a norm's output does not depend on: the battery of Ba et al. 2016, Table 1, and what mixes samples."""
+
+import torch
+from torch import Tensor, nn
+
+from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.values import NormFactory
+
+N, D, C = 32, 24, 16  # samples, inputs, units
+
+
+def change(name: str, weight: Tensor, data: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """The weights (C, D) and the data set (N, D) after one of the changes of Table 1."""
+    weight, data = weight.clone(), data.clone()
+    if name == "weights x 3":
+        weight *= 3
+    elif name == "weights + vector":
+        weight += sample(seed + 10, D)  # the same row added to every unit's weights: W + 1 g^T
+    elif name == "one unit's weights x 3":
+        weight[0] *= 3
+    elif name == "data x 3":
+        data *= 3
+    elif name == "data + constant":
+        data += sample(seed + 11, D)
+    elif name == "one sample x 3":
+        data[0] *= 3
+    else:
+        raise ValueError(f"change={name}: unknown; see normexp/laws/invariances.py")
+    return weight, data
+
+
+def relative_change(before: Tensor, after: Tensor) -> float:
+    return float((after - before).norm() / before.norm())
+
+
+@torch.no_grad()
+def summed_inputs(norm: NormFactory, *, seed: int, change_of: str) -> float:
+    """Relative change of norm(W x), the norm after the weights, while training."""
+    weight, data = sample(seed, C, D), sample(seed + 1, N, D)
+    layer = norm(C).double().train()
+    before = layer(data @ weight.T)
+    weight, data = change(change_of, weight, data, seed)
+    return relative_change(before, layer(data @ weight.T))
+
+
+@torch.no_grad()
+def normalized_inputs(norm: NormFactory, *, seed: int, change_of: str) -> float:
+    """Relative change of W norm(x), the norm before the weights, as in a Pre-LN branch."""
+    weight, data = sample(seed, C, D), sample(seed + 1, N, D)
+    layer = norm(D).double().train()
+    before = layer(data) @ weight.T
+    weight, data = change(change_of, weight, data, seed)
+    return relative_change(before, layer(data) @ weight.T)
+
+
+@torch.no_grad()
+def is_invariant(norm: NormFactory, *, seed: int, change_of: str) -> float:
+    """1 where norm(W x) stays as it is under a change of Table 1, else 0 (eps leaves a relative 1e-4)."""
+    return float(summed_inputs(norm, seed=seed, change_of=change_of) < 1e-3)
+
+
+@torch.no_grad()
+def other_samples(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
+    """Largest change of the first two samples' output when the rest of the batch goes away."""
+    x = sample(seed, batch_size, C)
+    layer = norm(C).double().train()
+    return float((layer(x)[:2] - layer(x[:2])).abs().max())
+
+
+@torch.no_grad()
+def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
+    """As `other_samples`, for the first sample alone; infinite where the norm refuses one sample."""
+    x = sample(seed, batch_size, C)
+    layer = norm(C).double().train()
+    whole = layer(x)[:1]
+    try:
+        return float((whole - layer(x[:1])).abs().max())
+    except ValueError:
+        return float("inf")
+
+
+@torch.no_grad()
+def other_tokens(norm: NormFactory, *, seed: int, tokens: int = 12) -> float:
+    """Largest change of one token's output when the others are permuted, and when padding replaces them."""
+    x = sample(seed, 4, tokens, C)  # (N, T, C)
+    layer = norm(C, channel_dim=-1).double().train()
+    y = layer(x)[:, 0]
+    order = torch.randperm(tokens - 1, generator=torch.Generator().manual_seed(seed)) + 1
+    permuted = torch.cat([x[:, :1], x[:, order]], 1)
+    padded = torch.cat([x[:, :1], torch.zeros_like(x[:, 1:])], 1)
+    return max(float((layer(other)[:, 0] - y).abs().max()) for other in (permuted, padded))
+
+
+@torch.no_grad()
+def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
+    """Largest |mean| and |std - 1| of an image batch's output (N, C, H, W) over batch and positions of a channel, over
+    one whole sample, or over the channels of one position."""
+    y = norm(8).double().train()(3 * sample(seed, 16, 8, 5, 5) + 2)
+    dims = {"channel": (0, 2, 3), "sample": (1, 2, 3), "position": (1,)}[over]
+    return max(float(y.mean(dims).abs().max()), float((y.std(dims, correction=0) - 1).abs().max()))
+
+
+@torch.no_grad()
+def two_image_forms(norm: NormFactory, *, seed: int) -> float:
+    """Largest difference, on an image, between the norm over (C, H, W) and itself over C at each position."""
+    x = sample(seed, 4, 8, 5, 5)
+    whole = norm(8).double()(x)
+    rows = norm(8, channel_dim=-1).double()(x.movedim(1, -1).flatten(1, 2))  # (N, H W, C)
+    return float((whole - rows.unflatten(1, (5, 5)).movedim(-1, 1)).abs().max())
+
+
+def weight_gradient_ratio(norm: NormFactory, *, seed: int, scale: float) -> float:
+    """Norm of the loss's gradient by `scale` W over that by W: 1 / scale where the scale of W has no effect."""
+    data, direction = sample(seed + 1, N, D), sample(seed + 2, N, C)
+    layer = norm(C).double().train()
+    sizes = []
+    for factor in (scale, 1.0):
+        weight = nn.Parameter(factor * sample(seed, C, D))
+        (gradient,) = torch.autograd.grad((layer(data @ weight.T) * direction).sum(), weight)
+        sizes.append(gradient.norm())
+    return float(sizes[0] / sizes[1])

@@ -1,0 +1,140 @@
+"""BatchNorm's two lives: the batch's statistics while training, a running estimate of the population's afterwards."""
+
+import torch
+from torch import Tensor, nn
+
+from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.values import NormFactory
+
+
+@torch.no_grad()
+def eval_change(norm: NormFactory, *, seed: int, features: int = 8) -> float:
+    """Change of the output in eval mode after the layer has seen other batches in training: not 0 if it keeps an
+    estimate of the population."""
+    x = sample(seed, 16, features)
+    layer = norm(features).double()
+    before = layer.eval()(x)
+    layer.train()
+    for step in range(10):
+        layer(3 * sample(seed + 1 + step, 16, features) + 5)
+    return float((layer.eval()(x) - before).abs().max())
+
+
+@torch.no_grad()
+def standardized(norm: NormFactory, *, seed: int, case: str, features: int = 8) -> float:
+    """Largest |mean| and |variance - 1| over the batch in one of four cases."""
+    layer = norm(features).double().train()
+    x = sample(seed, 64, features) * (1e-3 if case == "std 1e-3" else 1.0) + 2
+    if case == "trained gain and shift":
+        with torch.no_grad():
+            layer.weight.fill_(2.0)
+            layer.bias.fill_(1.0)
+    y = layer.eval()(x) if case == "eval mode" else layer(x)
+    return max(float(y.mean(0).abs().max()), float((y.var(0, correction=0) - 1).abs().max()))
+
+
+@torch.no_grad()
+def gaussian_batches(norm: NormFactory, *, seed: int, compare: str, batch: int = 4096) -> float:
+    """Two Gaussian batches, of independent and of strongly correlated features, after the norm: Kolmogorov-Smirnov
+    distance of one feature's values (marginals), or difference of the two features' correlation."""
+    z = sample(seed, 2, batch, 2)  # two batches
+    first = 3 * z[0] + 1
+    second = torch.stack([z[1, :, 0], 0.9 * z[1, :, 0] + 0.436 * z[1, :, 1]], 1) - 2
+    a, b = (norm(2).double().train()(x).detach() for x in (first, second))
+    if compare == "marginals":
+        return kolmogorov_smirnov(a[:, 1], b[:, 1])
+    return abs(float(torch.corrcoef(a.T)[0, 1] - torch.corrcoef(b.T)[0, 1]))
+
+
+def kolmogorov_smirnov(a: Tensor, b: Tensor) -> float:
+    """Largest difference between the shares of two samples that lie below a value."""
+    values = torch.cat([a, b]).sort().values
+    below = [torch.searchsorted(x.sort().values, values, right=True) / len(x) for x in (a, b)]
+    return float((below[0] - below[1]).abs().max())
+
+
+@torch.no_grad()
+def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch: str = "same") -> float:
+    """Largest error, in units of the channel's std, of recovering x from BatchNorm by gain and shift: gain sqrt(Var)
+    or sqrt(Var + eps), shift the mean, of this batch; applied to it or to another batch. In float32."""
+    first = (std * sample(seed, 64, 8) + 1).float()
+    second = (std * sample(seed + 1, 64, 8) + 1).float()
+    layer = norm(8).train()
+    with torch.no_grad():
+        var = first.var(0, correction=0)
+        layer.weight.copy_((var + layer.eps if gain == "with eps" else var).sqrt())
+        layer.bias.copy_(first.mean(0))
+        x = first if batch == "same" else second
+        return float((layer(x) - x).abs().max() / std)
+
+
+def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> float:
+    """Root mean square error of a batch's mean as an estimate of the population's, whose std is 1."""
+    return float(sample(seed, batches, batch_size).mean(1).square().mean().sqrt())
+
+
+@torch.no_grad()
+def running_share(*, seed: int, momentum: float, of: str) -> float:
+    """Share of the new batch, or of the old estimate, in torch.nn.BatchNorm1d's running mean after one update."""
+    layer = nn.BatchNorm1d(4, momentum=momentum).double()
+    x = sample(seed, 16, 4) + 5
+    nn.init.constant_(layer.running_mean, 1.0)
+    layer(x)
+    share = (layer.running_mean - 1) / (x.mean(0) - 1)
+    return float(share.mean() if of == "batch" else 1 - share.mean())
+
+
+@torch.no_grad()
+def kept_share(norm: NormFactory, *, seed: int) -> float:
+    """Share of the old estimate in the norm's running mean after one update: its `ema_keep`."""
+    layer = norm(4).double().train()
+    x = sample(seed, 16, 4) + 5
+    layer.running_mean.fill_(1.0)
+    layer(x)
+    return float(1 - ((layer.running_mean - 1) / (x.mean(0) - 1)).mean())
+
+
+def drifting_batches(seed: int, steps: int) -> Tensor:
+    """Batches (steps, 16) whose mean wanders: their last, their average and their start differ."""
+    x = sample(seed, steps, 16)
+    return x + torch.linspace(1, 4, steps, dtype=torch.float64)[:, None]
+
+
+@torch.no_grad()
+def torch_running_mean(*, seed: int, momentum: float | None, distance_to: str, steps: int = 10) -> float:
+    """Distance of torch.nn.BatchNorm1d's running mean, after drifting batches, from the mean of the start (0), of the
+    last batch or of all batches."""
+    layer = nn.BatchNorm1d(1, momentum=momentum).double()
+    return _distance(layer, drifting_batches(seed, steps), distance_to)
+
+
+@torch.no_grad()
+def running_mean(norm: NormFactory, *, seed: int, distance_to: str, steps: int = 10) -> float:
+    """The same of a norm of this project, whose `ema_keep` is the momentum of documents 002 and cs231n."""
+    return _distance(norm(1).double().train(), drifting_batches(seed, steps), distance_to)
+
+
+def _distance(layer: nn.Module, batches: Tensor, distance_to: str) -> float:
+    for batch in batches:
+        layer(batch[:, None])
+    means = {"start": 0.0, "last batch": batches[-1].mean(), "all batches": batches.mean()}
+    return abs(float(layer.running_mean[0] - means[distance_to]))
+
+
+@torch.no_grad()
+def estimate_error(norm: NormFactory, *, seed: int, steps: int, batch_size: int = 32) -> float:
+    """|running mean - population mean| after so many steps on batches of one population of mean 2 and std 1."""
+    layer = norm(1).double().train()
+    for batch in sample(seed, steps, batch_size) + 2:
+        layer(batch[:, None])
+    return abs(float(layer.running_mean[0]) - 2)
+
+
+@torch.no_grad()
+def eval_over_train(norm: NormFactory, *, seed: int, n: int) -> float:
+    """Size of the output in eval mode over that in training mode on the batch that the running estimate came from
+    (`ema_keep` 0), for a batch of n."""
+    x = 100 * sample(seed, n, 4)
+    layer = norm(4).double().train()
+    trained = layer(x)
+    return float(layer.eval()(x).norm() / trained.norm())

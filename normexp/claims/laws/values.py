@@ -1,0 +1,140 @@
+"""What a norm gives for given numbers, against the formula that a document or a paper writes."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from normexp.claims.laws.torch_facts import DOCUMENT_INPUT, sample
+
+NormFactory = Callable[..., nn.Module]
+
+
+def formula(x: Tensor, *, divide_by: str, correction: int, eps: float, eps_position: str) -> Tensor:
+    """(x - mean) over std or variance of each row of (N, C), with eps inside or outside the root."""
+    var = x.var(1, correction=correction, keepdim=True)
+    if divide_by == "variance":
+        return (x - x.mean(1, keepdim=True)) / (var + eps)
+    scale = (var + eps).sqrt() if eps_position == "inside" else var.sqrt() + eps
+    return (x - x.mean(1, keepdim=True)) / scale
+
+
+@torch.no_grad()
+def distance_to_formula(
+    norm: NormFactory,
+    *,
+    seed: int,
+    divide_by: str = "std",
+    correction: int = 0,
+    eps: float = 1e-5,
+    eps_position: str = "inside",
+    features: int = 768,
+    std: float = 1.0,
+) -> float:
+    """Largest difference between the norm and the written formula on 16 rows of normal values."""
+    x = std * sample(seed, 16, features)
+    y = norm(features).double()(x)
+    written = formula(x, divide_by=divide_by, correction=correction, eps=eps, eps_position=eps_position)
+    return float((y - written).abs().max())
+
+
+@torch.no_grad()
+def distance_to_torch(norm: NormFactory, *, seed: int, features: int = 768) -> float:
+    """Largest difference between the norm and torch.nn.LayerNorm."""
+    x = sample(seed, 16, features)
+    return float((norm(features).double()(x) - nn.LayerNorm(features).double()(x)).abs().max())
+
+
+@torch.no_grad()
+def hand_over_norm(norm: NormFactory, *, seed: int, correction: int, features: int = 768) -> float:
+    """A hand-written layer normalization with torch.var(correction=...) over the norm's output, as in document 000:
+    uniform values of shape (16, 768)."""
+    x = torch.rand(16, features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    hand = formula(x, divide_by="std", correction=correction, eps=1e-5, eps_position="inside")
+    y = norm(features).double()(x)
+    return float((hand * y).sum() / y.square().sum())
+
+
+@torch.no_grad()
+def unbiased_over_biased(norm: NormFactory, *, seed: int, features: int) -> float:
+    """Output with the variance over n - 1 in units of the norm's output; sqrt((n - 1) / n) in theory (eps 0)."""
+    x = sample(seed, 16, features)
+    hand = formula(x, divide_by="std", correction=1, eps=0.0, eps_position="inside")
+    y = norm(features).double()(x)
+    return float((hand * y).sum() / y.square().sum())
+
+
+@torch.no_grad()
+def inside_over_outside(norm: NormFactory, *, seed: int, std: float, features: int = 256) -> float:
+    """Output with eps = 1e-5 outside the root over the norm's output, on rows of exactly this biased std."""
+    x = sample(seed, 16, features)
+    x = std * (x - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
+    outside = formula(x, divide_by="std", correction=0, eps=1e-5, eps_position="outside")
+    y = norm(features).double()(x)
+    return float((outside * y).sum() / y.square().sum())
+
+
+@torch.no_grad()
+def output_std(norm: NormFactory, *, seed: int, correction: int, features: int = 3) -> float:
+    """Standard deviation of the output's rows; the value farthest from 1 among 16 rows."""
+    y = norm(features).double()(sample(seed, 16, features))
+    found = y.std(1, correction=correction)
+    return float(found[(found - 1).abs().argmax()])
+
+
+@torch.no_grad()
+def largest_output(norm: NormFactory, *, seed: int, features: int) -> float:
+    """The largest |y| that inputs reach, over random rows and the worst case, one value far from equal others."""
+    rows = torch.cat([100 * sample(seed, 1000, features), 1e6 * torch.eye(features, dtype=torch.float64)])
+    return float(norm(features).double()(rows).abs().max())
+
+
+@torch.no_grad()
+def scale_variability(norm: NormFactory, *, seed: int, features: int = 64, rows: int = 2000) -> float:
+    """Coefficient of variation, over samples, of the scale that the norm divides by: |x - mean| / |y|."""
+    x = sample(seed, rows, features)
+    y = norm(features).double()(x)
+    scale = (x - x.mean(1, keepdim=True)).norm(dim=1) / y.norm(dim=1)
+    return float(scale.std() / scale.mean())
+
+
+@torch.no_grad()
+def document_row(norm: NormFactory, *, seed: int, entry: str) -> float:
+    """An entry of document 003's printed result: `LayerNorm(4)` over the last axis, or `LayerNorm([3, 4])`."""
+    x = torch.tensor(DOCUMENT_INPUT, dtype=torch.float64)
+    kind, sample_index, row, column = entry.split()
+    last = norm(4, channel_dim=-1).double()(x)  # (2, 3, 4) as tokens
+    both = norm(12).double()(x.flatten(1)).view(x.shape)  # (2, 12) and back
+    return float((last if kind == "last" else both)[int(sample_index), int(row), int(column)])
+
+
+@torch.no_grad()
+def affine_start(norm: NormFactory, *, seed: int, features: int = 4) -> float:
+    """Largest distance of gain from 1 and shift from 0 at the start, plus 1 for each that is not one trained value a
+    feature."""
+    layer = norm(features)
+    wrong = 0.0
+    for parameter, start in ((layer.weight, 1.0), (layer.bias, 0.0)):
+        wrong += float((parameter.detach() - start).abs().max())
+        wrong += float(parameter.shape != (features,)) + float(not parameter.requires_grad)
+    return wrong
+
+
+@torch.no_grad()
+def affine_effect(norm: NormFactory, *, seed: int, features: int = 16) -> float:
+    """Largest difference between the output with random gain and shift and gain * plain output + shift."""
+    x = sample(seed, 8, features)
+    layer = norm(features).double()
+    plain = layer(x)
+    gain, shift = sample(seed + 1, features), sample(seed + 2, features)
+    with torch.no_grad():
+        layer.weight.copy_(gain)
+        layer.bias.copy_(shift)
+    return float((layer(x) - (gain * plain + shift)).abs().max())
+
+
+@torch.no_grad()
+def float32_error(norm: NormFactory, *, seed: int, mean: float, features: int = 768) -> float:
+    """Largest error of the norm in float32 against float64 on values shifted by a mean."""
+    x = (sample(seed, 16, features) + mean).float()
+    return float((norm(features)(x).double() - norm(features).double()(x.double())).abs().max())

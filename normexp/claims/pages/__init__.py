@@ -1,0 +1,1 @@
+"""What people see of verdicts. Knows no torch."""

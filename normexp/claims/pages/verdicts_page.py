@@ -1,0 +1,174 @@
+"""`docs/verdicts.md`: every claim with its verdict, from `verdict.json` files and the yaml alone."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from normexp.claims.evidence.cost import duration
+from normexp.claims.judge.equal_arms import equal_arms
+from normexp.claims.judge.error_rates import error_rates
+from normexp.claims.judge.verdict import UNTUNED, VERDICT, describe_question
+from normexp.claims.spec.claim import Claim
+
+HEAD = """# Verdicts
+
+<!-- Written by `python scripts/verify.py page=docs/verdicts.md`; changes by hand are lost. -->
+
+A claim is one file in `configs/claim/`; its verdict is one command, `python scripts/verify.py claim=<id>`.
+Supported: the whole interval lies beyond the smallest effect that matters, which was fixed beforehand. Refuted: it lies
+on the other side, or within that margin where a difference was claimed; one counterexample refutes a universal
+sentence. Inconclusive: neither, with the number of seeds that would likely decide. `docs/claims.md` has the rules.
+Intervals hold at 95%, at more where a claim may be judged again with more seeds; of a universal sentence the range of
+all values stands in their place, and `nan` there means that a value was not a number, which refutes it; an infinite end
+of an interval belongs to runs that diverged or never reached their target, which are compared by ranks. Where each arm
+has its own learning rate, "untuned" is the word with one learning rate for all, if that was asked too (`tune=none`).
+"""
+
+
+def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> str:
+    """Write the page from the verdicts found in `out` and the claims of every budget; returns what it holds.
+
+    A verdict of another protocol than the yaml's has to be found again, so the claim counts as not yet run.
+    """
+    claims = budgets["quick"]
+    verdicts = {}
+    for claim in claims:
+        if verdict := found(out / claim, {budget: budgets[budget][claim] for budget in budgets}):
+            verdicts[claim] = verdict
+    parts = [HEAD, counts(claims, verdicts), surprises(claims, verdicts)]
+    parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
+    parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
+    parts.append("## Others\n\n" + table(claims, verdicts, "X"))
+    parts.append(error_rates(equal_arms(claims, verdicts, out)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
+    testable = sum(claim.evidence != "none" for claim in claims.values())
+    return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
+
+
+def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
+    """The verdict in a folder if it is of the claim's present protocol, with that of `tune=none` as `untuned_word`."""
+    verdict = _read(folder)
+    if verdict is None or budgets["quick"].evidence == "none":
+        return None
+    claim = budgets[verdict["budget"]]
+    if verdict["protocol"] != claim.protocol:
+        return None
+    untuned = _read(folder / UNTUNED)
+    same = untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol
+    return verdict | {"untuned_word": untuned["verdict"] if same else None}
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    path = folder / VERDICT
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
+    rows = [
+        "| | supported | refuted | inconclusive | not yet run | cannot be tested |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
+        own = [claim for claim in claims.values() if claim.id.startswith(letter)]
+        words = [status(claim, verdicts.get(claim.id)) for claim in own]
+        columns = ("supported", "refuted", "inconclusive", "not yet run", "cannot be tested")
+        rows.append(f"| {name} | " + " | ".join(str(words.count(word)) for word in columns) + " |")
+    exact = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] != "training"]
+    trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
+    return (
+        "\n".join(rows)
+        + "\n\nWith a verdict, be it inconclusive: "
+        + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
+        + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
+        + f"{duration(sum(trained))} of training, runs that claims share counted in each."
+    )
+
+
+def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
+    """How many statements of the sources have a verdict; one may take several claims."""
+    numbers = [
+        {name[:3] for claim in some for name in claims[claim].covers if name[0] == letter}
+        for some in (verdicts, claims)
+    ]
+    what = {"S": "statements of the source documents", "P": "claims of papers"}[letter]
+    return f"{len(numbers[0])} of {len(numbers[1])} {what}"
+
+
+def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
+    if claim.evidence == "none":
+        return "cannot be tested"
+    return verdict["verdict"] if verdict else "not yet run"
+
+
+def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
+    """Verdicts against what mathematics says, training claims that did not come out as their sentence says, and
+    sentences of papers that networks at their initialization refute."""
+    wrong = [v for v in verdicts.values() if v["as_expected"] is False]
+    against = [v for v in verdicts.values() if _surprising(v)]
+    lines = ["## What surprised us", ""]
+    lines += [f"- **{v['id']}** is {v['verdict']} where mathematics says {v['expected']}" for v in wrong]
+    if not wrong:
+        lines.append("- No verdict contradicts one that mathematics gives.")
+    lines += [
+        f"- **{v['id']}** {v['verdict']} {PLACES[v['evidence']]}: {v['sentence']} ({effect_of(v)})"
+        + (f" {note}" if (note := claims[v["id"]].note.strip()) else "")
+        for v in against
+    ]
+    return "\n".join(lines)
+
+
+PLACES = {"training": "at this scale", "initialization": "at initialization"}
+
+
+def _surprising(verdict: dict[str, Any]) -> bool:
+    if verdict["evidence"] == "initialization":
+        return verdict["id"].startswith("P") and verdict["verdict"] == "refuted"
+    return verdict["evidence"] == "training" and verdict["verdict"] != "supported"
+
+
+def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
+    rows = [
+        "| id | sentence | verdict | effect [interval] | asked | seeds | tier, cost | command |",
+        "|---|---|---|---|---|--:|---|---|",
+    ]
+    for claim in claims.values():
+        if not claim.id.startswith(letter):
+            continue
+        verdict = verdicts.get(claim.id)
+        sentence = f"{cell(claim.sentence)} *{cell(claim.source)}*" + (
+            f" {cell(claim.note)}" if claim.note else ""
+        )
+        if verdict is None:
+            command = "" if claim.evidence == "none" else f"`python scripts/verify.py claim={claim.id}`"
+            rows.append(
+                f"| {claim.id} | {sentence} | {status(claim, None)} | {cell(claim.reason)} | | | | {command} |"
+            )
+            continue
+        question = cell(describe_question(verdict["comparison"]))
+        cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
+        word, seeds = f"**{verdict['verdict']}**", verdict["n_seeds"]
+        word += f" (untuned: {verdict['untuned_word']})" if verdict["untuned_word"] else ""
+        rows.append(
+            f"| {claim.id} | {sentence} | {word} | {effect_of(verdict)} | {question} | {seeds} | {cost} "
+            f"| `{verdict['command']}` |"
+        )
+    return "\n".join(rows)
+
+
+def seconds_of(verdict: dict[str, Any]) -> float:
+    """Of training claims what all their runs took, those found in the cache too."""
+    return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
+
+
+def effect_of(verdict: dict[str, Any]) -> str:
+    low, high = (f"{float(end):.3g}" for end in verdict["interval"])
+    more = f"; {verdict['note']}" if verdict["verdict"] == "inconclusive" and verdict["note"] else ""
+    edge = verdict.get("learning_rates_at_edge")
+    narrow = f"; learning rate at the edge of the grid: {', '.join(edge)}" if edge else ""
+    return f"{float(verdict['effect']):.3g} [{low}, {high}]{more}{narrow}"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")

@@ -1,0 +1,105 @@
+"""A claim: what one yaml in `configs/claim/` says."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from normexp.claims.judge.comparison import Comparison
+
+EVIDENCE = ("law", "initialization", "training", "none")
+VERDICTS = ("supported", "refuted", "inconclusive")
+BUDGETS = ("quick", "full", "paper")
+TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never sees them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A falsifiable sentence with everything that was fixed before it was tested.
+
+    Attributes:
+        id: the file's name, e.g. `S37`.
+        covers: seed claims (S..) and paper claims (P..) that this file tests, or part of which it tests.
+        evidence: `law` (a function of a norm), `initialization` (a function of a network at its start), `training`
+            (finished runs), or `none` with a `reason` why the sentence cannot be tested.
+        measure: what a value is, in words.
+        function: for law and initialization, `<file of normexp.claims.laws>.<function>`.
+        metric: for training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one
+            for each arm; arms of equal overrides share their runs.
+        arms: name -> overrides; for a law without a norm, name -> options of the function.
+        fixed: overrides of every arm.
+        options: keyword arguments of the function in every arm.
+        factor: one keyword (law, initialization) or override (training) with the values it takes.
+        seeds: how many, or the looks [5, 10, 20] at which the claim is judged until it decides.
+        first_seed: where they start; above 0 after a change of protocol, beyond the seeds of verdicts seen before it.
+        better: lower or higher, needed where runs may diverge.
+        tune: the learning rates that each arm tries on validation with seeds of its own.
+        expected: the verdict, only where mathematics gives it.
+        seconds: rough time of one value, for the plan.
+        full, paper: keys that the larger budgets change.
+    """
+
+    id: str
+    name: str
+    sentence: str
+    source: str
+    covers: tuple[str, ...]
+    evidence: str
+    measure: str = ""
+    function: str | None = None
+    metric: str | dict[str, str] | None = None
+    arms: dict[str, Any] = field(default_factory=dict)
+    fixed: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    factor: dict[str, list] = field(default_factory=dict)
+    seeds: Any = 5
+    first_seed: int = 0
+    better: str | None = None
+    comparisons: list[Comparison] = field(default_factory=list)
+    tune: dict[str, Any] | None = None
+    expected: str | None = None
+    seconds: float = 0.02
+    reason: str = ""
+    note: str = ""
+    budget: str = "quick"
+
+    @property
+    def looks(self) -> list[int]:
+        return list(self.seeds) if isinstance(self.seeds, list) else [self.seeds]
+
+    def seed_range(self, count: int) -> range:
+        return range(self.first_seed, self.first_seed + count)
+
+    @property
+    def levels(self) -> list:
+        """Values of the factor; one empty level where there is no factor."""
+        return next(iter(self.factor.values())) if self.factor else [""]
+
+    def metric_of(self, arm: str) -> str:
+        return self.metric[arm] if isinstance(self.metric, dict) else self.metric
+
+    @property
+    def protocol(self) -> str:
+        """Hash of all that decides the verdict; a verdict of another protocol is not this claim's."""
+        kept = (
+            "function",
+            "metric",
+            "arms",
+            "fixed",
+            "options",
+            "factor",
+            "seeds",
+            "better",
+            "tune",
+            "comparisons",
+            *(["first_seed"] if self.first_seed else []),
+        )
+        text = json.dumps(
+            {name: getattr(self, name) for name in kept}, default=Comparison.shown, sort_keys=True
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def cells(self) -> int:
+        """Values to gather at the last look."""
+        return len(self.arms) * len(self.levels) * self.looks[-1]

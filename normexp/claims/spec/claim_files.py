@@ -1,0 +1,141 @@
+"""The files in `configs/claim/`: each read and checked by itself, so that a broken one stops no other."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from normexp.claims.judge.comparison import TRENDS, Comparison
+from normexp.claims.judge.decide import FEWEST_SEEDS
+from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim
+from normexp.claims.spec.claim_checks import CLAIM, check_values, shorten
+
+NEEDED = ("name", "sentence", "source", "covers", "evidence")
+
+
+def load_claims(folder: Path, budget: str = "quick") -> dict[str, Claim]:
+    """Every claim of a folder by id, with the keys of a budget put in place; ValueError if one is broken."""
+    claims, broken = load_each(folder, budget)
+    for mistake in broken.values():
+        raise ValueError(mistake)
+    return claims
+
+
+def load_each(folder: Path, budget: str = "quick") -> tuple[dict[str, Claim], dict[str, str]]:
+    """Every claim that can be read by id, and of every other file what is wrong with it."""
+    if budget not in BUDGETS:
+        raise ValueError(f"budget={budget}: choose from {', '.join(BUDGETS)}")
+    claims, broken = {}, {}
+    for path in sorted(folder.glob("*.yaml"), key=natural):
+        try:
+            claims[path.stem] = read_claim(path, budget)
+        except ValueError as error:
+            broken[path.stem] = str(error)
+    return claims, broken
+
+
+def natural(path: Path) -> tuple[str, int, str]:
+    """Order by letter, number and rest: S2 before S10."""
+    match = re.fullmatch(r"([A-Z]+)(\d+)(.*)", path.stem)
+    return (match[1], int(match[2]), match[3]) if match else ("~", 0, path.stem)
+
+
+def read_claim(path: Path, budget: str = "quick") -> Claim:
+    """Read one file; raises ValueError with one line for the first thing wrong in it."""
+    node = _parse(path)
+    tiers = {tier: node.pop(tier, None) or {} for tier in BUDGETS[1:]}
+    for tier, changed in tiers.items():
+        if not isinstance(changed, dict):
+            raise ValueError(f"{path}: {tier}={shorten(changed)}: must be keys such as {{seeds: 5}}")
+        check_values(changed, CLAIM, str(path), f"{tier}.")
+    check_values(node, CLAIM, str(path))
+    missing = [key for key in NEEDED if key not in node]
+    if missing:
+        raise ValueError(f"{path}: {missing[0]}: is missing; add it")
+    if tiers.get(budget):
+        node = {**node, **tiers[budget], "budget": budget}
+    comparisons = node.pop("comparison", [])
+    comparisons = comparisons if isinstance(comparisons, list) else [comparisons]
+    claim = Claim(
+        id=path.stem,
+        **{**node, "covers": tuple(node["covers"])},
+        comparisons=[Comparison.read(item, str(path)) for item in comparisons],
+    )
+    _check(claim, path)
+    return claim
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        node = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        what = shorten(getattr(error, "problem", None) or error)
+        raise ValueError(f"{path}: {where}{what}; close brackets and quote text that has a colon") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
+    if node is None:
+        raise ValueError(f"{path}: is empty; write {', '.join(NEEDED)} and what docs/claims.md says")
+    if not isinstance(node, dict):
+        raise ValueError(f"{path}: {shorten(node)}: must be keys with values such as name: my_claim")
+    return node
+
+
+def _check(claim: Claim, path: Path) -> None:
+    if claim.evidence not in EVIDENCE:
+        raise ValueError(f"{path}: evidence={claim.evidence}: choose from {', '.join(EVIDENCE)}")
+    if claim.evidence == "none":
+        if not claim.reason:
+            raise ValueError(f"{path}: evidence=none: say the reason")
+        return
+    if claim.expected not in (None, *VERDICTS):
+        raise ValueError(f"{path}: expected={claim.expected}: choose from {', '.join(VERDICTS)}")
+    if claim.looks[0] < FEWEST_SEEDS:
+        raise ValueError(
+            f"{path}: seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
+        )
+    if not 0 <= claim.first_seed <= TUNING_SEEDS - claim.looks[-1]:
+        raise ValueError(f"{path}: first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
+    if len(claim.factor) > 1:
+        raise ValueError(f"{path}: factor={list(claim.factor)}: one factor a claim; split the claim")
+    needed = "metric" if claim.evidence == "training" else "function"
+    if not (claim.arms and claim.comparisons and claim.measure and getattr(claim, needed)):
+        raise ValueError(f"{path}: evidence={claim.evidence}: needs arms, a comparison, measure and {needed}")
+    for arm, choice in claim.arms.items():
+        if claim.evidence != "law" and isinstance(choice, dict):
+            raise ValueError(f"{path}: arms.{arm}={shorten(choice)}: must be a list such as [norm=layernorm]")
+        if isinstance(claim.metric, dict) and arm not in claim.metric:
+            raise ValueError(f"{path}: metric={shorten(claim.metric)}: has none for arm {arm}; add it")
+    for comparison in claim.comparisons:
+        _check_comparison(claim, comparison, path)
+
+
+def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:
+    """Names, levels and lengths that would fail only when all runs are trained."""
+    for key in ("arm", "baseline", "over"):
+        if (arm := getattr(comparison, key)) not in (None, *claim.arms):
+            raise ValueError(f"{path}: {key}={arm}: is not among the arms {', '.join(claim.arms)}; name one")
+    if comparison.at is not None and comparison.at not in claim.levels:
+        raise ValueError(
+            f"{path}: at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
+        )
+    if comparison.kind in TRENDS and comparison.over is None and not _numbers(claim.levels):
+        raise ValueError(
+            f"{path}: kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM"
+        )
+    for key in ("at_most", "at_least", "equals"):
+        bound = getattr(comparison, key)
+        for arm in claim.arms if isinstance(bound, dict) and comparison.arm is None else ():
+            if arm not in bound:
+                raise ValueError(f"{path}: {key}={shorten(bound)}: has none for arm {arm}; add it")
+        for values in bound.values() if isinstance(bound, dict) else [bound]:
+            if isinstance(values, list) and len(values) != len(claim.levels):
+                raise ValueError(
+                    f"{path}: {key}={shorten(values)}: must have {len(claim.levels)} numbers, one for each level"
+                )
+
+
+def _numbers(levels: list) -> bool:
+    return len(levels) > 1 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in levels)

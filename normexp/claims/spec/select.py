@@ -1,0 +1,69 @@
+"""Which claims a person means: ids, names, what they cover, globs, `all`."""
+
+import difflib
+from fnmatch import fnmatchcase
+
+from normexp.claims.spec.claim import Claim
+
+
+def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
+    """The claims that a comma-separated list names, in the order of the folder, each once.
+
+    Of the files that could not be read, `broken` says by id what is wrong: a ValueError for who asks for that one.
+
+    A word is an id (S37, which brings its halves S37a and S37b), a name (rescaling_invariance), a sentence of the
+    sources that only other claims cover, a kind of evidence (law, initialization, training), a glob over ids and names
+    (S3*), or `all`. Raises ValueError that lists the nearest for a word that fits nothing.
+    """
+    chosen: set[str] = set()
+    for word in words(text):
+        found = _named(claims, word.lower()) or _covering(claims, word.lower())
+        left_out = unreadable(broken or {}, word)
+        if left_out and (not found or word.upper() in {name.upper() for name in broken}):
+            raise ValueError(left_out[0])
+        if not found:
+            near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
+            raise ValueError(f"claim={word}: no such claim;{near} --help lists all")
+        chosen |= found
+    if not chosen:
+        raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")
+    return [claim for claim in claims.values() if claim.id in chosen]
+
+
+def words(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def unreadable(broken: dict[str, str], text: str) -> list[str]:
+    """What is wrong with those broken files that the list names, by id, as one of several, or all."""
+    asked = [word.lower() for word in words(text)]
+    return [
+        mistake
+        for name, mistake in broken.items()
+        if any(word in ("all", _whole(name)) or fnmatchcase(name.lower(), word) for word in asked)
+    ]
+
+
+def _whole(name: str) -> str:
+    """The id whose halves S37a and S37b are."""
+    return name.lower().rstrip("abcdef")
+
+
+def _named(claims: dict[str, Claim], word: str) -> set[str]:
+    return {
+        claim.id
+        for claim in claims.values()
+        if word in ("all", claim.evidence, claim.name.lower(), claim.id.lower(), _whole(claim.id))
+        or fnmatchcase(claim.id.lower(), word)
+        or fnmatchcase(claim.name.lower(), word)
+    }
+
+
+def _covering(claims: dict[str, Claim], word: str) -> set[str]:
+    return {claim.id for claim in claims.values() if word in [covered.lower() for covered in claim.covers]}
+
+
+def nearest(claims: dict[str, Claim], word: str) -> list[str]:
+    known = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
+    found = difflib.get_close_matches(word.lower(), known, n=4, cutoff=0.4)
+    return [known[name] for name in found]

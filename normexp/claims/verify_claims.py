@@ -1,0 +1,150 @@
+"""From chosen claims to verdicts on disk and a paragraph each on the screen."""
+
+import dataclasses
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence import functions, parallel, training_runs
+from normexp.claims.evidence.claim_progress import Progress, to_train
+from normexp.claims.evidence.cost import plan_text, run_count
+from normexp.claims.judge.verdict import (
+    UNTUNED,
+    VERDICT,
+    make_verdict,
+    paragraph,
+    section,
+    untestable,
+    write_verdict,
+)
+from normexp.claims.pages.claim_figure import draw
+from normexp.claims.spec.claim import Claim
+from normexp.report.style import Style
+
+
+def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str, workers: int = 1) -> int:
+    """Print the plan, then verify the claims, of those that train so many at a time. A claim that fails to run is named
+    at the end and makes the exit status 1; any verdict makes it 0."""
+    words: dict[str, int] = {}
+    failed: list[str] = []
+    start = time.perf_counter()
+    print(plan(claims, out, tuned=tuned), flush=True)
+    for claim, verdict in _outcomes(claims, workers, functools.partial(_verify, out, tuned, command)):
+        if isinstance(verdict, str):
+            failed.append(f"{claim.id}: {verdict}")
+            continue
+        if claim.evidence == "none":
+            print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
+            continue
+        words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
+        print(f"\n{paragraph(verdict)}", flush=True)
+        if verdict["untuned"]:
+            print(f"    {beside_tuned(out / claim.id)}")
+        print(f"    {folder_of(claim, out, tuned) / VERDICT}", flush=True)
+    counts = ", ".join(f"{count} {word}" for word, count in words.items())
+    print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
+    for line in failed:
+        print(f"Error: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _outcomes(
+    claims: list[Claim], workers: int, verify: Callable[[Claim], dict[str, Any]]
+) -> Iterator[parallel.Outcome]:
+    training_claims = [claim for claim in claims if claim.evidence == "training"]
+    together = training_claims if workers > 1 and len(parallel.groups(training_claims)) > 1 else []
+    for claim in claims:
+        if claim not in together:
+            yield claim, parallel.outcome(claim, verify)
+    if together:
+        yield from parallel.outcomes(together, workers, verify)
+
+
+def _verify(out: Path, tuned: bool, command: str, claim: Claim) -> dict[str, Any]:
+    command = command.format(id=claim.id)
+    if claim.evidence == "none":
+        verdict = untestable(claim, command)
+        write_verdict(out / claim.id, verdict)
+        return verdict
+    return verify(claim, out, tuned=tuned, command=command)
+
+
+def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
+    """What will be done, less the runs that are in the cache."""
+    missing = {}
+    for claim in claims:
+        if claim.evidence == "training":
+            asked = claim if tuned else dataclasses.replace(claim, tune=None)
+            try:
+                missing[claim.id] = to_train(asked, training_runs.Runs(asked, out / "cache"))
+            except Exception:  # what is wrong is said when the claim's turn comes
+                missing[claim.id] = run_count(asked)
+    return plan_text(claims, missing)
+
+
+def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, Any]:
+    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`.
+
+    Without tuning, the verdict of a claim that tunes lies beside the fair one, which it never replaces.
+    """
+    start = time.perf_counter()
+    folder = folder_of(claim, out, tuned)
+    untuned = folder.name == UNTUNED
+    if untuned:  # another protocol, so that nobody takes its verdict for the claim's
+        claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
+    if claim.evidence == "training":
+        table, verdict = from_training(claim, out)
+    else:
+        table = functions.gather(claim, claim.looks[-1])
+        verdict = make_verdict(claim, table, looks=1, extra={})
+    verdict |= {"untuned": untuned, "seconds": round(time.perf_counter() - start, 2), "command": command}
+    write_verdict(folder, verdict)
+    table.to_csv(folder / "evidence.csv", index=False)
+    draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
+    (folder / "section.md").write_text(section(verdict))
+    return verdict
+
+
+def folder_of(claim: Claim, out: Path, tuned: bool) -> Path:
+    return out / claim.id / UNTUNED if claim.tune and not tuned else out / claim.id
+
+
+def beside_tuned(folder: Path) -> str:
+    """What the same claim's verdict is where each arm has its own best learning rate."""
+    try:
+        word = json.loads((folder / VERDICT).read_text())["verdict"].upper()
+    except FileNotFoundError:
+        return f"with each arm's own learning rate: not yet known; leave tune=none out for {folder / VERDICT}"
+    return f"with each arm's own learning rate: {word} ({folder / VERDICT})"
+
+
+def from_training(claim: Claim, out: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Add seeds look by look until the claim is decided or its budget ends."""
+    runs = training_runs.Runs(claim, out / "cache")
+    runs.report = Progress(claim, runs, to_train(claim, runs))
+    rates = training_runs.tune(claim, runs) if claim.tune else None
+    chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
+    for seeds in claim.looks:
+        table = training_runs.gather(claim, runs, rates, claim.seed_range(seeds))
+        verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
+        if verdict["verdict"] != "inconclusive":
+            break
+    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if chosen else ()
+    verdict |= {
+        "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
+        "learning_rates_at_edge": [
+            arm for arm, lr in chosen.items() if lr in edges
+        ],  # the grid may be too narrow
+        "runs": {
+            "trained": runs.trained,
+            "from_cache": runs.reused,
+            "training_seconds": round(runs.seconds, 1),
+        },
+    }
+    return table, verdict

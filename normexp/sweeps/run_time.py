@@ -1,0 +1,31 @@
+"""How long a run will take, from one timed step."""
+
+import time
+
+from normexp.config.run_parts import Parts
+
+AROUND_A_STEP = 1.4  # training loop, light monitors and validation, as a factor on forward and backward
+AROUND_A_RUN = 1.0  # seconds to build, evaluate and save
+
+
+def steps_of(parts: Parts) -> int:
+    """Optimizer steps that the run will take."""
+    if parts.config["max_steps"] is not None:
+        return parts.config["max_steps"]
+    batches = len(parts.data.training_order(parts.data.splits["train"]))
+    return parts.config["max_epochs"] * batches // parts.config["trainer"].get("accumulate_grad_batches", 1)
+
+
+def seconds_per_step(parts: Parts) -> float:
+    """One forward and backward pass of a training batch on the CPU; the first pass warms up."""
+    batch = parts.data.probe_batch(parts.config["batch_size"])
+    for _ in range(2):
+        started = time.perf_counter()
+        parts.module.losses_of(batch)[0].backward()
+        seconds = time.perf_counter() - started
+    # where validation has fewer samples than a batch, the rest is taken in proportion
+    return seconds * parts.config["batch_size"] / len(batch[0])
+
+
+def estimate(steps: int, step_seconds: float) -> float:
+    return AROUND_A_RUN + steps * step_seconds * AROUND_A_STEP

@@ -1,0 +1,35 @@
+"""A finished run that is asked for again, with other measurements than it was trained with."""
+
+import json
+from typing import Any
+
+from normexp.config.code import changed
+from normexp.config.run_parts import Parts
+
+# They change what is recorded, but not which run it is.
+RECORDED = ("monitor", "accuracies", "log_every_n_steps")
+
+
+def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
+    """One line that says what a finished run was recorded with, and how to get what was asked for; None if that is
+    the same."""
+    asked, found = parts.config, summary["config"]
+    differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
+    words = [_words(key, parts, summary) for key in differing]
+    if other := changed(asked, summary.get("sources")):
+        words.append(f"another version of {', '.join(other)}")
+    if not words:
+        return None
+    remedy = "run_dir" if asked["run_dir"] else "name"
+    return f"finished with {', and '.join(words)}; {remedy}=<another> trains it again with what was asked for"
+
+
+def _words(key: str, parts: Parts, summary: dict[str, Any]) -> str:
+    if key != "monitor":
+        return f"{key}={_text(summary['config'][key])}, not {_text(parts.config[key])}"
+    found, asked = summary["choices"].get(key), parts.choices.get(key)
+    return f"monitor={found}, not {asked}" if found != asked else f"other options of monitor={found}"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

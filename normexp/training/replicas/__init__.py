@@ -1,0 +1,1 @@
+"""Several seeds and learning rates of one configuration, trained together in one process."""

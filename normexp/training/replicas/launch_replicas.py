@@ -1,0 +1,99 @@
+"""From the parts of several replicas to finished run folders: side by side where that is possible, else in turn."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from normexp.config.run_parts import Parts
+from normexp.runs import read_summary
+from normexp.training.checkpoint import load_checkpoint
+from normexp.training.finished_run_hint import asked_otherwise
+from normexp.training.folder import RunFolder
+from normexp.training.launch import launch, make_console, run_folder, stopping
+from normexp.training.replicas.fit_replicas import fit_replicas, why_not
+from normexp.training.run_screen import show_choices, status_line
+
+
+def launch_all(
+    all_parts: list[Parts], files: list[dict[str, str]], *, stack_one: bool = False
+) -> list[dict[str, Any]]:
+    """Train one run, or all replicas that are not finished; returns their summaries.
+
+    Those that stand at the same step, new or interrupted, are trained side by side; one that stands at a step of its
+    own is computed in the same way. A run ends as it would have ended alone, up to rounding.
+
+    Args:
+        files: for `.hydra/` of each.
+        stack_one: compute also a single run as replicas are, as those that it will be compared with were.
+    """
+    if len(all_parts) == 1 and not stack_one:
+        return [launch(all_parts[0], files[0])]
+    console = make_console()
+    first = all_parts[0]
+    if first.config["threads"] is not None:
+        torch.set_num_threads(first.config["threads"])
+    folders = [run_folder(parts, own) for parts, own in zip(all_parts, files, strict=True)]
+    finished = [index for index, folder in enumerate(folders) if folder.finished()]
+    at_step: dict[int, list[int]] = {}
+    for index, folder in enumerate(folders):
+        if index not in finished:
+            at_step.setdefault(_step(folder), []).append(index)
+    reason = why_not(first) if at_step else None
+    if reason:
+        console.print(f"replicas one after the other: {reason}", highlight=False)
+    for step, same in sorted(at_step.items(), reverse=True):
+        if reason:
+            for index in same:
+                launch(all_parts[index], files[index])
+        else:
+            side_by_side([all_parts[i] for i in same], [folders[i] for i in same], step, console)
+    if first.config["fast_dev_run"]:
+        return []
+    summaries = [read_summary(folder.path) for folder in folders]
+    show_replicas(summaries, [folder.path for folder in folders], console)
+    hints = [asked_otherwise(all_parts[index], summaries[index]) for index in finished]
+    for hint in dict.fromkeys(filter(None, hints)):
+        console.print(hint, highlight=False, markup=False, soft_wrap=True)
+    return summaries
+
+
+def _step(folder: RunFolder) -> int:
+    """At which an interrupted run goes on; 0 for a new one, so that one interrupted before its first step is new."""
+    return load_checkpoint(folder.last_checkpoint)["global_step"] if folder.last_checkpoint.exists() else 0
+
+
+def side_by_side(all_parts: list[Parts], folders: list[RunFolder], step: int, console: Console) -> None:
+    paths = [folder.path for folder in folders]
+    with stopping(folders, console), contextlib.ExitStack() as stack:
+        for folder in folders:
+            stack.enter_context(folder)
+        show_choices(all_parts[0], paths[0], console)
+        since = f", resuming at step {step:,}" if step else ""
+        console.print(f"replicas  {len(all_parts)}, side by side{since}", highlight=False)
+        fit_replicas(all_parts, paths, console)
+
+
+def own_files(files: dict[str, str], all_parts: list[Parts]) -> list[dict[str, str]]:
+    """The files of `.hydra/` for each run that a command asks for: what makes a replica that run stands behind the
+    shared overrides."""
+    if len(all_parts) == 1:
+        return [files]
+    notes = [f"# one of several replicas: seed={p.config['seed']} lr={p.config['lr']:g}\n" for p in all_parts]
+    return [{name: note + text for name, text in files.items()} for note in notes]
+
+
+def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("seed", "lr", "val", "test", "status", "folder"):
+        table.add_column(column, justify="right" if column in ("seed", "lr", "val", "test") else "left")
+    for summary, folder in zip(summaries, folders, strict=True):
+        config, metrics = summary["config"], summary["metrics"]
+        scores = [metrics.get(f"{split}/accuracy") for split in ("val", "test")]
+        cells = [f"{score:.2%}" if score is not None else "–" for score in scores]
+        table.add_row(str(config["seed"]), f"{config['lr']:g}", *cells, status_line(summary), folder.name)
+    console.print(table, highlight=False)
+    console.print(f"folder: {folders[0].parent}", highlight=False, soft_wrap=True)

@@ -1,0 +1,94 @@
+"""What came of a run: its last numbers, how fast it learned, and everything needed to do it again."""
+
+import datetime
+import math
+import platform
+import shlex
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torchvision
+
+from normexp import __version__
+from normexp.config.code import sources
+from normexp.config.run_parts import Parts
+from normexp.monitors import convergence
+from normexp.runs.columns import flat
+from normexp.training.evaluation import evaluate
+from normexp.training.precise_batchnorm import update_population_statistics
+from normexp.training.recorder import Recorder
+
+TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its samples
+
+
+def final_metrics(parts: Parts, trainer: pl.Trainer) -> dict[str, float]:
+    """Loss and accuracy on all three splits in evaluation mode with the last weights."""
+    parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
+    update_population_statistics(parts.module, parts.data, trainer)
+    metrics = {}
+    for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
+        batches = parts.data.evaluation_loader(split, limit)
+        for name, value in evaluate(parts.module, batches, trainer).items():
+            metrics[f"{split}/{name}"] = value
+    return metrics
+
+
+def summarize(
+    parts: Parts, recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
+) -> dict[str, Any]:
+    finite = all(math.isfinite(value) for value in metrics.values())
+    diverged = recorder.divergence_step is not None or not finite
+    return {
+        "status": "diverged" if diverged else "completed",
+        "choices": parts.choices,
+        "hash": parts.digest,
+        "fingerprint": parts.data.fingerprint,
+        "metrics": metrics,
+        "convergence": convergence(
+            recorder.history, parts.config["accuracies"], divergence_step=recorder.divergence_step
+        ),
+        "steps": trainer.global_step,
+        "epochs": recorder.clock["epoch"],
+        "seconds": recorder.seconds,
+        "parameters": sum(p.numel() for p in parts.module.parameters()),
+        "config": parts.config,
+        "execution": {
+            "mode": "compiled" if parts.config["compile"] else "alone",
+            "device": str(trainer.strategy.root_device),
+            "devices": trainer.world_size,
+            "precision": trainer.precision,
+            "threads": torch.get_num_threads(),
+        },
+        "versions": {
+            "normexp": __version__,
+            "torch": torch.__version__,
+            "torchvision": torchvision.__version__,
+            "pytorch_lightning": pl.__version__,
+            "python": platform.python_version(),
+        },
+        "sources": sources(parts.config),
+        "command": shlex.join(["python", *parts.argv]),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
+    """What TensorBoard's HParams table filters and sorts by. It shows the first five by alphabet unasked: the names of
+    the others are such that these are the ones that matter."""
+    config, choices = summary["config"], summary["choices"]
+    row = {key: config[key] for key in ("batch_size", "lr", "seed")}
+    row |= {"model": choices["model"], "norm": choices["norm"], "status": summary["status"]}
+    settings = {key: config[key] for key in ("max_epochs", "max_steps", "eps", "model", "norm")}
+    rest = {**choices, **flat(settings)}
+    return row | {
+        f"settings.{key}": value for key, value in rest.items() if key not in row and value is not None
+    }
+
+
+def hyperparameter_metrics(summary: dict[str, Any]) -> dict[str, float]:
+    """The columns of TensorBoard's HParams table, the same for every run, also for one that diverged. It shows the
+    first five unasked: the status and the accuracies come before the losses."""
+    metrics = sorted(summary["metrics"].items(), key=lambda item: item[0].endswith("loss"))
+    diverged = {"final/diverged": float(summary["status"] == "diverged")}
+    return diverged | {f"final/{name.replace('/', '_')}": value for name, value in metrics}

@@ -1,0 +1,134 @@
+"""Laws against independent twins: closed forms, scipy, slow loops, and norms made to break them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from normexp.claims.laws import covariate_shift, depth, invariances, values
+from normexp.models import GPT, MLP
+from normexp.norms import BatchNorm, Identity, LayerNorm
+
+
+def mlp(norm, activation="identity", depth_=6, width=16, seed=0, initialization="orthogonal"):
+    torch.manual_seed(seed)
+    network = MLP(
+        (1, 4, 4), 10, norm, depth=depth_, width=width, activation=activation, initialization=initialization
+    )
+    network.input_shape, network.num_classes = (1, 4, 4), 10
+    return network
+
+
+def test_kolmogorov_smirnov_matches_scipy():
+    a, b = torch.randn(300, dtype=torch.float64), torch.randn(300, dtype=torch.float64) + 0.3
+    assert population.kolmogorov_smirnov(a, b) == pytest.approx(
+        stats.ks_2samp(a.numpy(), b.numpy()).statistic
+    )
+
+
+def test_gradients_of_an_orthogonal_linear_network_neither_grow_nor_shrink():
+    assert depth.gradient_growth(mlp(Identity), seed=0, batch_size=8) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_gradient_growth_finds_a_factor_that_was_put_in():
+    network = mlp(Identity)
+    with torch.no_grad():
+        for layer in network.layers:
+            layer.linear.weight *= 1.5
+    assert depth.gradient_growth(network, seed=0, batch_size=8) == pytest.approx(1.5**2, rel=1e-5)
+
+
+def test_gradient_profile_is_the_gradient_by_a_perturbation_of_each_layer():
+    network = mlp(LayerNorm, activation="tanh", depth_=3)
+    profile = depth.gradient_profile(network, seed=0, batch_size=4)
+    x = depth.noise(network, 0, 4)
+    direction = torch.randn(4, 10, generator=torch.Generator().manual_seed(2_000_000))
+    added = torch.zeros(4, 16, requires_grad=True)
+    hook = network.layers[1].linear.register_forward_hook(lambda module, inputs, output: output + added)
+    (network(x) * direction).sum().backward()
+    hook.remove()
+    assert profile[1] == pytest.approx(float(added.grad.square().sum().log()), rel=1e-5)
+
+
+def test_cosine_similarity_matches_a_loop_over_pairs():
+    network = mlp(Identity, activation="relu")
+    found = depth.cosine_similarity(network, seed=0, batch_size=5)
+    x = depth.noise(network, 0, 5).flatten(1)
+    for layer in network.layers:
+        x = layer(x)
+    rows = x.detach().double().numpy()
+    pairs = [
+        abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) for i, a in enumerate(rows) for b in rows[:i]
+    ]
+    assert found == pytest.approx(np.mean(pairs), rel=1e-5)
+
+
+def test_orthogonality_gap_is_zero_for_orthogonal_samples_and_known_for_equal_ones():
+    network = mlp(Identity, depth_=1)
+    identity = nn.Linear(16, 16, bias=True)
+    nn.init.eye_(identity.weight)
+    nn.init.zeros_(identity.bias)
+    network.layers[0].linear = identity
+    equal = torch.ones(4, 1, 4, 4)
+    network_noise, depth.noise = depth.noise, lambda *_: equal
+    try:
+        assert depth.orthogonality_gap(network, seed=0, batch_size=4) == pytest.approx(
+            math.sqrt(1 - 1 / 4), rel=1e-5
+        )
+    finally:
+        depth.noise = network_noise
+
+
+def test_gradient_turn_is_zero_without_a_step_and_ignores_the_layers_behind():
+    network = mlp(BatchNorm, activation="relu")
+    assert covariate_shift.gradient_turn(network, seed=0, batch_size=8, step=0.0) == pytest.approx(
+        0, abs=1e-6
+    )
+    assert covariate_shift.gradient_turn(network, seed=0, batch_size=8, step=0.5) > 1e-3
+
+
+def test_moment_shift_matches_a_step_taken_by_an_optimizer():
+    network = mlp(Identity, activation="tanh", depth_=3)
+    found = covariate_shift.moment_shift(network, seed=1, batch_size=8, lr=0.1)
+    batch, classes = covariate_shift.labelled(network, 1, 8)
+    before = covariate_shift.last_summed_inputs(network, batch)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    nn.functional.cross_entropy(network(batch), classes).backward()
+    optimizer.step()
+    after = covariate_shift.last_summed_inputs(network, batch)
+    by_hand = np.sqrt(np.mean(((after.mean(0) - before.mean(0)) / before.std(0, correction=0)).numpy() ** 2))
+    assert found == pytest.approx(by_hand, rel=1e-4)
+
+
+def test_measures_of_a_network_leave_a_transformer_usable_and_read_tokens():
+    torch.manual_seed(0)
+    network = GPT((8,), 11, LayerNorm, depth=2, width=16, heads=2, initialization="xavier")
+    network.input_shape, network.num_classes = (8,), 11
+    assert depth.noise(network, 0, 3).shape == (3, 8)
+    profile = depth.gradient_profile(network, seed=0, batch_size=3)
+    assert profile.isfinite().all()
+    assert not any(site.module._forward_hooks for site in network.sites())
+
+
+@pytest.mark.parametrize("change", ["weights x 3", "data x 3", "one sample x 3"])
+def test_a_norm_with_a_large_eps_fails_the_battery(change):
+    def almost(num_features, channel_dim=1, *, layer=1):
+        return LayerNorm(num_features, channel_dim, eps=10.0)
+
+    assert invariances.is_invariant(LayerNorm, seed=0, change_of=change) == 1
+    assert invariances.is_invariant(almost, seed=0, change_of=change) == 0
+
+
+def test_largest_output_is_reached_by_one_value_far_from_equal_others():
+    for n in (3, 5):
+        assert values.largest_output(LayerNorm, seed=0, features=n) == pytest.approx(
+            math.sqrt(n - 1), rel=1e-4
+        )
+
+
+def test_unknown_change_names_itself():
+    with pytest.raises(ValueError, match="change=weights x 4"):
+        invariances.change("weights x 4", torch.ones(2, 2), torch.ones(2, 2), 0)
