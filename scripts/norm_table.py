@@ -36,7 +36,7 @@ Every norm is built as `norm(num_features, channel_dim=1, *, layer=1)` and calle
 `channel_dim=-1`, tokens (N, T, C). BatchNorm normalizes over every axis but the channel's; LayerNorm and RMSNorm over
 the channel axis and all that follow; GroupNorm over a group of channels and all that follow; InstanceNorm over all axes
 but batch and channel. Gain and shift hold one value per channel. `normexp/norms/functional.py` has the formulas,
-`normexp/norms/native.py` the identity that lets torch's kernels compute them.
+`normexp/norms/kernels/native_scaling.py` the identity that lets torch's kernels compute them.
 
 Weights are normalized by the models' option `weight_norm`, for example
 `model.weight_norm={_target_: normexp.norms.WeightStandardization}` or `normexp.norms.WeightNormalization`.

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from normexp.claims.laws import covariate_shift, depth, invariances, values
+from normexp.claims.laws import covariate_shift, depth, invariances, population, values
 from normexp.models import GPT, MLP
 from normexp.norms import BatchNorm, Identity, LayerNorm
 
