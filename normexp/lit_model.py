@@ -13,6 +13,15 @@ def loss_and_right(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, int
     return loss, (logits.detach().argmax(-1) == targets).sum(), targets.numel()
 
 
+def each_example(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """(whether each answer is right, cross-entropy of each example in nats) of (N, [T,] K) and (N, [T]).
+
+    A window of a text is one example: its loss is the mean over its tokens, (N,); its answers are (N, T).
+    """
+    losses = F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), reduction="none")
+    return logits.argmax(-1) == targets, losses.view(len(targets), -1).mean(1)
+
+
 class LitModel(pl.LightningModule):
     """Cross-entropy training of `model`; knows no norm and no data set.
 
@@ -46,6 +55,7 @@ class LitModel(pl.LightningModule):
         self.total_steps = total_steps
         self.channels_last = channels_last
         self.decay_vectors = decay_vectors
+        self.examples: list[tuple[Tensor, Tensor]] | None = None  # a list collects those that are evaluated
 
     def forward(self, inputs: Tensor) -> Tensor:
         # Evaluation calls past `compile`: its few batches have shapes of their own, each of which would be compiled.
@@ -54,9 +64,12 @@ class LitModel(pl.LightningModule):
     def losses_of(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """(mean loss, number of right answers, number of answers) of one batch."""
         inputs, targets = batch
+        return loss_and_right(self.logits_of(inputs), targets)
+
+    def logits_of(self, inputs: Tensor) -> Tensor:
         if self.channels_last and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-        return loss_and_right(self(inputs), targets)
+        return self(inputs)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
         loss, right, count = self.losses_of(batch)
@@ -68,7 +81,11 @@ class LitModel(pl.LightningModule):
         self.totals = []
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        loss, right, count = self.losses_of(batch)
+        inputs, targets = batch
+        logits = self.logits_of(inputs)
+        loss, right, count = loss_and_right(logits, targets)
+        if self.examples is not None:
+            self.examples.append(each_example(logits, targets))
         # float64 where the device has it: sums over a split then do not depend on how it was cut into batches.
         wide = torch.float32 if loss.device.type == "mps" else torch.float64
         self.totals.append(

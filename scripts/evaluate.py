@@ -53,7 +53,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
     parts.data.trainer = trainer
     title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
-    show(title, final_metrics(parts, trainer), summary.get("metrics", {}))
+    show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}))
 
 
 def configuration(run: Path, summary: dict[str, Any], overrides: list[str]) -> tuple[Any, dict[str, str]]:

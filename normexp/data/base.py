@@ -27,6 +27,7 @@ class DataModule(LightningDataModule):
         splits: "train", "val", "test" -> Split, on the CPU.
         num_classes: classes, or the size of the vocabulary.
         fingerprint: sha256 of content that differs between machines, "" for a standard data set.
+        test_set: digest of the test examples and their order, whatever the options of scaling them.
     """
 
     batch_size: int  # of all processes together
@@ -36,6 +37,7 @@ class DataModule(LightningDataModule):
     splits: dict[str, Split] = field(default_factory=dict, init=False, repr=False)
     num_classes: int = field(default=0, init=False, repr=False)
     fingerprint: str = field(default="", init=False, repr=False)
+    test_set: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -51,7 +53,8 @@ class DataModule(LightningDataModule):
 
     @abstractmethod
     def read(self) -> dict[str, Split]:
-        """Read the data, check the data's own options, set `num_classes` and `fingerprint`, return the splits."""
+        """Read the data, check the data's own options, set `num_classes`, `fingerprint` and `test_set`, return the
+        splits."""
 
     @abstractmethod
     def rows(self, split: str, device: torch.device) -> Split:

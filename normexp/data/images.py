@@ -9,7 +9,7 @@ from torch import Tensor
 from normexp.data.augment import Augmentation
 from normexp.data.base import DataModule
 from normexp.data.order import ClassPairedOrder, ShuffledOrder
-from normexp.data.splits import Split, stratified_order
+from normexp.data.splits import Split, digest, stratified_order
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,6 +47,7 @@ class ImageData(DataModule):
 
     def read(self) -> dict[str, Split]:
         train, test = self.read_images()
+        self.test_set = digest(test)
         val_size, train_size = self._sizes(len(train.y))
         side = min(train.x.shape[2:])
         if self.augment and not 0 <= self.shift < side:

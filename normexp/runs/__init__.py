@@ -2,5 +2,17 @@
 
 from normexp.runs.summary import STATUSES, SUMMARY, damaged, read_summary, write_summary
 from normexp.runs.table import load, load_summaries
+from normexp.runs.test_examples import TestExamples, load_test_examples, write_test_examples
 
-__all__ = ["STATUSES", "SUMMARY", "damaged", "load", "load_summaries", "read_summary", "write_summary"]
+__all__ = [
+    "STATUSES",
+    "SUMMARY",
+    "TestExamples",
+    "damaged",
+    "load",
+    "load_summaries",
+    "load_test_examples",
+    "read_summary",
+    "write_summary",
+    "write_test_examples",
+]

@@ -15,6 +15,7 @@ from rich.console import Console
 from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
+from normexp.runs import write_test_examples
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
@@ -69,7 +70,10 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
         else:
             with resumable:
                 trainer.fit(parts.module, datamodule=parts.data, ckpt_path=resume)
-        summary = summarize(parts, recorder, trainer, final_metrics(parts, trainer))
+        metrics, examples = final_metrics(parts, trainer)
+        summary = summarize(parts, recorder, trainer, metrics)
+        if folder and rank_zero_only.rank == 0:
+            write_test_examples(folder, examples)
         for logger in loggers:
             logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
     return summary

@@ -14,24 +14,28 @@ from normexp import __version__
 from normexp.config.code import sources
 from normexp.config.run_parts import Parts
 from normexp.monitors import convergence
+from normexp.runs import TestExamples
 from normexp.runs.columns import flat
-from normexp.training.evaluation import evaluate
+from normexp.training.evaluation import evaluate, evaluate_each
 from normexp.training.precise_batchnorm import update_population_statistics
 from normexp.training.recorder import Recorder
 
 TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its samples
 
 
-def final_metrics(parts: Parts, trainer: pl.Trainer) -> dict[str, float]:
-    """Loss and accuracy on all three splits in evaluation mode with the last weights."""
+def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
+    """Loss and accuracy on all three splits in evaluation mode with the last weights, and each test example."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
     update_population_statistics(parts.module, parts.data, trainer)
-    metrics = {}
-    for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
-        batches = parts.data.evaluation_loader(split, limit)
-        for name, value in evaluate(parts.module, batches, trainer).items():
-            metrics[f"{split}/{name}"] = value
-    return metrics
+    results = {
+        split: evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
+        for split, limit in (("train", TRAIN_SAMPLES), ("val", None))
+    }
+    results["test"], right, loss = evaluate_each(parts.module, parts.data.evaluation_loader("test"), trainer)
+    metrics = {
+        f"{split}/{name}": value for split, result in results.items() for name, value in result.items()
+    }
+    return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)
 
 
 def summarize(

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 
 from normexp.config.run_parts import Parts
-from normexp.runs import write_summary
+from normexp.runs import write_summary, write_test_examples
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.fit import checkpoints, length, open_loggers
@@ -145,9 +145,11 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
 
 def finish(replica: Replica, count: int) -> None:
     """The last numbers of a trained replica; its run is finished."""
-    summary = summarize(replica.parts, replica.recorder, replica, final_metrics(replica.parts, replica))
+    metrics, examples = final_metrics(replica.parts, replica)
+    summary = summarize(replica.parts, replica.recorder, replica, metrics)
     summary["execution"] |= {"mode": "replica", "replicas": count}
     for logger in replica.loggers:
         logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
         logger.save()  # the others may train on for hours
+    write_test_examples(replica.folder, examples)
     write_summary(replica.folder, summary)

@@ -1,0 +1,80 @@
+"""`test_examples.npz`: which test examples a run had right and the loss of each, kept beside its summary.
+
+They are what makes the test set a sample: a bootstrap over examples needs them, and nothing else of a run.
+"""
+
+import io
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from normexp.runs.summary import damaged
+
+if TYPE_CHECKING:  # numpy takes a tenth of a second to import, and reading a summary does not need it
+    import numpy as np
+
+TEST_EXAMPLES = "test_examples.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class TestExamples:
+    """The final weights on each test example, in the order of the test split.
+
+    Attributes:
+        right: bool, (N,) images; (N, T) windows of a text, one answer a token.
+        loss: cross-entropy in nats, float32 (N,); of a window the mean over its tokens.
+        test_set: digest of the examples and their order: runs with the same one can be compared example by example.
+            Empty where the data has none to give.
+    """
+
+    __test__ = False  # to pytest: no test
+
+    right: "np.ndarray"
+    loss: "np.ndarray"
+    test_set: str
+
+
+def write_test_examples(folder: Path, examples: TestExamples) -> None:
+    """Write the file whole or not at all; `right` takes a bit an answer (10,000: 1.25 KB)."""
+    import numpy as np
+
+    content = io.BytesIO()
+    np.savez_compressed(
+        content,
+        right=np.packbits(examples.right),
+        shape=np.array(examples.right.shape),
+        loss=examples.loss.astype(np.float32),
+        test_set=np.array(examples.test_set),
+    )
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file:
+        file.write(content.getvalue())
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(file.name, 0o644)  # temporary files are private by default
+    os.replace(file.name, folder / TEST_EXAMPLES)
+
+
+def load_test_examples(folder: str | Path) -> TestExamples | None:
+    """The test examples of a run; None for a run that kept none, as those of earlier versions.
+
+    Raises ValueError, in one line, for a file that cannot be read or was cut.
+    """
+    import numpy as np
+
+    path = Path(folder) / TEST_EXAMPLES
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
+            shape = tuple(kept["shape"].tolist())
+            right = np.unpackbits(kept["right"], count=int(np.prod(shape))).astype(bool).reshape(shape)
+            examples = TestExamples(right, kept["loss"], str(kept["test_set"]))
+        if len(examples.loss) != len(right):
+            raise ValueError(f"{len(examples.loss)} losses of {len(right)} examples")
+        return examples
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise damaged(path, reason, path.parent) from None

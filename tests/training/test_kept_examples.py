@@ -1,0 +1,81 @@
+"""Every run keeps what it made of each test example, and the file says what the summary says."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from normexp.build import build_all, compose
+from normexp.runs import load_test_examples, read_summary
+from normexp.training.evaluation import evaluate, evaluate_each
+
+
+def test_a_run_on_images_keeps_each_test_image(train, make_parts):
+    summary, folder = train("max_epochs=1", "data.eval_batch_size=100")
+    kept = load_test_examples(folder)
+    assert kept.right.shape == kept.loss.shape == (360,)
+    assert kept.right.mean() == pytest.approx(summary["metrics"]["test/accuracy"], abs=1e-12)
+    assert kept.loss.mean(dtype=np.float64) == pytest.approx(summary["metrics"]["test/loss"], rel=1e-6)
+
+    parts = make_parts("max_epochs=1")
+    state = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    parts.module.load_state_dict(state)
+    x, y = parts.data.rows("test", torch.device("cpu"))
+    with torch.no_grad():
+        logits = parts.module.eval()(x).double()
+    assert np.array_equal(kept.right, logits.argmax(1) == y)
+    expected = F.cross_entropy(logits, y, reduction="none").numpy()
+    np.testing.assert_allclose(kept.loss, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_on_text_keeps_each_window(train, tmp_path):
+    text = "the quick brown fox jumps over the lazy dog. " * 60
+    (tmp_path / "fox.txt").write_text(text)
+    summary, folder = train(
+        "model=gpt", "data=text_file", f"data.path={tmp_path / 'fox.txt'}", "data.context_length=16",
+        "batch_size=8", "max_steps=2", "model.heads=2",
+    )  # fmt: skip
+    kept = load_test_examples(folder)
+    assert kept.right.shape == (len(kept.loss), 16)
+    assert len(kept.loss) == (len(text) - len(text) * 95 // 100 - 1) // 16
+    assert kept.right.mean() == pytest.approx(summary["metrics"]["test/accuracy"], abs=1e-12)
+    assert kept.loss.mean(dtype=np.float64) == pytest.approx(summary["metrics"]["test/loss"], rel=1e-6)
+
+
+def test_replicas_keep_what_runs_alone_keep(train, tmp_path):
+    from normexp.training.replicas.launch_replicas import launch_all
+
+    _, alone = train("seed=1", "max_epochs=1", "model=mlp")
+    parts = build_all(
+        *compose(
+            ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=1", "replicas=2",
+             f"outputs={tmp_path / 'beside'}"]
+        )
+    )  # fmt: skip
+    files = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
+    launch_all(parts, [files, files])
+    folder = next((tmp_path / "beside").rglob("*-s1-*"))
+    kept, expected = load_test_examples(folder), load_test_examples(alone)
+    assert read_summary(folder)["execution"]["mode"] == "replica"
+    assert kept.test_set == expected.test_set
+    np.testing.assert_allclose(kept.loss, expected.loss, rtol=1e-3, atol=1e-4)
+    assert kept.right.mean() == pytest.approx(read_summary(folder)["metrics"]["test/accuracy"])
+
+
+def test_collecting_examples_changes_no_number_and_ends(make_parts):
+    parts = make_parts("data.eval_batch_size=100")
+    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    parts.data.trainer = trainer
+    plain = evaluate(parts.module, parts.data.evaluation_loader("test"), trainer)
+    result, right, _ = evaluate_each(parts.module, parts.data.evaluation_loader("test"), trainer)
+    assert result == plain
+    assert len(right) == 360
+    assert parts.module.examples is None
+
+
+def test_another_cut_of_the_digits_is_another_test_set(make_parts):
+    names = {
+        make_parts(*options).data.test_set for options in (["seed=0"], ["seed=1", "data.normalize=false"])
+    }
+    assert len(names) == 1
+    assert make_parts("data.split_seed=1").data.test_set not in names
