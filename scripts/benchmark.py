@@ -11,9 +11,9 @@ import json
 import sys
 from pathlib import Path
 
-from machine import machine
+from benchmarks.measure.machine import machine
 
-COMMANDS = sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("*.py"))
+COMMANDS = sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("[!_]*.py"))
 
 
 def main(arguments: list[str]) -> None:

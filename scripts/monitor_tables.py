@@ -11,7 +11,7 @@ import math
 import statistics
 from pathlib import Path
 
-from norm_table import table
+from benchmarks.page.markdown_table import table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "monitors.md"

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from norm_limits import limit
+from benchmarks.baselines.norm_limits import limit
+from benchmarks.page.markdown_table import by_shape, table
 from omegaconf import OmegaConf
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +94,7 @@ def passed(cases: list[ElementTree.Element]) -> dict[str, dict[str, int]]:
     counts = defaultdict(lambda: defaultdict(int))
     for case in cases:
         function, _, arguments = case.get("name").partition("[")
-        if len(case):  # skipped
+        if case.find("skipped") is not None:
             continue
         for check, part in CHECKS.items():
             if part in case.get("classname") or part in function:
@@ -102,24 +103,25 @@ def passed(cases: list[ElementTree.Element]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def invariances(names: Iterable[str]) -> str:
-    """A row for each norm, from the test's table; for a norm that is not there yet, what is measured."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from norms.test_invariances import COLUMNS, ON_IMAGES, TABLE, measured
-
-    rows = []
+def invariances(cases: list[ElementTree.Element], names: Iterable[str]) -> str:
+    """A row for each norm, as tests/norms/test_invariances.py recorded it, with a word where that test expects none."""
+    rows, columns, on_images = [], [], []
+    found = {properties.pop("norm"): properties for case in cases if (properties := recorded(case))}
     for name in names:
-        if name not in TABLE:
+        row = found[name]
+        label = f"`{name}`" if row.pop("expected") == "True" else f"`{name}` measured"
+        if row.pop("on images") == "True":
+            on_images.append(f"`{name}`")
+        if label.endswith("measured"):
             print(f"{name}: not in TABLE of tests/norms/test_invariances.py; its row is measured, check it")
-        label = f"`{name}`" if name in TABLE else f"`{name}` measured"
-        rows.append([label, *(TABLE.get(name) or measured(name)).split()])
-    images = " and ".join(f"`{name}`" for name in names if name in ON_IMAGES)
-    return INVARIANCES.format(images=images) + "\n" + table(["name", *COLUMNS], rows)
+        columns = list(row)
+        rows.append([label, *row.values()])
+    return INVARIANCES.format(images=" and ".join(on_images)) + "\n" + table(["name", *columns], rows)
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+def recorded(case: ElementTree.Element) -> dict[str, str]:
+    """What a test recorded by `record_property`."""
+    return {p.get("name", ""): p.get("value", "") for p in case.iterfind("properties/property")}
 
 
 def speed(rows: list[dict]) -> str:
@@ -154,22 +156,6 @@ def speed(rows: list[dict]) -> str:
     return SPEED.format(device=rows[0]["device"]) + table(head, lines)
 
 
-def by_shape(rows: list[dict], corner: str, hand: str) -> str:
-    """Ratios of forward and backward, one line a norm; `hand` formats those of the tutorials' form."""
-    shapes = list(dict.fromkeys(row["shape"] for row in rows))
-    found = {(row["norm"], row["shape"]): row["both"] for row in rows}
-
-    def cell(both: dict | None) -> str:
-        if both is None:
-            return "–"
-        by_hand = hand.format(both["hand"]["ratio"]) if "hand" in both else ""
-        return f"{both['ours']['ratio']:.2f}{by_hand}"
-
-    names = dict.fromkeys(row["norm"] for row in rows)
-    lines = [[f"`{name}`", *(cell(found.get((name, shape))) for shape in shapes)] for name in names]
-    return table([corner, *shapes], lines)
-
-
 def compiled(rows: list[dict]) -> str:
     """The rows of compiled norms."""
     return COMPILED.format(device=rows[0]["device"]) + by_shape(rows, "name", " (by hand {:.2f})")
@@ -180,13 +166,14 @@ def main() -> None:
     paths = sorted((ROOT / "configs" / "norm").glob("*.yaml"))
     targets = {path.stem: OmegaConf.load(path)["_target_"].rpartition(".")[2] for path in paths}
     comments = {path.stem: path.read_text().splitlines()[0].removeprefix("# ") for path in paths}
-    counts = passed(run_tests())
+    cases = run_tests()
+    counts = passed(cases)
     parts = [
         INTRODUCTION,
         table(["name", "class", "what"], [[f"`{n}`", f"`{targets[n]}`", comments[n]] for n in targets]),
         TESTS,
         table(["name", *CHECKS], [[f"`{n}`", *(str(counts[n][c] or "–") for c in CHECKS)] for n in targets]),
-        invariances(targets),
+        invariances(cases, targets),
     ]
     if BENCHMARK.exists():
         rows = json.loads(BENCHMARK.read_text())

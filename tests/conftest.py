@@ -14,6 +14,12 @@ ROOT = Path(__file__).parents[1]
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2"]
 
 
+def pytest_configure() -> None:
+    """Tests are no tasks of Slurm, even where it started pytest."""
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        del os.environ[name]
+
+
 @pytest.fixture
 def make_parts(tmp_path) -> Callable:
     """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""

@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-
-import performance_page
-from machine import machine
+from benchmarks.measure.machine import machine
+from benchmarks.page import performance_page
 
 ROOT = Path(__file__).parents[1]
 MACHINE = {

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import torch
 from rich.console import Console
 from rich.table import Table
-from step_times import BLOCK, train
+
+from .measure.step_times import BLOCK, train
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],

@@ -15,11 +15,12 @@ import torch
 import torch.nn.functional as F
 from rich.console import Console
 from rich.table import Table
-from tutorial_lightning import fit_as_tutorials_do
 
 from normexp.build import build, compose
 from normexp.config.run_parts import Parts
 from normexp.training.fit import fit
+
+from .baselines.tutorial_lightning import fit_as_tutorials_do
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],

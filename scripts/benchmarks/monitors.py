@@ -17,14 +17,15 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
-from naive_monitor import Naive
-from peak_memory import PeakMemory
 from rich.console import Console
 from rich.table import Table
 
 from normexp.build import build, compose
 from normexp.monitors import Monitor, StepMonitor
 from normexp.training.fit import fit
+
+from .baselines.naive_monitor import Naive
+from .measure.peak_memory import PeakMemory
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import hydra.utils
 import torch
-from norm_baselines import ByHand, features, native
-from norm_limits import ON_CPU, limit
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
+
+from .baselines.norm_baselines import ByHand, features, native
+from .baselines.norm_limits import ON_CPU, limit
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "norm"
 SHAPES = {"dense": (256, 512), "image": (128, 64, 16, 16), "tokens": (32, 64, 128)}

@@ -14,7 +14,6 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import torch
-from replica_equality import equality
 from rich.console import Console
 from rich.table import Table
 
@@ -23,6 +22,8 @@ from normexp.config.run_parts import Parts
 from normexp.cores import cores
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
+
+from .measure.replica_equality import equality
 
 MODELS = "mlp:64,mlp:256,cnn:8,cnn:16,transformer:32,transformer:64"
 

@@ -6,10 +6,11 @@ import statistics
 from typing import Any
 
 import torch
-from leak import growth
 from rich.console import Console
 from rich.table import Table
-from step_times import BLOCK, train
+
+from .measure.leak import growth
+from .measure.step_times import BLOCK, train
 
 AXES: dict[str, dict[str, list[Any]]] = {
     "mlp": {

@@ -1,8 +1,5 @@
 import json
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import monitor_tables
 

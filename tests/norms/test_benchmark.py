@@ -1,16 +1,10 @@
 """The benchmark compares like with like, and its table holds what it measured."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
 from benchmarks import norms as benchmark
-from norm_baselines import ByHand, native
-from norm_limits import ON_CPU
+from benchmarks.baselines.norm_baselines import ByHand, native
+from benchmarks.baselines.norm_limits import ON_CPU
 
 SMALL = {"dense": (6, 8), "image": (4, 8, 3, 5), "tokens": (4, 6, 8)}
 CASES = [(n, s) for n in ON_CPU for s in SMALL if (n, s) != ("instancenorm", "dense")]

@@ -1,10 +1,6 @@
 """The generator of docs/norms.md, on fabricated results: what it counts, what it marks and what it measures itself."""
 
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import norm_table
 from norms.layers import NAMES
@@ -24,6 +20,8 @@ def test_a_test_counts_for_the_norm_among_its_parameters():
         ("tests.norms.test_against_papers", "test_skipped[rmsnorm]"),
     )
     ElementTree.SubElement(tests[-1], "skipped")
+    properties = ElementTree.SubElement(tests[0], "properties")
+    ElementTree.SubElement(properties, "property", name="norm", value="none")
     counts = norm_table.passed(tests)
     assert counts["none"] == {"torch": 1}
     assert counts["rmsnorm"] == {"paper": 1, "gradcheck": 1}
@@ -41,23 +39,43 @@ def test_speed_shows_the_limit_and_marks_what_is_above_it():
     assert "| `scalenorm` | dense | 0.70 | 0.70 | – |" in page
 
 
-def test_a_norm_without_a_row_of_invariances_is_measured_and_named(monkeypatch, capsys):
-    known = norm_table.invariances(["layernorm", "instancenorm"])
-    assert "| `layernorm` | y | y | n | y | n | y |" in known
-    assert "`instancenorm` on images, where W" in known
-    assert capsys.readouterr().out == ""
-    from norms.test_invariances import TABLE
+def recorded(name, row, *, expected=True, on_images=False):
+    """A test as junit has it that recorded a row of invariances."""
+    (case,) = cases(("tests.norms.test_invariances", f"test_row[{name}]"))
+    properties = ElementTree.SubElement(case, "properties")
+    columns = {f"column {index}": answer for index, answer in enumerate(row.split())}
+    for key, value in {"norm": name, "expected": expected, "on images": on_images, **columns}.items():
+        ElementTree.SubElement(properties, "property", name=key, value=str(value))
+    return case
 
-    monkeypatch.delitem(TABLE, "layernorm")
-    assert "| `layernorm` measured | y | y | n | y | n | y |" in norm_table.invariances(["layernorm"])
-    assert capsys.readouterr().out.startswith("layernorm: not in TABLE")
+
+def test_rows_of_invariances_are_those_that_the_tests_recorded(capsys):
+    tests = [
+        *cases(("tests.norms.test_against_torch", "t[none-dense]")),
+        recorded("layernorm", "y n"),
+        recorded("instancenorm", "n y", on_images=True),
+    ]
+    page = norm_table.invariances(tests, ["instancenorm", "layernorm"])
+    assert "| name | column 0 | column 1 |\n" in page
+    assert "| `instancenorm` | n | y |\n| `layernorm` | y | n |\n" in page
+    assert "\n`instancenorm` on images, where W" in page
+    assert capsys.readouterr().out == ""
+
+
+def test_a_norm_without_an_expected_row_is_named(capsys):
+    page = norm_table.invariances([recorded("mine", "y n", expected=False)], ["mine"])
+    assert "| `mine` measured | y | n |" in page
+    assert capsys.readouterr().out.startswith("mine: not in TABLE")
 
 
 def test_the_page_has_every_norm_in_every_table(tmp_path, monkeypatch):
     monkeypatch.setattr(norm_table, "PAGE", tmp_path / "norms.md")
-    monkeypatch.setattr(
-        norm_table, "run_tests", lambda: cases(("tests.norms.test_against_torch", "t[none-dense]"))
-    )
+    tests = [
+        *cases(("tests.norms.test_against_torch", "t[none-dense]")),
+        *(recorded(n, "y n") for n in NAMES),
+    ]
+    monkeypatch.setattr(norm_table, "run_tests", lambda: tests)
+    monkeypatch.setattr("sys.argv", ["norm_table.py"])
     norm_table.main()
     page = (tmp_path / "norms.md").read_text()
     sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])

@@ -1,20 +1,17 @@
 """The report as a whole: everything it promises is there, in one file, and nothing is fetched."""
 
 import re
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import report as script
 from fabricated import write_run, write_study
 
 from normexp.report.figures import FIGURES
 from normexp.report.figures.activations import activation_bands
 from normexp.report.study import open_study
 from normexp.report.style import OWN, Style, new_figure, plain_log_scale, spread
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-import report as script
 
 
 @pytest.fixture(scope="module")

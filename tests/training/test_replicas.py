@@ -3,16 +3,11 @@
 import csv
 import os
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.measure.replica_equality import TINY, largest_difference
 from pytorch_lightning import Callback
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-from replica_equality import TINY, largest_difference
 
 from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary

@@ -7,16 +7,13 @@ import types
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import benchmark
 import pytest
 import pytorch_lightning as pl
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-import benchmark
-import leak
 from benchmarks import startup
-from step_times import BLOCK, train
+from benchmarks.measure import leak
+from benchmarks.measure.step_times import BLOCK, train
 
 
 class Hoarder(pl.Callback):

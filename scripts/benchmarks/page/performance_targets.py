@@ -1,8 +1,8 @@
 """What was aimed at and what was measured, from the rows of all benchmarks that are there."""
 
-from norm_limits import limit
-from norm_table import table
-from performance_tables import LOOP_LIMITS, Rows
+from ..baselines.norm_limits import limit
+from .markdown_table import table
+from .performance_tables import LOOP_LIMITS, Rows
 
 TUTORIAL_AT_LEAST, LIGHT_AT_MOST, REPLICAS_AT_LEAST, EQUAL_WITHIN = 3.5, 1.03, 1.5, 1e-10
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from norm_table import by_shape, table
+from .markdown_table import by_shape, table
 
 Rows = list[dict[str, Any]]
 LOOP_LIMITS = {64: 1.25, 512: 1.15}

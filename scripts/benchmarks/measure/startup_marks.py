@@ -1,6 +1,6 @@
 """Run `train.py` as `python train.py` would, up to its first training step, and print when it got where.
 
-`python scripts/startup_marks.py [overrides]`, started by `benchmark.py startup`. Prints a JSON of part -> seconds since
+Started as a script by `benchmark.py startup`. Prints a JSON of part -> seconds since
 the epoch at which it ended, and stops the process.
 """
 
@@ -15,7 +15,7 @@ import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 
 
 def mark(part: str) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
-from peak_memory import PeakMemory
 from rich.console import Console
 
 from normexp.build import build_all, compose
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
+
+from .peak_memory import PeakMemory
 
 BLOCK = 10  # steps
 

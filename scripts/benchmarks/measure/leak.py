@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
-from peak_memory import give_back, resident
 from rich.console import Console
 
 from normexp.build import build, compose
 from normexp.training.fit import fit
+
+from .peak_memory import give_back, resident
 
 SMALL = ["model=mlp", "model.depth=2", "model.width=32", "norm=batchnorm", "monitor=light"]
 MARKS = 10  # readings of memory in a run; the first one is where the run has all that it needs

@@ -1,0 +1,1 @@
+"""docs/performance.md: the text, its tables and its targets."""

@@ -1,0 +1,99 @@
+"""Write docs/performance.md from the benchmarks' JSON files: `python scripts/performance_page.py [--docs FOLDER]`
+
+The text is that of performance_page.md, beside this file. A section whose file is not there says so.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import performance_tables as tables
+from .performance_tables import Rows
+from .performance_targets import targets
+
+ROOT = Path(__file__).parents[3]
+TEMPLATE = Path(__file__).with_suffix(".md")
+SECTIONS: dict[str, tuple[str, Callable[[Rows], str]]] = {
+    "loop": ("loop_benchmark.json", tables.loop),
+    "startup": ("startup_benchmark.json", tables.seconds),
+    "scale": ("scale_benchmark.json", tables.scale),
+    "leak": ("leak_benchmark.json", tables.leak),
+    "compiled": ("compiled_benchmark.json", tables.compiled),
+    "replicas": ("replicas_benchmark.json", tables.replicas),
+    "equality": ("replicas_equality.json", tables.equality),
+    "sweep": ("sweep_benchmark.json", tables.seconds),
+    "norms": ("norms_benchmark.json", tables.norms),
+    "monitors": ("monitors_benchmark.json", tables.monitors),
+}
+
+
+def read(docs: Path) -> dict[str, Rows]:
+    """The rows of each section whose file is there."""
+    found = {}
+    for name, (file, _) in SECTIONS.items():
+        path = docs / file
+        if path.exists():
+            try:
+                found[name] = json.loads(path.read_text())
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}: no JSON ({error}); measure it again") from None
+            if not found[name]:
+                raise ValueError(f"{path}: has no rows; measure it again")
+    if not found:
+        raise ValueError(
+            f"--docs={docs}: none of {', '.join(file for file, _ in SECTIONS.values())}; measure first"
+        )
+    return found
+
+
+def page(found: dict[str, Rows]) -> str:
+    texts = {"gpu": gpu(found), "missing": missing(found)}
+    for name, (file, render) in SECTIONS.items():
+        if name not in found:
+            texts[name] = f"**Not measured** (no docs/{file}).\n"
+            continue
+        try:
+            texts[name] = f"{tables.machines(found[name])}\n{render(found[name])}"
+        except KeyError as error:
+            raise ValueError(f"{file}: a row has no {error}; measure it again") from None
+    texts["targets"] = targets(found)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]].rstrip("\n"), TEMPLATE.read_text())
+
+
+def on_gpu(rows: Rows) -> bool:
+    return any((row.get("machine") or {}).get("gpu") or row.get("device") == "cuda" for row in rows)
+
+
+def gpu(found: dict[str, Rows]) -> str:
+    there = [name for name, rows in found.items() if on_gpu(rows)]
+    if not there:
+        return "**Nothing on this page was measured on a GPU.**"
+    return f"Measured on a GPU: {', '.join(there)}. All else was measured on CPUs alone."
+
+
+def missing(found: dict[str, Rows]) -> str:
+    """What this page cannot say."""
+    absent = [f"- `{name}`: no docs/{file}" for name, (file, _) in SECTIONS.items() if name not in found]
+    no_gpu = [name for name, rows in found.items() if not on_gpu(rows)]
+    on_cpu = (
+        f"- On a GPU: {', '.join(no_gpu)}; CUDA graphs; the target of eight times the speed by 16 replicas"
+    )
+    beyond = "- Several devices, float16 and bfloat16, other operating systems, DataLoader workers"
+    return "\n".join([*absent, *([on_cpu] if no_gpu else []), beyond])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--docs", type=Path, default=ROOT / "docs", help="where the files are and the page goes"
+    )
+    docs = parser.parse_args().docs
+    try:
+        text = page(read(docs))
+    except ValueError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+    (docs / "performance.md").write_text(text)
