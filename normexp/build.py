@@ -20,7 +20,7 @@ from normexp.config.identity import config_hash
 from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
 from normexp.lit_model import LitModel
-from normexp.training.lightning import outside_clusters, quiet_lightning
+from normexp.training.lightning import quiet_lightning
 from normexp.training.trainer_check import check_options, check_trainer
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -119,7 +119,7 @@ def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule 
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
     )
-    make_trainer = outside_clusters(instantiate(cfg.trainer))
+    make_trainer = instantiate(cfg.trainer)
     check_trainer(make_trainer, config, choices)
     if config["compile"]:
         check_compiler(config)

@@ -1,19 +1,16 @@
-"""A machine where Slurm is installed: runs say nothing of it, and are its tasks only where `srun` started them."""
+"""A machine where Slurm is installed: runs say nothing of it, and tests pass."""
 
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
-from lightning_fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
+from lightning_fabric.plugins.environments import LightningEnvironment
 from pytorch_lightning import Trainer
-
-from normexp.training.lightning import outside_clusters
+from pytorch_lightning.callbacks import LambdaCallback
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": False}
 
 
 @pytest.fixture
@@ -26,37 +23,26 @@ def srun(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
 
 
-def environment(make_trainer):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        trainer = make_trainer(**OPTIONS, enable_progress_bar=False, enable_model_summary=False)
-    return type(trainer._accelerator_connector.cluster_environment)
-
-
+@pytest.mark.filterwarnings("error:The `srun` command")
 def test_lightning_alone_warns_where_srun_is_installed(srun):
     with pytest.raises(UserWarning, match="`srun` command is available"):
-        environment(Trainer)
+        Trainer(accelerator="cpu", devices=1, logger=False)
 
 
-@pytest.mark.parametrize("variables", [{}, {"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "bash"}])
-def test_trainer_of_the_project_is_no_task_of_slurm_and_says_nothing(srun, monkeypatch, variables):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert environment(outside_clusters(Trainer)) is LightningEnvironment
-
-
-def test_trainer_is_a_task_of_slurm_where_srun_started_it(srun, monkeypatch):
-    for name in ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("SLURM_JOB_NAME", "train")
-    assert environment(outside_clusters(Trainer)) is SLURMEnvironment
-
-
-def test_plugins_that_were_asked_for_stay(srun, make_parts):
-    parts = make_parts(
-        "+trainer.plugins={_target_: lightning_fabric.plugins.environments.TorchElasticEnvironment}"
+@pytest.mark.filterwarnings("error:The `srun` command")
+@pytest.mark.parametrize("steps", [0, 2])
+def test_run_is_no_task_of_slurm_and_says_nothing(srun, train, monkeypatch, steps):
+    """Where `srun` is not used; a shell that it opened is not either."""
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    monkeypatch.setenv("SLURM_JOB_NAME", "bash")
+    found = []
+    watch = LambdaCallback(
+        on_fit_start=lambda trainer, _: found.append(trainer._accelerator_connector.cluster_environment)
     )
-    assert parts.make_trainer.keywords["plugins"].__class__.__name__ == "TorchElasticEnvironment"
+    summary, _ = train(f"max_steps={steps}", callbacks=[watch])
+    assert summary["status"] == "completed"
+    assert all(isinstance(environment, LightningEnvironment) for environment in found)
+    assert len(found) == (steps > 0)
 
 
 def test_whole_run_says_nothing_of_slurm(srun, tmp_path):
