@@ -91,6 +91,8 @@ def test_selection_by_id_name_cover_glob_and_kind():
     ids = lambda text: [claim.id for claim in select(CLAIMS, text)]  # noqa: E731
     assert ids("S03") == ids("correction_is_alias") == ["S03"]
     assert ids("S37") == ["S37", "S37a", "S37b"]
+    assert ids("P05") == ["P05", *(f"P05{half}" for half in "abcdefgh")]
+    assert ids("P05g") == ["P05g"]
     assert ids("rescaling_invariance") == ["S37"]
     assert set(ids("S03,S40*")) == {"S03", "S40", "S40a"}
     assert len(ids("all")) == len(CLAIMS)
@@ -99,6 +101,15 @@ def test_selection_by_id_name_cover_glob_and_kind():
         select(CLAIMS, "batch_size_dependance")
     with pytest.raises(ValueError, match="names no claim"):
         select(CLAIMS, ",")
+
+
+def test_an_id_brings_all_its_halves_and_names_keep_their_letters():
+    names = ["Q1", "Q1a", "Q1z", "Q1ab", "Q11", "QA1b", "mine"]
+    claims = {name: dataclasses.replace(CLAIMS["S29"], id=name, name=f"n{name}") for name in names}
+    ids = lambda text: [claim.id for claim in select(claims, text)]  # noqa: E731
+    assert ids("Q1") == ["Q1", "Q1a", "Q1z", "Q1ab"]
+    assert ids("QA1") == ["QA1b"]
+    assert ids("mine") == ["mine"]
 
 
 def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():

@@ -1,6 +1,7 @@
 """Which claims a person means: ids, names, what they cover, globs, `all`."""
 
 import difflib
+import re
 from fnmatch import fnmatchcase
 
 from normexp.claims.spec.claim import Claim
@@ -11,7 +12,7 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
 
     Of the files that could not be read, `broken` says by id what is wrong: a ValueError for who asks for that one.
 
-    A word is an id (S37, which brings its halves S37a and S37b), a name (rescaling_invariance), a sentence of the
+    A word is an id (S37, which brings its parts S37a, S37b and so on), a name (rescaling_invariance), a sentence of the
     sources that only other claims cover, a kind of evidence (law, initialization, training), a glob over ids and names
     (S3*), or `all`. Raises ValueError that lists the nearest for a word that fits nothing.
     """
@@ -45,8 +46,8 @@ def unreadable(broken: dict[str, str], text: str) -> list[str]:
 
 
 def _whole(name: str) -> str:
-    """The id whose halves S37a and S37b are."""
-    return name.lower().rstrip("abcdef")
+    """The id whose parts S37a, S37b ... S37z are."""
+    return re.sub(r"(?<=\d)[a-z]+$", "", name.lower())
 
 
 def _named(claims: dict[str, Claim], word: str) -> set[str]:
