@@ -15,10 +15,12 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import LightningDataModule
 
-from normexp.config.checks import GROUPS, check_compiler, resolve_target, validate
+from normexp.config.checks import check_compiler, validate
 from normexp.config.identity import config_hash
 from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
+from normexp.config.settings import GROUPS
+from normexp.config.targets import resolve_target
 from normexp.lit_model import LitModel
 from normexp.training.lightning import quiet_lightning
 from normexp.training.trainer_check import check_options, check_trainer

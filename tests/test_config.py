@@ -7,7 +7,9 @@ from typing import Literal
 import pytest
 import torch
 
-from normexp.config.checks import fits_type, resolve_target, validate
+from normexp.config.checks import validate
+from normexp.config.targets import resolve_target
+from normexp.config.types import fits_type
 
 CONFIG = {
     "seed": 0, "batch_size": 64, "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,

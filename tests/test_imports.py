@@ -27,6 +27,7 @@ FORBIDDEN = {
     "claims/judge": HYDRA | HEAVY,
     "claims/pages": HYDRA | HEAVY,
     "report": HYDRA | HEAVY,
+    "config/settings.py": HYDRA | HEAVY,
     "config/identity.py": HYDRA | HEAVY,
 }
 MAY_USE = {
@@ -36,8 +37,9 @@ MAY_USE = {
     "data": {"data"},
     "monitors": {"monitors"},
     "lit_model.py": set(),
-    "runs": {"runs"},
-    "config/identity.py": set(),
+    "runs": {"runs", "config"},
+    "config/settings.py": set(),
+    "config/identity.py": {"config"},
     "claims/spec": {"claims", "runs"},
     "claims/judge": {"claims", "runs"},
     "claims/pages": {"claims", "runs", "report"},

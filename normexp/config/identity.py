@@ -5,13 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-# What says where, how and under whose eyes a run happens, but not which run it is.
-NOT_IDENTITY = (
-    "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "channels_last", "compile", "replicas",
-    "accuracies", "log_every_n_steps", "monitor", "experiment",
-)  # fmt: skip
-NOT_IDENTITY_OF_TRAINER = ("accelerator", "devices", "strategy", "deterministic", "enable_progress_bar")
-NOT_IDENTITY_OF_DATA = ("root", "path", "eval_batch_size")
+from normexp.config.settings import NOT_IDENTITY
+
 # What a run's folder holds from its first moment on.
 LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
@@ -23,13 +18,19 @@ def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
     Paths, hardware and monitors are left out; a user's own data counts by `fingerprint`, the hash of its content.
     A value that equals the default of a later version's new key must be left out there, so that old runs stay valid.
     """
-    kept = {key: value for key, value in config.items() if key not in NOT_IDENTITY}
+    kept = _identity_of(config)
     if kept.get("max_steps") is not None:
         kept.pop("max_epochs", None)  # steps decide, epochs are not looked at
-    for group, names in (("trainer", NOT_IDENTITY_OF_TRAINER), ("data", NOT_IDENTITY_OF_DATA)):
-        if isinstance(kept.get(group), dict):
-            kept[group] = {key: value for key, value in kept[group].items() if key not in names}
     kept["fingerprint"] = fingerprint
+    return kept
+
+
+def _identity_of(node: dict[str, Any], path: str = "") -> dict[str, Any]:
+    kept = {}
+    for key, value in node.items():
+        if f"{path}{key}" not in NOT_IDENTITY:
+            deeper = not path and isinstance(value, dict)  # a setting has at most one dot
+            kept[key] = _identity_of(value, f"{key}.") if deeper else value
     return kept
 
 

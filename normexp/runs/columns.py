@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from normexp.config.settings import shown
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -21,12 +23,6 @@ RESULTS = (
 )
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
-# Settings that do not change which run it is, so that runs which differ in them alone are still comparable.
-SETTINGS_ASIDE = (
-    "name", "outputs", "run_dir", "threads", "monitor", "experiment", "trainer", "accuracies", "log_every_n_steps",
-    "allow_targets", "channels_last", "compile", "replicas.seeds", "replicas.lr", "fast_dev_run",
-    "data.root", "data.path", "data.eval_batch_size",
-)  # fmt: skip
 
 
 def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
@@ -65,11 +61,7 @@ def config_columns(summaries: "pd.DataFrame") -> list[str]:
     return [
         name
         for name in summaries
-        if name not in RESULTS
-        and "/" not in name
-        and name.split(".")[0] not in RESULT_GROUPS
-        and name not in SETTINGS_ASIDE
-        and not name.startswith("trainer.")
+        if name not in RESULTS and "/" not in name and name.split(".")[0] not in RESULT_GROUPS and shown(name)
     ]
 
 

@@ -5,9 +5,7 @@ from typing import Any
 
 from normexp.config.code import changed
 from normexp.config.run_parts import Parts
-
-# They change what is recorded, but not which run it is.
-RECORDED = ("monitor", "accuracies", "log_every_n_steps")
+from normexp.config.settings import RECORDED
 
 
 def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:

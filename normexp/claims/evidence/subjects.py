@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from torch import nn
 
 from normexp.build import build_model, compose_with_hydra, resolved
-from normexp.config.checks import resolve_target
+from normexp.config.targets import resolve_target
 
 IMAGE = SimpleNamespace(input_shape=(1, 16, 16), num_classes=10)
 TEXT = SimpleNamespace(input_shape=(16,), num_classes=64)  # tokens, size of the vocabulary
