@@ -1,6 +1,8 @@
 """Train one network with a norm of your choice: `python train.py norm=layernorm`; `--help` explains the rest."""
 
 import contextlib
+import shlex
+import sys
 
 from normexp import cli
 
@@ -8,7 +10,7 @@ with cli.one_line_errors():  # Ctrl-C, too: these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from omegaconf import DictConfig, OmegaConf
+    from omegaconf import DictConfig
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
@@ -20,12 +22,17 @@ def main(cfg: DictConfig) -> None:
 
 def run(cfg: DictConfig) -> None:
     # torch and Lightning take seconds to import: only now, when Hydra has found nothing wrong.
-    from normexp.build import build_all, files_of
-    from normexp.training.replicas.launch_replicas import launch_all, own_files
+    from normexp.build import build_all
+    from normexp.training.launch import launch
+    from normexp.training.replicas.launch_replicas import launch_replicas
 
     hydra_config = HydraConfig.get()
-    all_parts = build_all(cfg, OmegaConf.to_container(hydra_config.runtime.choices))
-    launch_all(all_parts, own_files(files_of(cfg, hydra_config), all_parts))
+    command = shlex.join(["python", *sys.argv])
+    parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, command)
+    if len(parts) == 1:
+        launch(parts[0])
+    else:
+        launch_replicas(parts)
 
 
 if __name__ == "__main__":

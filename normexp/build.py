@@ -1,19 +1,17 @@
 """From a composed configuration to the parts of a run. With `cli.py` the only module that knows Hydra."""
 
 import copy
-import math
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.conf import HydraConf
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from pytorch_lightning import LightningDataModule
 
 from normexp.config.checks import check_compiler, validate
 from normexp.config.identity import config_hash
@@ -21,8 +19,11 @@ from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
 from normexp.config.settings import GROUPS
 from normexp.config.targets import resolve_target
+from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
+from normexp.training.length import total_steps
 from normexp.training.lightning import quiet_lightning
+from normexp.training.rehearsal import rehearse
 from normexp.training.trainer_check import check_options, check_trainer
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -47,7 +48,7 @@ def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
 def resolved(cfg: DictConfig) -> dict[str, Any]:
     """The configuration as plain values, validated."""
     try:
-        config = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from None
     validate(config)
@@ -55,7 +56,9 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return config
 
 
-def files_of(cfg: DictConfig, hydra_config: DictConfig, more: Iterable[str] = ()) -> dict[str, str]:
+def files_of(
+    cfg: DictConfig, hydra_config: HydraConf | DictConfig, more: Iterable[str] = ()
+) -> dict[str, str]:
     """What `.hydra/` of a run's folder says about how it was composed; `more` overrides were put in place since."""
     if more:
         hydra_config = copy.deepcopy(hydra_config)
@@ -85,29 +88,46 @@ def each_run(cfg: DictConfig) -> list[tuple[DictConfig, dict[str, Any]]]:
     return runs
 
 
-def build_all(cfg: DictConfig, choices: dict[str, str]) -> list[Parts]:
-    """The runs that a configuration asks for: one, or one for each replica."""
-    return build_each((alone, choices) for alone, _ in each_run(cfg))
+def build_all(
+    cfg: DictConfig,
+    choices: dict[str, str],
+    hydra_config: HydraConf | DictConfig | None = None,
+    command: str = "",
+) -> list[Parts]:
+    """The runs that a configuration asks for: one, or one for each replica, with one copy of the data for all.
 
-
-def build_each(runs: Iterable[tuple[DictConfig, dict[str, str]]]) -> list[Parts]:
-    """Build runs that differ in nothing but seed and learning rate, with one copy of the data for all."""
+    With Hydra's own configuration `.hydra/` says how the runs were composed.
+    """
     parts: list[Parts] = []
-    for cfg, choices in runs:
-        parts.append(build(cfg, choices, parts[0].data if parts else None))
+    runs = each_run(cfg)
+    for alone, config in runs:
+        own = [f"seed={config['seed']}", f"lr={config['lr']}", "replicas=1"] if len(runs) > 1 else []
+        files = None if hydra_config is None else files_of(alone, hydra_config, own)
+        loaded = parts[0].data if parts else None
+        parts.append(build(alone, choices, files=files, command=command, loaded=loaded))
     return parts
 
 
-def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule | None = None) -> Parts:
+def build(
+    cfg: DictConfig,
+    choices: dict[str, str],
+    *,
+    files: dict[str, str] | None = None,
+    command: str = "",
+    loaded: DataModule | None = None,
+) -> Parts:
     """Build data, model and trainer of one run; raises ValueError with one line before anything is written.
 
-    `loaded` is the data of a run that differs in nothing but seed and learning rate: its tensors are used, not copied.
+    Args:
+        files: for `.hydra/`; None for the configuration alone.
+        command: the command line that asks for the run.
+        loaded: the data of a run that differs in nothing but seed and learning rate: its tensors are used, not copied.
     """
     quiet_lightning()
     config = resolved(cfg)
     check_kinds(config, choices)
     if loaded is None:
-        data = instantiate(cfg.data)
+        data: DataModule = instantiate(cfg.data)
         data.load()
     else:
         data = copy.copy(loaded)
@@ -127,7 +147,17 @@ def build(cfg: DictConfig, choices: dict[str, str], loaded: LightningDataModule 
         check_compiler(config)
     monitors = [instantiate(node) for node in cfg.monitor.values() if node is not None]
     chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
-    return Parts(config, chosen, config_hash(config, data.fingerprint), data, module, make_trainer, monitors)
+    return Parts(
+        config=config,
+        choices=chosen,
+        digest=config_hash(config, data.fingerprint),
+        data=data,
+        module=module,
+        make_trainer=make_trainer,
+        monitors=monitors,
+        files=files or {"config.yaml": OmegaConf.to_yaml(cfg)},
+        command=command,
+    )
 
 
 def name_of(group: str, node: dict[str, Any]) -> str:
@@ -136,7 +166,7 @@ def name_of(group: str, node: dict[str, Any]) -> str:
     if "_target_" not in node:
         return "+".join(node) or "none"
     for path in sorted((CONFIGS / group).glob("*.yaml")):
-        written = OmegaConf.to_container(OmegaConf.load(path))
+        written = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))
         if written.keys() == node.keys() and all(
             value == node[key] or "${" in str(value) for key, value in written.items()
         ):
@@ -144,15 +174,7 @@ def name_of(group: str, node: dict[str, Any]) -> str:
     return "own"
 
 
-def total_steps(config: dict[str, Any], data: LightningDataModule) -> int:
-    """Optimizer steps of the whole run; the batches left over in accumulation make a step of their own."""
-    if config["max_steps"] is not None:
-        return config["max_steps"]
-    batches = len(data.training_order(data.splits["train"]))
-    return config["max_epochs"] * math.ceil(batches / config["trainer"].get("accumulate_grad_batches", 1))
-
-
-def build_model(cfg: DictConfig, data: LightningDataModule, seed: int) -> torch.nn.Module:
+def build_model(cfg: DictConfig, data: DataModule, seed: int) -> torch.nn.Module:
     """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
     torch.manual_seed(seed)
     return instantiate(cfg.model)(
@@ -169,25 +191,10 @@ def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
         return
     fitting = []
     for path in sorted((CONFIGS / "data").glob("*.yaml")):
-        target = OmegaConf.load(path).get("_target_")
+        target = OmegaConf.select(OmegaConf.load(path), "_target_")
         if target and resolve_target("data", target, allowed).kind == model.accepts:
             fitting.append(path.stem)
     raise ValueError(
         f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
         f"use data={' or data='.join(fitting)}"
     )
-
-
-def rehearse(model: torch.nn.Module, data: LightningDataModule, batch_size: int) -> None:
-    """One training-mode forward pass of a batch's shape on the meta device: no arithmetic, but every layer checks
-    its input, so that a norm which cannot work at this batch size says so before training."""
-    shape, dtype = (batch_size, *data.input_shape), data.probe_batch(1)[0].dtype
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        try:
-            copy.deepcopy(model).to("meta").train()(torch.empty(shape, device="meta", dtype=dtype))
-        except RuntimeError as error:
-            if "meta" not in str(error):
-                raise
-            # a layer that reads a value, as BatchNorm does to see whether it is frozen
-            copy.deepcopy(model).train()(torch.zeros(shape, dtype=dtype))

@@ -41,8 +41,7 @@ def train(make_parts) -> Callable:
         parts = make_parts(*overrides)
         parts.monitors.extend(callbacks)
         folder = parts.config["run_dir"] or default_folder(parts.config, parts.choices, parts.digest)
-        files = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
-        return launch(parts, files), Path(folder)
+        return launch(parts), Path(folder)
 
     return run
 

@@ -1,6 +1,7 @@
 """One cell as a job: the function of `hydra.main`, called as Hydra would call it for this cell alone; or several cells,
 trained side by side."""
 
+import shlex
 import sys
 import traceback
 from dataclasses import dataclass
@@ -41,16 +42,17 @@ def run_in_process(call: Call) -> None:
 
 def train_stacked(cells: list[DictConfig], argv: list[list[str]]) -> None:
     """What `train.py` does, for several cells that differ in nothing but seed and learning rate."""
-    from normexp.build import build_each, files_of
-    from normexp.training.replicas.launch_replicas import launch_all
+    from normexp.build import build, files_of
+    from normexp.config.run_parts import Parts
+    from normexp.training.replicas.launch_replicas import launch_replicas
 
-    tasks = [without_hydra(cell) for cell in cells]
-    choices = [OmegaConf.to_container(cell.hydra.runtime.choices) for cell in cells]
-    all_parts = build_each(zip(tasks, choices, strict=True))
-    for parts, own in zip(all_parts, argv, strict=True):
-        parts.argv = own
-    files = [files_of(task, cell.hydra) for task, cell in zip(tasks, cells, strict=True)]
-    launch_all(all_parts, files, stack_one=True)
+    all_parts: list[Parts] = []
+    for cell, own in zip(cells, argv, strict=True):
+        task, choices = without_hydra(cell), OmegaConf.to_container(cell.hydra.runtime.choices)
+        files, command = files_of(task, cell.hydra), shlex.join(["python", *own])
+        loaded = all_parts[0].data if all_parts else None
+        all_parts.append(build(task, choices, files=files, command=command, loaded=loaded))
+    launch_replicas(all_parts)
 
 
 def execute(cell: DictConfig, function: TaskFunction) -> None:

@@ -99,7 +99,7 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
     if untuned:  # another protocol, so that nobody takes its verdict for the claim's
         claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
     if claim.evidence == "training":
-        table, verdict = from_training(claim, out)
+        table, verdict = from_training(claim, out, command)
     else:
         table = functions.gather(claim, claim.looks[-1])
         verdict = make_verdict(claim, table, looks=1, extra={})
@@ -124,9 +124,9 @@ def beside_tuned(folder: Path) -> str:
     return f"with each arm's own learning rate: {word} ({folder / VERDICT})"
 
 
-def from_training(claim: Claim, out: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+def from_training(claim: Claim, out: Path, command: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Add seeds look by look until the claim is decided or its budget ends."""
-    runs = training_runs.Runs(claim, out / "cache")
+    runs = training_runs.Runs(claim, out / "cache", command=command)
     runs.report = Progress(claim, runs, to_train(claim, runs))
     rates = training_runs.tune(claim, runs) if claim.tune else None
     chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}

@@ -19,6 +19,7 @@ from normexp.runs import write_test_examples
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.interrupt import ResumableTraining
+from normexp.training.length import length
 from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory
 from normexp.training.metrics_csv import MetricsCSV
@@ -87,19 +88,6 @@ def take_no_step(parts: Parts, trainer: pl.Trainer, checkpoint: Path | None) -> 
     if checkpoint:
         trainer.strategy.connect(parts.module)
         trainer.save_checkpoint(checkpoint)
-
-
-def length(config: dict[str, Any]) -> dict[str, Any]:
-    """Trainer arguments for how long to train and how often to validate."""
-    every, steps = config["val_every_n_steps"], config["max_steps"]
-    if steps is not None and every is None:
-        every = max(1, steps // 10)
-    arguments = (
-        {"max_epochs": config["max_epochs"]} if steps is None else {"max_steps": steps, "max_epochs": -1}
-    )
-    if every is not None:
-        arguments |= {"val_check_interval": every, "check_val_every_n_epoch": None}
-    return arguments
 
 
 def checkpoints(folder: Path) -> list[ModelCheckpoint]:

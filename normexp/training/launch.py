@@ -35,12 +35,12 @@ def folder_of(parts: Parts) -> Path:
     )
 
 
-def run_folder(parts: Parts, files: dict[str, str]) -> RunFolder:
+def run_folder(parts: Parts) -> RunFolder:
     key = "run_dir" if parts.config["run_dir"] else "outputs"
     return RunFolder(
         folder_of(parts),
         parts.digest,
-        files,
+        parts.files,
         asked=f"{key}={parts.config[key]}",
         keep_on=KEEP_ON,
         keep_checkpoint_on=KEEP_CHECKPOINT_ON,
@@ -53,7 +53,7 @@ def make_console() -> Console:
     return console if console.is_terminal else Console(quiet=console.quiet, width=160)
 
 
-def launch(parts: Parts, files: dict[str, str]) -> dict[str, Any]:
+def launch(parts: Parts) -> dict[str, Any]:
     """Train the run unless it is finished; returns its summary. Exits 130 or 143 when interrupted."""
     config = parts.config
     if config["threads"] is not None:
@@ -68,7 +68,7 @@ def launch(parts: Parts, files: dict[str, str]) -> dict[str, Any]:
     path = folder_of(parts)
     if rank_zero_only.rank != 0:  # a worker of ddp: the first process owns the folder
         return fit(parts, path, console)
-    folder = run_folder(parts, files)
+    folder = run_folder(parts)
     if folder.finished():
         console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
         summary = read_summary(path)

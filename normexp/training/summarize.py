@@ -3,7 +3,6 @@
 import datetime
 import math
 import platform
-import shlex
 from typing import Any
 
 import pytorch_lightning as pl
@@ -72,7 +71,7 @@ def summarize(
             "python": platform.python_version(),
         },
         "sources": sources(parts.config),
-        "command": shlex.join(["python", *parts.argv]),
+        "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

@@ -17,8 +17,8 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     overrides = [*SMALL, f"outputs={tmp_path_factory.mktemp('outputs')}"]
-    parts = build(*compose(overrides))
-    launch(parts, files_of(*compose_with_hydra(overrides)))
+    parts = build(*compose(overrides), files=files_of(*compose_with_hydra(overrides)))
+    launch(parts)
     return folder_of(parts)
 
 

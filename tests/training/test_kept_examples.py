@@ -43,7 +43,7 @@ def test_a_run_on_text_keeps_each_window(train, tmp_path):
 
 
 def test_replicas_keep_what_runs_alone_keep(train, tmp_path):
-    from normexp.training.replicas.launch_replicas import launch_all
+    from normexp.training.replicas.launch_replicas import launch_replicas
 
     _, alone = train("seed=1", "max_epochs=1", "model=mlp")
     parts = build_all(
@@ -52,8 +52,7 @@ def test_replicas_keep_what_runs_alone_keep(train, tmp_path):
              f"outputs={tmp_path / 'beside'}"]
         )
     )  # fmt: skip
-    files = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
-    launch_all(parts, [files, files])
+    launch_replicas(parts)
     folder = next((tmp_path / "beside").rglob("*-s1-*"))
     kept, expected = load_test_examples(folder), load_test_examples(alone)
     assert read_summary(folder)["execution"]["mode"] == "replica"

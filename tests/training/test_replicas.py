@@ -11,10 +11,10 @@ from pytorch_lightning import Callback
 
 from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary
+from normexp.training.launch import launch
 from normexp.training.replicas.fit_replicas import why_not
-from normexp.training.replicas.launch_replicas import launch_all, own_files
+from normexp.training.replicas.launch_replicas import launch_replicas
 
-FILES = {"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}
 SMALL = [
     "trainer=float64", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2", "data.train_size=160",
     "batch_size=32",
@@ -28,7 +28,8 @@ def replicate(tmp_path):
     def run(*overrides, outputs="outputs", callbacks=()):
         all_parts = build_all(*compose([*SMALL, f"outputs={tmp_path / outputs}", *overrides]))
         all_parts[0].monitors.extend(callbacks)
-        summaries = launch_all(all_parts, own_files(FILES, all_parts))
+        one = len(all_parts) == 1
+        summaries = [launch(all_parts[0])] if one else launch_replicas(all_parts)
         found = {}
         for summary in summaries:
             choices, config = summary["choices"], summary["config"]

@@ -5,11 +5,11 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from normexp.build import build_each
+from normexp.build import build
 from normexp.config.run_parts import Parts
 from normexp.sweeps.beside import beside
 from normexp.sweeps.grouping import MOST
-from normexp.training.replicas.launch_replicas import launch_all
+from normexp.training.replicas.launch_replicas import launch_replicas
 
 
 class Wanted(NamedTuple):
@@ -33,19 +33,24 @@ def train_side_by_side(
     config_of: Callable[[Wanted], tuple[Any, dict[str, str]]],
     files_of: Callable[[Wanted], dict[str, str]],
     report: Callable[[str], None],
+    command: str,
 ) -> list[Parts]:
     """Train the missing runs of one arm, a single one as its neighbours were.
 
     Args:
         config_of: configuration and choices of a run.
         files_of: what its folder says about how it was composed.
+        command: the command line that asks for the runs.
     """
     trained = []
     for start in range(0, len(runs), MOST):
         some = runs[start : start + MOST]
         report(" ".join(f"{some[0].arm} {some[0].level}".split()) + f" {len(some)} runs side by side")
-        parts = build_each(config_of(run) for run in some)
+        parts: list[Parts] = []
+        for run in some:
+            loaded = parts[0].data if parts else None
+            parts.append(build(*config_of(run), files=files_of(run), command=command, loaded=loaded))
         with contextlib.redirect_stdout(io.StringIO()):
-            launch_all(parts, [files_of(run) for run in some], stack_one=True)
+            launch_replicas(parts)
         trained += parts
     return trained

@@ -28,11 +28,13 @@ from normexp.training.launch import folder_of, launch
 class Runs:
     """The runs of one claim: trains what is missing, remembers what all of them cost, cached ones included.
 
-    `report` is called before each run that trains, with a line that names it.
+    Args:
+        report: called before each run that trains, with a line that names it.
+        command: the command line that asks for the runs, for their summaries.
     """
 
-    def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None] = print):
-        self.claim, self.outputs, self.report = claim, outputs, report
+    def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None] = print, command: str = ""):
+        self.claim, self.outputs, self.report, self.command = claim, outputs, report, command
         self.costs: dict[Path, float] = {}  # folder of each run -> seconds
         self.new: set[Path] = set()
         self._folders: dict[Wanted, Path] = {}  # each takes a hundredth of a second to find
@@ -78,7 +80,7 @@ class Runs:
             return summary, folder
         self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
         with contextlib.redirect_stdout(io.StringIO()):
-            summary = launch(build(*self._config(run)), self.files(run))
+            summary = launch(build(*self._config(run), files=self.files(run), command=self.command))
         self.new.add(folder)
         self.costs[folder] = summary["seconds"]
         return summary, folder
@@ -88,7 +90,7 @@ class Runs:
         for."""
         for arm in self.claim.arms if self.stacked else ():
             missing = self.missing(Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds)
-            trained = train_side_by_side(missing, self._config, self.files, self.report)
+            trained = train_side_by_side(missing, self._config, self.files, self.report, self.command)
             self.new |= {folder_of(parts) for parts in trained}
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:

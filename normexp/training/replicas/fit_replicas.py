@@ -15,8 +15,9 @@ from normexp.config.run_parts import Parts
 from normexp.runs import write_summary, write_test_examples
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.epoch_loop import PlainEpochLoop
-from normexp.training.fit import checkpoints, length, open_loggers
+from normexp.training.fit import checkpoints, open_loggers
 from normexp.training.interrupt import ResumableTraining
+from normexp.training.length import length
 from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory
 from normexp.training.precise_batchnorm import needs_population_statistics

@@ -18,25 +18,17 @@ from normexp.training.replicas.fit_replicas import fit_replicas, why_not
 from normexp.training.run_screen import show_choices, status_line
 
 
-def launch_all(
-    all_parts: list[Parts], files: list[dict[str, str]], *, stack_one: bool = False
-) -> list[dict[str, Any]]:
-    """Train one run, or all replicas that are not finished; returns their summaries.
+def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
+    """Train all replicas that are not finished; returns the summaries of all.
 
     Those that stand at the same step, new or interrupted, are trained side by side; one that stands at a step of its
     own is computed in the same way. A run ends as it would have ended alone, up to rounding.
-
-    Args:
-        files: for `.hydra/` of each.
-        stack_one: compute also a single run as replicas are, as those that it will be compared with were.
     """
-    if len(all_parts) == 1 and not stack_one:
-        return [launch(all_parts[0], files[0])]
     console = make_console()
     first = all_parts[0]
     if first.config["threads"] is not None:
         torch.set_num_threads(first.config["threads"])
-    folders = [run_folder(parts, own) for parts, own in zip(all_parts, files, strict=True)]
+    folders = [run_folder(parts) for parts in all_parts]
     finished = [index for index, folder in enumerate(folders) if folder.finished()]
     at_step: dict[int, list[int]] = {}
     for index, folder in enumerate(folders):
@@ -48,7 +40,7 @@ def launch_all(
     for step, same in sorted(at_step.items(), reverse=True):
         if reason:
             for index in same:
-                launch(all_parts[index], files[index])
+                launch(all_parts[index])
         else:
             side_by_side([all_parts[i] for i in same], [folders[i] for i in same], step, console)
     if first.config["fast_dev_run"]:
@@ -75,15 +67,6 @@ def side_by_side(all_parts: list[Parts], folders: list[RunFolder], step: int, co
         since = f", resuming at step {step:,}" if step else ""
         console.print(f"replicas  {len(all_parts)}, side by side{since}", highlight=False)
         fit_replicas(all_parts, paths, console)
-
-
-def own_files(files: dict[str, str], all_parts: list[Parts]) -> list[dict[str, str]]:
-    """The files of `.hydra/` for each run that a command asks for: what makes a replica that run stands behind the
-    shared overrides."""
-    if len(all_parts) == 1:
-        return [files]
-    notes = [f"# one of several replicas: seed={p.config['seed']} lr={p.config['lr']:g}\n" for p in all_parts]
-    return [{name: note + text for name, text in files.items()} for note in notes]
 
 
 def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
