@@ -118,7 +118,7 @@ class Comparison:
         """
         if self.at is not None:
             table = table[table["factor"] == self.at]
-        lows, highs = self._effects(table, better)
+        lows, highs = self.effects(table, better)
         values = table[table["arm"].isin([self.arm, self.baseline, self.over])]
         diverged = ~np.isfinite(values["value"].to_numpy(float))
         if diverged.all() and (self.baseline is not None or self.kind in TRENDS):
@@ -126,7 +126,7 @@ class Comparison:
         measured = not diverged.any() and not values["censored"].any() and np.isfinite(lows).all()
         return MeanEstimate(lows) if measured and self.by == "slope" else RankEstimate(lows, highs)
 
-    def _effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
+    def effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
         both = bounds(table, self.arm, better, self.log)  # each (seeds, factors)
         if self.kind in TRENDS:
             x = self._abscissa(table, better)

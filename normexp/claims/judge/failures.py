@@ -1,0 +1,121 @@
+"""Failure as an outcome: which runs failed, whether arms fail unequally often, and what that can hide."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.setting_effect import contrast, point_effect
+from normexp.claims.judge.uncertain_mean import UncertainMean
+
+ABOVE_CHANCE = 0.001  # one run in a thousand that guesses is taken for one that learned
+UNEQUAL = 0.05
+
+
+def never_above_chance(right: np.ndarray, examples: int, chance: float) -> np.ndarray:
+    """Whether runs guessed to their end: `right` of `examples` validation answers at a run's best moment are no more
+    than guessing gives, at the 0.1% level of a one-sided binomial test. `chance` is the share of the largest class."""
+    return stats.binom.sf(np.asarray(right) - 1, examples, chance) > ABOVE_CHANCE
+
+
+@dataclass(frozen=True)
+class Failures:
+    """How often two arms fail at the same seeds of the same settings.
+
+    The stratified test with every pair as its own stratum is McNemar's: only pairs in which one arm alone failed
+    count, and given their number each is as likely to be one arm's as the other's. Exact at any number of runs.
+    """
+
+    arm: int  # its runs that failed
+    baseline: int | None  # None: there is none
+    only_arm: int  # pairs in which it alone failed
+    only_baseline: int
+    pairs: int
+
+    @property
+    def p(self) -> float:
+        alone = self.only_arm + self.only_baseline
+        if self.baseline is None or not alone:
+            return 1.0
+        return float(stats.binomtest(self.only_arm, alone).pvalue)
+
+    @property
+    def unequal(self) -> bool:
+        return self.p <= UNEQUAL
+
+    def shown(self) -> dict[str, Any]:
+        return {
+            "arm": self.arm,
+            "baseline": self.baseline,
+            "pairs": self.pairs,
+            "p": self.p,
+            "unequal": self.unequal,
+        }
+
+
+def count_failures(settings: list[Setting], comparison: Comparison) -> Failures:
+    """Over all settings; at several levels of a factor an arm failed where it failed at one of them."""
+    pairs = np.concatenate([failed_pairs(setting, comparison) for setting in settings])
+    arm, baseline = pairs.T
+    counts = [int(x.sum()) for x in (arm, baseline, arm & ~baseline, baseline & ~arm)]
+    if comparison.baseline is None:
+        counts[1] = None
+    return Failures(*counts, len(pairs))
+
+
+def failed_pairs(setting: Setting, comparison: Comparison) -> np.ndarray:
+    """(n, 2): whether the arm, and whether the baseline failed at each seed; where there is none it never does."""
+    found: dict[str, list[np.ndarray]] = {}
+    for arm, level in contrast(comparison, setting.levels):
+        found.setdefault(arm, []).append(setting.outcomes[arm, level].failed)
+    arm = np.any(found[comparison.arm], axis=0)
+    baseline = np.any(found[comparison.baseline], axis=0) if comparison.baseline else np.zeros_like(arm)
+    return np.stack([arm, baseline], 1)
+
+
+def difference_of_failures(pairs: np.ndarray) -> UncertainMean:
+    """The share of failed runs of the arm minus that of the baseline, `pairs` (n, 2), with one pair added each way in
+    which one alone failed, so that no share is 0 or 1 for certain (Bonett, Price 2012)."""
+    arm, baseline = pairs.T
+    n = len(pairs) + 2
+    first, second = (arm & ~baseline).sum() + 1, (baseline & ~arm).sum() + 1
+    effect = (first - second) / n
+    return UncertainMean(float(effect), float(((first + second) / n - effect**2) / n), np.inf)
+
+
+def worst_case(setting: Setting, comparison: Comparison, better: str | None) -> tuple[float, float]:
+    """Ends between which the effect over all seeds lies, failed runs included: each of them was somewhere between the
+    best run of the setting and guessing. Infinite where something failed and guessing is not known."""
+    weights = contrast(comparison, setting.levels)
+    own = {arm: setting.outcomes[arm] for arm in weights}
+    trained = [outcomes.values[~outcomes.failed] for outcomes in own.values()]
+    if all(
+        len(values) == len(outcomes.seeds) for values, outcomes in zip(trained, own.values(), strict=True)
+    ):
+        effect = point_effect(setting, own, weights, comparison, better)
+        return effect, effect
+    if setting.guess is None or not any(map(len, trained)):
+        return -np.inf, np.inf
+    best = (np.max if better == "higher" else np.min)(np.concatenate(trained))
+    low, high = sorted((float(best), setting.guess))
+    return tuple(
+        point_effect(setting, _filled(own, weights, *ends), weights, comparison, better)
+        for ends in ((low, high), (high, low))
+    )
+
+
+def _filled(
+    own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], raising: float, lowering: float
+) -> dict[Arm, Outcomes]:
+    """Failed runs take one value in arms that raise the effect and another in those that lower it."""
+    return {
+        arm: dataclasses.replace(
+            o, values=np.where(o.failed, raising if weights[arm] > 0 else lowering, o.values)
+        )
+        for arm, o in own.items()
+    }

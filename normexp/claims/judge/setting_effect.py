@@ -1,0 +1,143 @@
+"""The effect within one setting: a contrast of arms on a scale that means the same in every setting.
+
+Of errors and losses it is the log of the ratio of their means over runs and examples; half a wrong answer is added to
+every arm's total, so that none at all has a logarithm (Haldane, Anscombe). Of a measure without examples it is the mean
+over seeds of what the comparison says, with logarithms where it says so.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.judge.comparison import TRENDS, Comparison
+from normexp.claims.judge.noise import Noise, crossed, cut_again, over_seeds
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.uncertain_mean import UncertainMean
+
+FEWEST_PAIRS = 5  # in a setting that votes
+
+
+@dataclass(frozen=True, eq=False)
+class SettingEffect:
+    """The effect of a comparison in one setting.
+
+    Attributes:
+        mean: the effect; None with fewer than two seeds at which every arm trained.
+        seeds: those seeds, (n,).
+        influence: what each seed (n,) or seed and example (n, E) adds to the effect, for covariances between settings.
+    """
+
+    setting: Setting
+    mean: UncertainMean | None
+    seeds: np.ndarray
+    influence: np.ndarray
+    runs: frozenset[str]
+
+
+def effect_in(
+    setting: Setting, comparison: Comparison, failed: str = "left_out", better: str | None = None
+) -> SettingEffect:
+    """The effect of those seeds at which every arm that is compared trained (`failed: left_out`), or of all seeds with
+    the value of guessing for a failed run (`failed: guess`)."""
+    if setting.design != "seeds" and comparison.by == "rank":
+        raise ValueError(f"setting={setting.name}: ranks need a measure without examples; use by: slope")
+    weights = contrast(comparison, setting.levels)
+    own = {arm: setting.outcomes[arm] for arm in weights}
+    if failed == "guess":
+        own = {arm: outcomes.guessing(guess_of(setting)) for arm, outcomes in own.items()}
+    trained = ~np.any([outcomes.failed for outcomes in own.values()], axis=0)
+    own = {arm: outcomes.at(trained) for arm, outcomes in own.items()}
+    seeds = next(iter(own.values())).seeds
+    runs = frozenset(name for outcomes in own.values() for name in outcomes.runs)
+    if len(seeds) < FEWEST_PAIRS:
+        return SettingEffect(setting, None, seeds, np.zeros(len(seeds)), runs)
+    if setting.design == "seeds":
+        effects = comparison.effects(_table(own), better)[0]
+        noise, influence = over_seeds(effects), effects - effects.mean()
+    else:
+        noise, influence = _influence(setting, own, weights, comparison)
+    effect = point_effect(setting, own, weights, comparison, better)
+    return SettingEffect(setting, UncertainMean(effect, *map(float, noise)), seeds, influence, runs)
+
+
+def guess_of(setting: Setting) -> float:
+    if setting.guess is None:
+        raise ValueError(
+            f"setting={setting.name}: the value of guessing is not known; give guess, or failed: left_out"
+        )
+    return setting.guess
+
+
+def contrast(comparison: Comparison, levels: list) -> dict[Arm, float]:
+    """The weight of each arm and level, such that the effect is the weighted sum of their values (less the target)."""
+    if comparison.over is not None:
+        raise ValueError(
+            f"over={comparison.over}: is not judged over settings; compare with a baseline or a target"
+        )
+    if comparison.at is not None:
+        levels = [comparison.at]
+    if comparison.kind in TRENDS:
+        x = np.array(levels, float)
+        x = np.log2(x) if comparison.log2_factor else x
+        each = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    else:
+        each = np.full(len(levels), 1 / len(levels))
+    weights = {(comparison.arm, level): float(weight) for level, weight in zip(levels, each, strict=True)}
+    if comparison.baseline is not None:
+        for level, weight in zip(levels, each, strict=True):
+            weights[comparison.baseline, level] = weights.get((comparison.baseline, level), 0.0) - float(
+                weight
+            )
+    return weights
+
+
+def point_effect(
+    setting: Setting,
+    own: Mapping[Arm, Outcomes],
+    weights: Mapping[Arm, float],
+    comparison: Comparison,
+    better: str | None = None,
+) -> float:
+    """The effect alone, from the values of the runs."""
+    if setting.design == "seeds":
+        return float(comparison.effects(_table(own), better)[0].mean())
+    means = {arm: outcomes.values.mean() + _half(setting, outcomes) for arm, outcomes in own.items()}
+    target = comparison.target or 0.0
+    if comparison.log:
+        means, target = (
+            {arm: math.log(mean) for arm, mean in means.items()},
+            math.log(target) if target else 0.0,
+        )
+    return sum(weight * means[arm] for arm, weight in weights.items()) - target
+
+
+def _half(setting: Setting, outcomes: Outcomes) -> float:
+    return 0.5 / outcomes.examples.size if setting.counts else 0.0
+
+
+def _influence(
+    setting: Setting, own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], comparison: Comparison
+) -> tuple[Noise, np.ndarray]:
+    """Noise of a contrast of logs of means (delta method), or of means where the comparison takes no logs."""
+    resolution, influence = 0.0, 0.0
+    for arm, weight in weights.items():
+        values = own[arm].values[:, None] if own[arm].examples is None else own[arm].examples  # (n, E)
+        mean = values.mean() + _half(setting, own[arm])
+        influence = influence + weight * (values - values.mean()) / (mean if comparison.log else 1.0)
+        if setting.counts:  # one answer more or less: a test set tells no finer (Bonett, Price 2012)
+            examples = values.shape[1]
+            resolution += (weight / (mean * examples + 1 if comparison.log else examples)) ** 2
+    if setting.design == "test set":
+        return crossed(influence, resolution), influence
+    noise = cut_again(influence.mean(1), setting.test_to_train)
+    return noise._replace(variance=noise.variance + resolution / len(influence)), influence.mean(1)
+
+
+def _table(own: Mapping[Arm, Outcomes]) -> pd.DataFrame:
+    return pd.concat(
+        pd.DataFrame({"arm": arm, "factor": level, "seed": o.seeds, "value": o.values, "censored": False})
+        for (arm, level), o in own.items()
+    )
