@@ -20,6 +20,12 @@ def pytest_configure() -> None:
         del os.environ[name]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory):
+    """What tests decode lies in no cache of the user's."""
+    os.environ["NORMEXP_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def make_parts(tmp_path) -> Callable:
     """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""

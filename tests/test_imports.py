@@ -34,7 +34,7 @@ MAY_USE = {
     "norms": {"norms"},
     "models": {"models"},
     "claims/laws": {"claims"},
-    "data": {"data"},
+    "data": {"data", "cores"},
     "monitors": {"monitors"},
     "lit_model.py": set(),
     "runs": {"runs", "config"},

@@ -65,6 +65,7 @@ SETTINGS = (
     Setting("data", group=True),
     _aside("data.root"),
     _aside("data.path"),
+    _aside("data.cache"),
     _aside("data.eval_batch_size"),
     Setting("optimizer", group=True),
     Setting("schedule", group=True),

@@ -1,5 +1,6 @@
 """Data sets in memory as LightningDataModules; batches are made by indexing tensors on the training device."""
 
+from normexp.data.cifar10_jpeg import CIFAR10JPEG
 from normexp.data.digits import Digits
 from normexp.data.image_folder import ImageFolder
 from normexp.data.python_docs import PythonDocs
@@ -8,6 +9,7 @@ from normexp.data.torchvision_sets import CIFAR10, CIFAR100, KMNIST, MNIST, Fash
 
 __all__ = [
     "CIFAR10",
+    "CIFAR10JPEG",
     "CIFAR100",
     "KMNIST",
     "MNIST",

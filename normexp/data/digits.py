@@ -3,7 +3,8 @@
 import torch
 
 from normexp.data.images import ImageData
-from normexp.data.splits import Split, stratified_order
+from normexp.data.splits import stratified_order
+from normexp.data.stored_images import Images
 
 TEST_SIZE = 360  # a fifth
 
@@ -16,13 +17,11 @@ class Digits(ImageData):
 
     max_pixel = 16
 
-    def read_images(self) -> tuple[Split, Split]:
+    def read_images(self) -> Images:
         from sklearn.datasets import load_digits  # a second of imports
 
         digits = load_digits()
         images = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)  # (1797, 1, 8, 8)
         labels = torch.from_numpy(digits.target).long()
-        self.num_classes = 10
         order = stratified_order(labels, self.split_seed)
-        test, rest = order[:TEST_SIZE], order[TEST_SIZE:]
-        return Split(images[rest], labels[rest]), Split(images[test], labels[test])
+        return Images(images, labels, train=order[TEST_SIZE:], test=order[:TEST_SIZE], num_classes=10)

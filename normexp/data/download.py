@@ -5,7 +5,6 @@ import os
 import shutil
 import socket
 import tempfile
-import zlib
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -13,21 +12,16 @@ from pathlib import Path
 TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run for ever
 
 
-def unpack(root: Path, files: list[str]) -> None:
-    """Unpack `<file>.gz` beside each file that is absent. A damaged archive is left for the download to replace."""
-    for file in files:
-        target, archive = root / file, root / f"{file}.gz"
-        if target.exists() or not archive.is_file():
-            continue
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        try:
-            with gzip.open(archive) as source, open(partial, "wb") as unpacked:
-                shutil.copyfileobj(source, unpacked)
-            partial.replace(target)
-        except (OSError, EOFError, zlib.error):
-            pass  # the caller sees that the file is still absent
-        finally:
-            partial.unlink(missing_ok=True)
+def linked(found: list[Path], root: Path, files: list[str]) -> None:
+    """Put `files` below `root`, as links to where they were found, or unpacked from there."""
+    for path, file in zip(found, files, strict=True):
+        target = root / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".gz":
+            with gzip.open(path) as packed, open(target, "wb") as plain:
+                shutil.copyfileobj(packed, plain)
+        else:
+            target.symlink_to(path.resolve())
 
 
 def download(dataset: type, root: Path, files: list[str]) -> None:

@@ -10,6 +10,7 @@ from normexp.data.augment import Augmentation
 from normexp.data.base import DataModule
 from normexp.data.order import ClassPairedOrder, ShuffledOrder
 from normexp.data.splits import Split, digest, stratified_order
+from normexp.data.stored_images import Images
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,27 +39,29 @@ class ImageData(DataModule):
     std: Tensor = field(init=False, repr=False)
 
     @abstractmethod
-    def read_images(self) -> tuple[Split, Split]:
-        """Standard training and test images, uint8 (N, C, H, W) in 0..max_pixel; sets `num_classes`."""
+    def read_images(self) -> Images:
+        """All images, with pixels in 0..max_pixel."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.splits["train"].x.shape[1:])
 
     def read(self) -> dict[str, Split]:
-        train, test = self.read_images()
-        self.test_set = digest(test)
-        val_size, train_size = self._sizes(len(train.y))
-        side = min(train.x.shape[2:])
+        images = self.read_images()
+        self.num_classes, self.fingerprint = images.num_classes, images.fingerprint
+        val_size, train_size = self._sizes(len(images.train))
+        side = min(images.pixels.shape[2:])
         if self.augment and not 0 <= self.shift < side:
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
 
-        order = stratified_order(train.y, self.split_seed)
-        val, train = (
-            Split(train.x[part], train.y[part])
-            for part in (order[:val_size], order[val_size : val_size + train_size])
-        )
-        splits = {"train": train, "val": val, "test": test}
+        order = images.train[stratified_order(images.labels[images.train], self.split_seed)]
+        rows = {
+            "train": order[val_size : val_size + train_size],
+            "val": order[:val_size],
+            "test": images.test,
+        }
+        splits = {name: Split(images.pixels[rows], images.labels[rows]) for name, rows in rows.items()}
+        self.test_set = digest(splits["test"])
         scaled = {name: self._scale(split.x) for name, split in splits.items()}
         self.mean, self.std = self._moments(scaled["train"])
         return {

@@ -1,14 +1,19 @@
 """MNIST, Fashion-MNIST, KMNIST, CIFAR-10 and CIFAR-100, read and downloaded by torchvision's classes of these names."""
 
+import tempfile
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from normexp.data.download import download, unpack
+from normexp.data import stored_images
+from normexp.data.cache import cached
+from normexp.data.download import download, linked
 from normexp.data.images import ImageData
-from normexp.data.splits import Split
+from normexp.data.places import standard_places
+from normexp.data.stored_images import Images
 
 
 @dataclass(kw_only=True, eq=False)
@@ -18,36 +23,71 @@ class TorchvisionImages(ImageData):
     The standard test images are the test split.
     """
 
-    root: str
+    root: str | None = None  # None: the first of the standard places that has it
+    cache: str | None = None  # None: normexp in the user's cache folder
 
     @abstractmethod
     def files(self, dataset: type) -> list[str]:
         """The files that hold the data, relative to `root`."""
 
-    def read_images(self) -> tuple[Split, Split]:
+    def read_images(self) -> Images:
         import torchvision.datasets  # seconds of imports
 
         dataset = getattr(torchvision.datasets, type(self).__name__)
-        root = Path(self.root).expanduser()
         files = self.files(dataset)
-        unpack(root, files)
-        if not all((root / file).is_file() for file in files):
-            download(dataset, root, files)
-        try:
-            train, test = dataset(root, train=True), dataset(root, train=False)
-        except Exception as error:  # a damaged file fails in as many ways as there are parsers
-            folder = (root / files[0]).parent.resolve()
-            raise ValueError(
-                f"data.root={self.root}: the files in {folder} are damaged ({' '.join(str(error).split())}); "
-                "delete that folder and run again"
-            ) from error
-        self.num_classes = len(train.classes)
-        return self._split(train), self._split(test)
+        found = self._find(files) or self._download(dataset, files)
+        status = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        source = str(found[0].parent.resolve())
+        name = dataset.__name__.lower()
+        folder = cached(self.cache, name, source, status, lambda new: self._build(dataset, files, found, new))
+        return stored_images.read(folder)
 
-    def _split(self, dataset) -> Split:
-        pixels = torch.as_tensor(dataset.data)  # (N, H, W), or (N, H, W, 3) in colour
-        images = pixels.unsqueeze(1) if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2).contiguous()
-        return Split(images, torch.as_tensor(dataset.targets))
+    def _places(self) -> list[Path]:
+        return standard_places() if self.root is None else [Path(self.root).expanduser()]
+
+    def _find(self, files: list[str]) -> list[Path] | None:
+        """Where each file lies, plain or gzipped: as torchvision has them, or all in a folder of the set's name."""
+        for place in self._places():
+            short = [f"{type(self).__name__.lower()}/{Path(file).name}" for file in files]
+            for names in (files, short):
+                packed = [place / f"{name}.gz" for name in names]
+                paths = [place / name for name in names]
+                found = [path if path.is_file() else gz for path, gz in zip(paths, packed, strict=True)]
+                if all(path.is_file() for path in found):
+                    return found
+        return None
+
+    def _download(self, dataset: type, files: list[str]) -> list[Path]:
+        root = self._places()[0]
+        download(dataset, root, files)
+        return [root / file for file in files]
+
+    def _build(self, dataset: type, files: list[str], found: list[Path], folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as root:
+            try:
+                linked(found, Path(root), files)
+                train, test = dataset(root, train=True), dataset(root, train=False)
+            except Exception as error:  # a damaged file fails in as many ways as there are parsers
+                where = found[0].parent.resolve()
+                raise ValueError(
+                    f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "
+                    "delete that folder and run again"
+                ) from error
+        labels = torch.cat([torch.as_tensor(part.targets) for part in (train, test)])
+        rows = torch.arange(len(labels))
+        images = Images(
+            pixels=torch.cat([_pixels(part) for part in (train, test)]),
+            labels=labels,
+            train=rows[: len(train)],
+            test=rows[len(train) :],
+            num_classes=len(train.classes),
+        )
+        stored_images.write(folder, images)
+
+
+def _pixels(dataset) -> Tensor:
+    pixels = torch.as_tensor(dataset.data)  # (N, H, W), or (N, H, W, 3) in color
+    return pixels.unsqueeze(1) if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2)
 
 
 class MNIST(TorchvisionImages):

@@ -1,0 +1,125 @@
+"""Data sets of encoded images: decoded once, on all cores, into a cache that all runs share."""
+
+import hashlib
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from normexp.data import stored_images
+from normexp.data.cache import cached
+from normexp.data.decode_all import Undecodable, decode_all
+from normexp.data.image_source import ImageSource, Name, Unreadable
+from normexp.data.images import ImageData
+from normexp.data.stored_images import Images
+
+LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
+
+
+@dataclass(kw_only=True, eq=False)
+class ImageFiles(ImageData):
+    """Images of every class sorted by name, resized to image_size x image_size whatever their shape was.
+
+    The fingerprint covers names and contents.
+    """
+
+    image_size: ClassVar[int]
+    channels: ClassVar[int]  # 3, or 1: converted to grey
+
+    cache: str | None = None  # None: normexp in the user's cache folder
+
+    @abstractmethod
+    def source(self) -> ImageSource:
+        """Raises ValueError where there is none."""
+
+    def read_images(self) -> Images:
+        try:
+            source = self.source()
+            if (counts := source.counts()) is not None:
+                self._check(counts)
+            options = [str(source.path.resolve()), self.image_size, self.channels]
+            name = type(self).__name__.lower()
+            folder = cached(self.cache, name, options, source.content(), lambda new: self._build(source, new))
+        except (Unreadable, Undecodable) as error:
+            name, reason = error.args
+            raise ValueError(f"{self._where}: cannot read {name} ({reason}); repair or remove it") from error
+        return stored_images.read(folder)
+
+    @property
+    def _where(self) -> str:
+        return f"data.path={self.path}"
+
+    def _check(self, counts: dict[str, dict[str, int]]) -> None:
+        """Refuse a layout that gives no training and test images of the same two or more classes."""
+        for part in ("train", "test"):
+            if part not in counts:
+                raise ValueError(f"{self._where}: it has no folder {part}; {LAYOUT}")
+            if not counts[part]:
+                raise ValueError(f"{self._where}: {part} has no class folders; {LAYOUT}")
+            for label, count in counts[part].items():
+                if count == 0:
+                    raise ValueError(f"{self._where}: {part}/{label} has no image; {LAYOUT}")
+        train, test = counts["train"].keys(), counts["test"].keys()
+        if len(train) == 1:
+            raise ValueError(f"{self._where}: train has one class, {min(train)}; two are needed")
+        if train != test:
+            odd = ", ".join(sorted(train ^ test))
+            raise ValueError(f"{self._where}: {odd} in only one of train and test; both need all classes")
+
+    def _build(self, source: ImageSource, folder: Path) -> None:
+        names: list[Name] = []
+        digest = hashlib.sha256()
+
+        def contents() -> Iterator[bytes]:
+            for name, content in source.images():
+                names.append(name)
+                digest.update(f"{name} {len(content)}\n".encode())
+                digest.update(content)
+                yield content
+
+        pixels = folder / stored_images.PIXELS
+        counts, started, screen = source.counts(), time.monotonic(), Console(stderr=True)
+        total = sum(sum(labels.values()) for labels in counts.values()) if counts else None
+        columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+            task = progress.add_task("", total=total)
+            try:
+                decode_all(
+                    contents(), pixels, self.image_size, self.channels, lambda n: progress.advance(task, n)
+                )
+            except Undecodable as error:
+                raise Undecodable(names[error.args[0]], error.args[1]) from error
+        if counts is None:
+            self._check(_counted(names))
+        classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
+        order = sorted(range(len(names)), key=names.__getitem__)
+        shape = [len(names), self.channels, self.image_size, self.image_size]
+        images = Images(
+            pixels=stored_images.mapped(pixels, shape),
+            labels=torch.tensor([classes[name.label] for name in names]),
+            train=torch.tensor([row for row in order if names[row].part == "train"]),
+            test=torch.tensor([row for row in order if names[row].part == "test"]),
+            num_classes=len(classes),
+            fingerprint=digest.hexdigest(),
+        )
+        stored_images.write(folder, images, pixels_there=True)
+        took, size = time.monotonic() - started, pixels.stat().st_size / 2**20
+        screen.print(
+            f"decoded {len(names):,} images in {took:.1f} s, kept for later runs: {folder.parent} ({size:.0f} MB)",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _counted(names: list[Name]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for part, label, _ in names:
+        labels = counts.setdefault(part, {})
+        labels[label] = labels.get(label, 0) + 1
+    return counts

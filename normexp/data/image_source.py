@@ -1,0 +1,144 @@
+"""Where encoded images come from: a folder or an archive, with train/CLASS/* and test/CLASS/* in it."""
+
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import tarfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple
+
+SUFFIXES = {".png", ".jpg", ".jpeg"}
+PARTS = ("train", "test")
+COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by the first bytes
+END = 1024  # zeros at the end of a tar archive
+
+
+class Name(NamedTuple):
+    """Where an image lies: part/label/file."""
+
+    part: str
+    label: str
+    file: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class Unreadable(Exception):
+    """An image or a whole source, and why it cannot be read."""
+
+    def __init__(self, name: Name | Path | str, error: Exception | str) -> None:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        super().__init__(str(name), " ".join(reason.split()))
+
+
+class ImageSource(ABC):
+    """Encoded images; other files and names that start with a dot are passed over. Methods raise Unreadable."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @abstractmethod
+    def content(self) -> Any:
+        """What changes when the images do, found without reading them."""
+
+    @abstractmethod
+    def counts(self) -> dict[str, dict[str, int]] | None:
+        """part -> label -> images; None where that takes reading everything."""
+
+    @abstractmethod
+    def images(self) -> Iterator[tuple[Name, bytes]]:
+        """All images in the order of the source."""
+
+
+class Folder(ImageSource):
+    """Images in the order of parts, labels and names."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.files: dict[str, dict[str, list[tuple[str, int, int]]]] = {}  # name, size, time of change
+        for part in PARTS:
+            if (path / part).is_dir():
+                labels = sorted(e.name for e in os.scandir(path / part) if e.is_dir() and _shown(e.name))
+                self.files[part] = {label: sorted(self._scan(Path(part, label))) for label in labels}
+
+    def _scan(self, folder: Path) -> Iterator[tuple[str, int, int]]:
+        for entry in os.scandir(self.path / folder):
+            if _is_image(entry.name):
+                try:
+                    status = entry.stat()
+                except OSError as error:  # a link to nowhere
+                    raise Unreadable(folder / entry.name, error) from error
+                if not stat.S_ISREG(status.st_mode):  # to read from a pipe would wait for ever
+                    raise Unreadable(folder / entry.name, "it is no file")
+                yield entry.name, status.st_size, status.st_mtime_ns
+
+    def content(self) -> Any:
+        return self.files
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        return {
+            part: {label: len(files) for label, files in labels.items()}
+            for part, labels in self.files.items()
+        }
+
+    def images(self) -> Iterator[tuple[Name, bytes]]:
+        for part, labels in self.files.items():
+            for label, files in labels.items():
+                for file, _, _ in files:
+                    name = Name(part, label, file)
+                    try:
+                        content = (self.path / str(name)).read_bytes()
+                    except OSError as error:
+                        raise Unreadable(name, error) from error
+                    yield name, content
+
+
+class Archive(ImageSource):
+    """Images in a .tar, .tar.gz or .tar.xz: read through once, and nothing is unpacked."""
+
+    def content(self) -> Any:
+        status = self.path.stat()
+        return [status.st_size, status.st_mtime_ns]
+
+    def counts(self) -> None:
+        return None
+
+    def images(self) -> Iterator[tuple[Name, bytes]]:
+        try:
+            with self._plain() as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=2**20) as archive:
+                for member in archive:
+                    *_, part, label, file = ("", "", "", *PurePosixPath(member.name).parts)
+                    if member.isreg() and part in PARTS and _shown(label) and _is_image(file):
+                        content = archive.extractfile(member).read()
+                        if len(content) < member.size:
+                            raise EOFError("it ends too early")
+                        yield Name(part, label, file), content
+                    archive.members = []  # it would keep a record of every one
+        except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise Unreadable(self.path, error) from error
+
+    def _plain(self) -> BinaryIO:
+        """The archive decompressed. Where it was cut off, reading it is an error: tarfile alone would just end."""
+        with self.path.open("rb") as file:
+            start = file.read(6)
+            for magic, opened in COMPRESSIONS.items():
+                if start.startswith(magic):
+                    return opened(self.path)
+            file.seek(-min(END, self.path.stat().st_size), os.SEEK_END)
+            if file.read() != bytes(END):
+                raise EOFError("it is no tar archive, or was cut off")
+        return self.path.open("rb")
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith(".")
+
+
+def _is_image(name: str) -> bool:
+    return _shown(name) and os.path.splitext(name)[1].lower() in SUFFIXES

@@ -1,0 +1,230 @@
+"""Decoded once: found again, built anew where the images changed, whole or not at all, by one process for all."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from normexp.data import CIFAR10JPEG, ImageFolder, cache
+from normexp.data import decode_all as decode_all_module
+from normexp.data.cache import cached
+from normexp.data.decode import decode
+from normexp.data.decode_all import Undecodable, decode_all
+
+COUNT = {"train": 20, "test": 4}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two classes of random JPEGs."""
+    random = np.random.default_rng(0)
+    for part, count in COUNT.items():
+        for name in ("cat", "dog"):
+            (tmp_path / "images" / part / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = random.integers(0, 256, (9, 7, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "images" / part / name / f"{i:02}.jpg")
+    return tmp_path / "images"
+
+
+def load(path, **options) -> ImageFolder:
+    defaults = {"batch_size": 4, "eval_batch_size": 8, "image_size": 6, "normalize": False}
+    data = ImageFolder(**defaults | {"path": str(path)} | options)
+    data.load()
+    return data
+
+
+def same(first, other) -> bool:
+    return all(
+        torch.equal(mine, its)
+        for name in ("train", "val", "test")
+        for mine, its in zip(first.splits[name], other.splits[name], strict=True)
+    )
+
+
+@pytest.fixture
+def no_decoding(monkeypatch):
+    def refuse():
+        def fail(*_):
+            raise AssertionError("decoded again")
+
+        monkeypatch.setattr("normexp.data.image_files.decode_all", fail)
+
+    return refuse
+
+
+def test_a_second_run_decodes_nothing_and_reads_the_same(folder, no_decoding):
+    first = load(folder)
+    no_decoding()
+    again = load(folder, seed=1)
+    assert same(first, again)
+    assert again.fingerprint == first.fingerprint
+
+
+def test_the_cache_lies_where_it_is_asked_for_and_holds_a_byte_a_pixel(folder, tmp_path):
+    load(folder, cache=str(tmp_path / "mine"))
+    (pixels,) = (tmp_path / "mine").rglob("pixels.u8")
+    assert pixels.stat().st_size == 48 * 3 * 6 * 6
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "rewrite", "touch"])
+def test_it_is_built_anew_where_a_file_changed_and_the_old_one_goes(change, folder, tmp_path):
+    options = {"cache": str(tmp_path / "mine")}
+    first = load(folder, **options)
+    image = folder / "train" / "cat" / "05.jpg"
+    if change == "add":
+        Image.new("RGB", (5, 5)).save(image.with_name("new.jpg"))
+    elif change == "remove":
+        image.unlink()
+    elif change == "rewrite":
+        Image.new("RGB", (5, 5)).save(image)
+    else:
+        os.utime(image, ns=(1, 1))
+    second = load(folder, **options)
+    assert (second.fingerprint == first.fingerprint) is (change == "touch")
+    assert len(list((tmp_path / "mine").rglob("pixels.u8"))) == 1
+
+
+def test_options_that_shape_the_pixels_have_caches_of_their_own(folder, tmp_path):
+    options = {"cache": str(tmp_path / "mine")}
+    assert load(folder, **options).input_shape == (3, 6, 6)
+    assert load(folder, image_size=5, channels=1, **options).input_shape == (1, 5, 5)
+    assert load(folder, **options).input_shape == (3, 6, 6)
+    assert len(list((tmp_path / "mine").rglob("pixels.u8"))) == 2
+
+
+def test_an_archive_reads_as_the_folder_in_it(folder, tmp_path):
+    archive = tmp_path / "images.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for path in sorted(folder.rglob("*"), reverse=True):  # in any order
+            tar.add(path, path.relative_to(folder.parent), recursive=False)
+    assert same(load(archive), load(folder))
+
+
+@pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz"])
+@pytest.mark.parametrize("cut", [1, 900, 4000])
+def test_an_archive_that_was_cut_off_is_refused_in_one_line_and_leaves_nothing(kind, cut, folder, tmp_path):
+    archive = tmp_path / f"images.tar.{kind}"
+    with tarfile.open(archive, f"w:{kind}") as tar:
+        tar.add(folder, ".")
+    load(archive)
+    if not kind:  # what follows the end is padding
+        archive.write_bytes(archive.read_bytes().rstrip(b"\0") + bytes(1024))
+    archive.write_bytes(archive.read_bytes()[:-cut])
+    with pytest.raises(ValueError, match=r"cannot read .*images.tar.* repair or remove it") as error:
+        load(archive, cache=str(tmp_path / "mine"))
+    assert "\n" not in str(error.value)
+    assert not list((tmp_path / "mine").glob("*/*/"))
+
+
+def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
+    archive = tmp_path / "images.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(folder / "train", "train")
+    with pytest.raises(ValueError, match="it has no folder test"):
+        load(archive)
+
+
+@pytest.fixture
+def contents(folder) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.rglob("*.jpg"))]
+
+
+@pytest.mark.parametrize("few", [0, 16], ids=["in other processes", "in this one"])
+def test_images_are_decoded_in_their_order(few, contents, tmp_path, monkeypatch):
+    monkeypatch.setattr(decode_all_module, "FEW", few)
+    monkeypatch.setattr(decode_all_module, "CHUNK", 5)
+    done = []
+    decode_all(iter(contents), tmp_path / "pixels", 6, 3, done.append)
+    pixels = np.fromfile(tmp_path / "pixels", np.uint8).reshape(-1, 3, 6, 6)
+    assert np.array_equal(pixels, np.stack([decode(content, 6, 3) for content in contents]))
+    assert sum(done) == len(contents)
+
+
+@pytest.mark.parametrize("few", [0, 16], ids=["in other processes", "in this one"])
+def test_an_image_that_cannot_be_decoded_is_named_by_its_number(few, contents, tmp_path, monkeypatch):
+    monkeypatch.setattr(decode_all_module, "FEW", few)
+    monkeypatch.setattr(decode_all_module, "CHUNK", 5)
+    contents[17] = b"no image"
+    with pytest.raises(Undecodable) as error:
+        decode_all(contents, tmp_path / "pixels", 6, 3, lambda n: None)
+    assert error.value.args[0] == 17
+
+
+def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(decode_all_module, "FEW", 0)
+    (folder / "test" / "cat" / "03.jpg").write_bytes(b"no image")
+    with pytest.raises(ValueError, match=r"cannot read test/cat/03.jpg .* repair or remove it"):
+        load(folder, cache=str(tmp_path / "mine"))
+    assert not list((tmp_path / "mine").rglob("pixels.u8"))
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(folder, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(
+        ValueError, match=r"data.cache=.*file: cannot be written .* data.cache=FOLDER"
+    ) as error:
+        load(folder, cache=str(tmp_path / "file"))
+    assert "\n" not in str(error.value)
+
+
+def test_one_builds_and_the_others_wait(tmp_path):
+    """Each thread opens the lock's file anew, as a process would."""
+    begun, found = [], []
+
+    def build(folder):
+        begun.append(folder)
+        time.sleep(0.3)
+        (folder / "whole").write_text("")
+
+    def run():
+        folder = cached(str(tmp_path), "set", "source", "content", build)
+        found.append([path.name for path in folder.iterdir()])
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [["whole"]] * 4
+    assert len(begun) == 1
+
+
+def test_a_process_that_is_killed_leaves_nothing_that_is_used(tmp_path):
+    code = f"""
+import os, runpy, signal
+cached = runpy.run_path({cache.__file__!r})["cached"]  # without the libraries of training
+def build(folder):
+    (folder / "half").write_text("")
+    os.kill(os.getpid(), signal.SIGKILL)
+cached({str(tmp_path)!r}, "set", "source", "content", build)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    folder = cached(str(tmp_path), "set", "source", "content", lambda new: (new / "whole").write_text(""))
+    assert [path.name for path in folder.iterdir()] == ["whole"]
+    assert not list(tmp_path.rglob("half"))
+
+
+def test_cifar10_jpeg_is_found_or_asked_for(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("normexp.data.places.CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setenv("NORMEXP_DATA", str(tmp_path / "data"))
+    options = {"batch_size": 4, "eval_batch_size": 8, "val_size": 8, "train_size": 20}
+    with pytest.raises(ValueError, match=r"cifar10_jpeg.tar.gz is in none of .*data.path=FILE") as error:
+        CIFAR10JPEG(**options).load()
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match=r"data.path=/nowhere: no such file"):
+        CIFAR10JPEG(path="/nowhere", **options).load()
+    (tmp_path / "data").mkdir()
+    with tarfile.open(tmp_path / "data" / "cifar10_jpeg.tar.gz", "w:gz") as tar:
+        tar.add(folder, ".")
+    data = CIFAR10JPEG(**options)
+    data.load()
+    assert data.input_shape == (3, 32, 32)
+    assert {name: len(split.y) for name, split in data.splits.items()} == {"train": 20, "val": 8, "test": 8}
