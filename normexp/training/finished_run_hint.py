@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from normexp.config.code import changed
+from normexp.config.code import changed, in_words
 from normexp.config.run_parts import Parts
 from normexp.config.settings import RECORDED
 
@@ -14,8 +14,8 @@ def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
     asked, found = parts.config, summary["config"]
     differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
     words = [_words(key, parts, summary) for key in differing]
-    if other := changed(asked, summary.get("sources")):
-        words.append(f"another version of {', '.join(other)}")
+    if other := changed(summary):
+        words.append(in_words(other))
     if not words:
         return None
     remedy = "run_dir" if asked["run_dir"] else "name"

@@ -12,6 +12,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
+from normexp.config.code import remember_code
 from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
@@ -36,6 +37,7 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     """
     quiet_lightning()
     keep_freed_memory()
+    remember_code(parts.config)
     checkpoint = folder / "checkpoints" / "last.ckpt" if folder else None
     resume = checkpoint if checkpoint is not None and checkpoint.exists() else None
     recorder = Recorder(parts.config["log_every_n_steps"])

@@ -10,7 +10,7 @@ import torch
 import torchvision
 
 from normexp import __version__
-from normexp.config.code import sources
+from normexp.config.code import checkout, sources
 from normexp.config.run_parts import Parts
 from normexp.monitors import convergence
 from normexp.runs import TestExamples
@@ -71,6 +71,7 @@ def summarize(
             "python": platform.python_version(),
         },
         "sources": sources(parts.config),
+        **({"checkout": commit} if (commit := checkout()) else {}),
         "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

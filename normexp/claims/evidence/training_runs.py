@@ -18,7 +18,7 @@ from normexp.claims.evidence.side_by_side import Wanted, pays, train_side_by_sid
 from normexp.claims.evidence.subjects import composed, composed_with_hydra
 from normexp.claims.judge.evidence_table import check_complete, make_table
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim
-from normexp.config.code import changed
+from normexp.config.code import changed, in_words
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_parts import Parts
 from normexp.runs import read_summary
@@ -44,6 +44,7 @@ class Runs:
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
         self.study = f"watched-{digest}" if monitors else "runs"
         self.monitors = [] if monitors else ["monitor=none"]
+        self.reads_log = any(claim.metric_of(arm).startswith("logged/") for arm in claim.arms)
 
     @property
     def trained(self) -> int:
@@ -70,10 +71,10 @@ class Runs:
         run = Wanted(arm, level, seed, lr)
         folder = self.folder(run)
         if summary := read_summary(folder):
-            if other := changed(summary["config"], summary.get("sources")):
+            if other := changed(summary, watched=self.reads_log):
                 raise ValueError(
-                    f"{folder}: computed by another version of {', '.join(other)}; remove that folder, or use "
-                    "out=<another> for all runs anew"
+                    f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
+                    "runs anew"
                 )
             # the clock of runs side by side counts for all of them
             self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)

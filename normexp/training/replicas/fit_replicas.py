@@ -11,6 +11,7 @@ from rich.console import Console
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 
+from normexp.config.code import remember_code, sources
 from normexp.config.run_parts import Parts
 from normexp.runs import write_summary, write_test_examples
 from normexp.training.checkpoint import load_checkpoint
@@ -101,6 +102,7 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
     quiet_lightning()
     keep_freed_memory()
     first = all_parts[0]
+    remember_code(first.config, replicas=True)
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
     paths = [folder / "checkpoints" / "last.ckpt" for folder in folders]
@@ -149,6 +151,7 @@ def finish(replica: Replica, count: int) -> None:
     metrics, examples = final_metrics(replica.parts, replica)
     summary = summarize(replica.parts, replica.recorder, replica, metrics)
     summary["execution"] |= {"mode": "replica", "replicas": count}
+    summary["sources"] = sources(replica.parts.config, replicas=True)
     for logger in replica.loggers:
         logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
         logger.save()  # the others may train on for hours

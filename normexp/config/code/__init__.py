@@ -1,0 +1,7 @@
+"""Which code computed a run, and whether it is still the code at hand."""
+
+from normexp.config.code.changes import changed, in_words
+from normexp.config.code.git import checkout
+from normexp.config.code.record import remember_code, sources
+
+__all__ = ["changed", "checkout", "in_words", "remember_code", "sources"]

@@ -1,0 +1,59 @@
+"""What the syntax of one file says about names: which it binds by an import, defines, or only hands on."""
+
+import ast
+from collections.abc import Iterator
+
+from normexp.config.code.canonical import says_nothing
+
+
+def bindings(tree: ast.Module, module: str, is_package: bool) -> list[tuple[str, str, str | None]]:
+    """(name here, module it comes from, name there) of each import, also inside functions.
+
+    The name there is None where a module itself is imported, and "*" for all that it has.
+    """
+    found: list[tuple[str, str, str | None]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.asname or alias.name.split(".")[0], alias.name, None) for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                above = parts[: len(parts) - node.level + is_package]
+                source = ".".join([*above, *([source] if source else [])])
+            found += [(alias.asname or alias.name, source, alias.name) for alias in node.names]
+    return found
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """The names that a module defines at its top, be it under a condition."""
+    names: set[str] = set()
+    for statement in _top(tree.body):
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(statement.name)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names |= {
+                node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+            }
+    return names
+
+
+def _top(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in statements:
+        yield statement
+        for field in ("body", "orelse", "handlers", "finalbody"):
+            if isinstance(statement, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
+                yield from _top(getattr(statement, field, []))
+
+
+def hands_on(statement: ast.stmt) -> bool:
+    """Whether a statement of an `__init__` does no more than import names or describe the package (`__all__`)."""
+    if isinstance(statement, ast.Assign):
+        return all(
+            isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets
+        )
+    if isinstance(statement, ast.If):
+        name = getattr(statement.test, "id", getattr(statement.test, "attr", None))
+        return name == "TYPE_CHECKING" and not statement.orelse
+    return isinstance(statement, (ast.Import, ast.ImportFrom)) or says_nothing(statement)

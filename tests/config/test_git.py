@@ -1,0 +1,69 @@
+"""A run says which commit its code was of, and whether that code was as committed."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from normexp.config.code.git import checkout
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A checkout of one commit; `git(*arguments)` runs in it."""
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+        command = ["git", *identity, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    git("init", "-q")
+    (tmp_path / "code.py").write_text("x = 1\n")
+    (tmp_path / "notes.txt").write_text("a\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    checkout.cache_clear()
+    yield git
+    checkout.cache_clear()
+
+
+def found(folder: Path):
+    checkout.cache_clear()
+    return checkout(folder)
+
+
+def test_commit_and_whether_the_code_is_as_committed(repository, tmp_path):
+    commit = repository("rev-parse", "HEAD").strip()
+    assert found(tmp_path) == {"commit": commit, "dirty": False}
+    (tmp_path / "notes.txt").write_text("b\n")  # no code
+    assert found(tmp_path) == {"commit": commit, "dirty": False}
+    (tmp_path / "code.py").write_text("x = 2\n")
+    assert found(tmp_path) == {"commit": commit, "dirty": True}
+    repository("checkout", "code.py")
+    (tmp_path / "new.py").write_text("")
+    assert found(tmp_path) == {"commit": commit, "dirty": True}
+
+
+def test_hook_of_another_repository_does_not_mislead(repository, tmp_path, monkeypatch):
+    commit = repository("rev-parse", "HEAD").strip()
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    assert found(tmp_path) == {"commit": commit, "dirty": False}
+
+
+def test_nothing_where_there_is_no_repository_commit_or_git(repository, tmp_path, monkeypatch):
+    (tmp_path / "installed").mkdir()
+    assert found(tmp_path / "installed") is None  # the repository around it is another's
+    empty = tmp_path / "empty"
+    subprocess.run(["git", "init", "-q", empty], check=True)
+    assert found(empty) is None
+    monkeypatch.setenv("PATH", "")
+    assert found(tmp_path) is None
+
+
+def test_run_records_the_commit(train, monkeypatch):
+    from normexp.training import summarize
+
+    monkeypatch.setattr(summarize, "checkout", lambda: {"commit": "c" * 40, "dirty": True})
+    assert train("max_steps=0", "seed=1")[0]["checkout"] == {"commit": "c" * 40, "dirty": True}
+    monkeypatch.setattr(summarize, "checkout", lambda: None)
+    assert "checkout" not in train("max_steps=0", "seed=2")[0]

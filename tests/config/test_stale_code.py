@@ -1,0 +1,126 @@
+"""A finished run says that its code has changed, and no verdict rests on it: files of a copy are edited."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from normexp.claims.evidence import training_runs
+from normexp.claims.spec.claim_files import load_claims
+from normexp.config.code import changed, in_words, record
+from normexp.config.code.changes import OLDER
+from normexp.config.code.imports import Code
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+RUN = ("model=transformer", "model.heads=1", "norm=layernorm", "max_steps=0")
+CHANGED = "\nCHANGED = True\n"
+
+
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """Append to files of a copy of the project, which then counts as the code at hand."""
+
+    def edited(*files: str, text: str = CHANGED) -> None:
+        copy = tmp_path / "copy"
+        shutil.copytree(ROOT / "normexp", copy / "normexp", ignore=shutil.ignore_patterns("__pycache__"))
+        for file in files:
+            path = copy / "normexp" / file
+            path.write_text(path.read_text() + text)
+        monkeypatch.setattr(record, "HERE", Code(copy))
+
+    return edited
+
+
+def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
+    """What a claim does with a run that is in its cache."""
+    monkeypatch.setattr(training_runs, "read_summary", lambda folder: summary)
+    runs = training_runs.Runs(CLAIMS[claim], tmp_path)
+    return runs.summary("rmsnorm", "", 0, 0.1)[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        (
+            "norms/functional.py",
+            "normexp.norms.LayerNorm, normexp.training",
+        ),  # precise BatchNorm uses it, too
+        ("norms/base.py", "normexp.norms.LayerNorm"),
+        ("norms/kernels/sample_kernels.py", "normexp.norms.LayerNorm"),
+        ("models/attention.py", "normexp.models.Transformer"),
+        ("lit_model.py", "normexp.training"),
+        ("build.py", "normexp.training"),
+        ("training/epoch_loop.py", "normexp.training"),
+        ("data/loader.py", "normexp.data.Digits"),
+        ("schedules.py", "normexp.schedules.WarmupCosine"),
+    ],
+)
+def test_finished_run_says_so_and_no_verdict_uses_it(file, named, train, edit, monkeypatch, tmp_path, capsys):
+    summary, _ = train(*RUN)
+    edit(file)
+    train(*RUN)
+    assert f"finished with another version of {named}; name=<another> trains" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=rf"computed by another version of {named}; .*out=<another>"):
+        verdict_reads(summary, monkeypatch, tmp_path)
+
+
+def test_code_that_the_run_does_not_reach_leaves_it_valid(train, edit, monkeypatch, tmp_path, capsys):
+    summary, _ = train(*RUN)
+    others = ("norms/rms_norm.py", "models/gpt.py", "data/torchvision_sets.py", "monitors/hessian.py")
+    aside = (
+        "report/page.py",
+        "runs/table.py",
+        "claims/judge/decide.py",
+        "config/checks.py",
+        "training/progress.py",
+    )
+    edit(*others, *aside, "training/replicas/replica_module.py")
+    train(*RUN)
+    assert "another version" not in capsys.readouterr().out
+    assert verdict_reads(summary, monkeypatch, tmp_path) is summary
+
+
+def test_words_leave_a_run_valid(train, edit):
+    summary, _ = train(*RUN)
+    edit("norms/functional.py", "lit_model.py", text='\n# A comment.\n"""Said."""\n')
+    assert changed(summary) == []
+
+
+def test_run_side_by_side_counts_what_trains_replicas(train, make_parts, edit):
+    from normexp.training.replicas.launch_replicas import launch_all
+
+    parts = [make_parts("norm=layernorm", "max_steps=1", f"seed={seed}") for seed in (0, 1)]
+    summary = launch_all(parts, [{"config.yaml": "", "hydra.yaml": "", "overrides.yaml": "[]"}] * 2)[0]
+    assert changed(summary) == []
+    edit("training/replicas/replica_module.py")
+    assert changed(summary) == ["normexp.training.replicas"]
+
+
+def test_monitors_count_for_a_verdict_that_reads_what_they_log(train, edit, monkeypatch, tmp_path):
+    summary, _ = train(*RUN, "monitor=activations")
+    edit("monitors/activation_statistics.py")
+    assert changed(summary) == ["normexp.monitors.Activations"]
+    assert changed(summary, watched=False) == []
+    assert verdict_reads(summary, monkeypatch, tmp_path) is summary
+    logged = next(id for id, claim in CLAIMS.items() if "logged/" in str(claim.metric))
+    monkeypatch.setattr(training_runs.Runs, "folder", lambda self, run: tmp_path)
+    with pytest.raises(ValueError, match=r"another version of normexp.monitors.Activations"):
+        verdict_reads(summary, monkeypatch, tmp_path, logged)
+
+
+def test_nothing_is_said_of_runs_that_recorded_nothing(train):
+    summary, _ = train(*RUN)
+    assert changed({**summary, "sources": {}}) == []
+    del summary["sources"]
+    assert changed(summary) == []
+
+
+def test_older_record_says_what_it_cannot_tell(train, monkeypatch, tmp_path):
+    """It held a digest of the one file that defines each class."""
+    summary, _ = train(*RUN)
+    summary["sources"] = {"normexp.norms.LayerNorm": "0123456789ab"}
+    assert changed(summary) == [OLDER]
+    assert in_words([OLDER]) == "code that its older kind of record does not tell from today's"
+    with pytest.raises(ValueError, match="computed by code that its older kind of record does not tell from"):
+        verdict_reads(summary, monkeypatch, tmp_path)
