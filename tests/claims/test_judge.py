@@ -8,9 +8,10 @@ from scipy import stats
 from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.decide import holm, judge, overall
+from normexp.claims.judge.decide import judge, overall
 from normexp.claims.judge.estimate import MeanEstimate, RankEstimate, rank_levels
 from normexp.claims.judge.evidence_table import check_complete
+from normexp.claims.judge.holm import holm
 from normexp.claims.judge.verdict import describe_effect, describe_question
 
 ZERO = [0.0] * 8

@@ -7,6 +7,7 @@ import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison, Region
 from normexp.claims.judge.estimate import RANK_SEEDS, Estimate, MeanEstimate, RankEstimate, TiedEstimate
+from normexp.claims.judge.holm import holm
 from normexp.claims.judge.power import seeds_to_decide, seeds_to_decide_by_rank
 from normexp.claims.judge.universal import judge_universal
 
@@ -49,20 +50,11 @@ def judge(
     alpha = ALPHA / looks
     drafts = [_draft(table, comparison, better) for comparison in comparisons]
     statistical = [i for i, draft in enumerate(drafts) if not isinstance(draft, Judgement)]
-    adjusted = dict(zip(statistical, holm([drafts[i][1] for i in statistical]), strict=True))
+    adjusted = dict(zip(statistical, holm([drafts[i][1] for i in statistical]).tolist(), strict=True))
     return [
         decide(comparisons[i], *draft, adjusted[i], alpha) if i in adjusted else draft
         for i, draft in enumerate(drafts)
     ]
-
-
-def holm(p: list[float]) -> list[float]:
-    """Holm's step-down adjustment."""
-    if not p:
-        return []
-    from statsmodels.stats.multitest import multipletests  # a second of imports, and not every claim needs it
-
-    return multipletests(p, method="holm")[1].tolist() if len(p) > 1 else list(p)
 
 
 def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:

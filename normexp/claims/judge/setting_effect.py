@@ -55,7 +55,7 @@ def effect_in(
     if len(seeds) < FEWEST_PAIRS:
         return SettingEffect(setting, None, seeds, np.zeros(len(seeds)), runs)
     if setting.design == "seeds":
-        effects = comparison.effects(_table(own), better)[0]
+        effects = effects_of_seeds(own, weights, comparison, better)
         noise, influence = over_seeds(effects), effects - effects.mean()
     else:
         noise, influence = _influence(setting, own, weights, comparison)
@@ -94,6 +94,24 @@ def contrast(comparison: Comparison, levels: list) -> dict[Arm, float]:
     return weights
 
 
+def effects_of_seeds(
+    own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], comparison: Comparison, better: str | None
+) -> np.ndarray:
+    """(n,): the effect of each seed where the measure has no examples; the comparison's own within one setting."""
+    if comparison.by == "rank":
+        return comparison.effects(_table(own), better)[0]
+    values = {arm: outcomes.values for arm, outcomes in own.items()}
+    target = comparison.target or 0.0
+    if comparison.log:
+        if any((value <= 0).any() for value in values.values()):
+            raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
+        values, target = (
+            {arm: np.log(value) for arm, value in values.items()},
+            math.log(target) if target else 0.0,
+        )
+    return sum(weight * values[arm] for arm, weight in weights.items()) - target
+
+
 def point_effect(
     setting: Setting,
     own: Mapping[Arm, Outcomes],
@@ -103,7 +121,7 @@ def point_effect(
 ) -> float:
     """The effect alone, from the values of the runs."""
     if setting.design == "seeds":
-        return float(comparison.effects(_table(own), better)[0].mean())
+        return float(effects_of_seeds(own, weights, comparison, better).mean())
     means = {arm: outcomes.values.mean() + _half(setting, outcomes) for arm, outcomes in own.items()}
     target = comparison.target or 0.0
     if comparison.log:

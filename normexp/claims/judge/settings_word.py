@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from normexp.claims.judge.comparison import Comparison, Region
+from normexp.claims.judge.holm import holm
 from normexp.claims.judge.over_settings import Pooled
 from normexp.claims.judge.uncertain_mean import UncertainMean
 
@@ -70,7 +71,7 @@ def decide_over_settings(
 def p_of_cells(cells: UncertainMean, comparison: Comparison) -> tuple[np.ndarray, np.ndarray]:
     """Of each setting the p at which it decides, after Holm over the settings, and for which side (+1 or -1)."""
     p_for, p_against = p_region(cells, comparison.supporting()), p_region(cells, comparison.refuting())
-    return holm_along(np.minimum(p_for, p_against)), np.where(p_for <= p_against, 1, -1)
+    return holm(np.minimum(p_for, p_against)), np.where(p_for <= p_against, 1, -1)
 
 
 def p_region(mean: UncertainMean, region: Region) -> np.ndarray:
@@ -79,15 +80,6 @@ def p_region(mean: UncertainMean, region: Region) -> np.ndarray:
 
 def inside(effect: np.ndarray, region: Region) -> np.ndarray:
     return np.any([(low < effect) & (effect < high) for low, high in region], axis=0)
-
-
-def holm_along(p: np.ndarray) -> np.ndarray:
-    """Holm's step-down adjustment along the last axis."""
-    k = p.shape[-1]
-    order = np.argsort(p, axis=-1)
-    steps = np.take_along_axis(p, order, -1) * (k - np.arange(k))
-    adjusted = np.minimum(np.maximum.accumulate(steps, axis=-1), 1.0)
-    return np.take_along_axis(adjusted, np.argsort(order, axis=-1), -1)
 
 
 def _smallest(p: np.ndarray, chosen: np.ndarray) -> np.ndarray:
