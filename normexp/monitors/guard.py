@@ -56,8 +56,13 @@ def _silent(*args: Any, **kwargs: Any) -> None:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    names = ("_orig_mod", "_compiled_call_impl", "_compiler_ctx")
-    return any(getattr(child, name, None) is not None for child in module.modules() for name in names)
+    """By `torch.compile(module)`, by `module.compile()`, or by Lightning from a compiled module."""
+    return any(
+        getattr(child, "_orig_mod", None) is not None
+        or getattr(child, "_compiled_call_impl", None) is not None
+        or getattr(child, "_compiler_ctx", None) is not None
+        for child in module.modules()
+    )
 
 
 def _eager(module: nn.Module) -> contextlib.AbstractContextManager:
