@@ -60,14 +60,14 @@ def files_of(
     cfg: DictConfig, hydra_config: HydraConf | DictConfig, more: Iterable[str] = ()
 ) -> dict[str, str]:
     """What `.hydra/` of a run's folder says about how it was composed; `more` overrides were put in place since."""
-    if more:
-        hydra_config = copy.deepcopy(hydra_config)
-        hydra_config.overrides.task.extend(more)
-        hydra_config.job.override_dirname = ",".join(sorted(hydra_config.overrides.task))
+    own = OmegaConf.create({"hydra": copy.deepcopy(hydra_config)})
+    OmegaConf.set_readonly(own.hydra, False)
+    own.hydra.overrides.task.extend(more)
+    own.hydra.job.override_dirname = ",".join(sorted(own.hydra.overrides.task))
     return {
         "config.yaml": OmegaConf.to_yaml(cfg),
-        "hydra.yaml": OmegaConf.to_yaml(OmegaConf.create({"hydra": hydra_config})),
-        "overrides.yaml": OmegaConf.to_yaml(hydra_config.overrides.task),
+        "hydra.yaml": OmegaConf.to_yaml(own),
+        "overrides.yaml": OmegaConf.to_yaml(own.hydra.overrides.task),
     }
 
 

@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+
+from normexp.build import build, compose
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]
@@ -142,6 +145,14 @@ def test_saved_configuration_runs_again(tmp_path):
     assert found.returncode == 0, found.stderr
     (again,) = (tmp_path / "b").rglob(".hydra")
     assert again.parent.name == saved.parent.name
+
+
+def test_replica_says_how_it_is_run_alone(tmp_path):
+    small = ["model.depth=1", "model.width=8", "max_steps=2", "monitor=none", f"outputs={tmp_path}"]
+    assert run(*small, "replicas.seeds=[4,7]", "replicas.lr=[0.2]").returncode == 0
+    (folder,) = tmp_path.rglob("*-s7-*")
+    overrides = yaml.safe_load((folder / ".hydra" / "overrides.yaml").read_text())
+    assert build(*compose(overrides)).digest == (folder / ".hydra" / "identity").read_text()
 
 
 @pytest.mark.slow
