@@ -147,6 +147,7 @@ def build(
         check_compiler(config)
     monitors = [instantiate(node) for node in cfg.monitor.values() if node is not None]
     chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
+    chosen["recipe"] = config["recipe"]
     return Parts(
         config=config,
         choices=chosen,
@@ -167,6 +168,7 @@ def name_of(group: str, node: dict[str, Any]) -> str:
         return "+".join(node) or "none"
     for path in sorted((CONFIGS / group).glob("*.yaml")):
         written = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))
+        written.pop("defaults", None)
         if written.keys() == node.keys() and all(
             value == node[key] or "${" in str(value) for key, value in written.items()
         ):

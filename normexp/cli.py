@@ -79,17 +79,17 @@ def choices(group: str) -> dict[str, str]:
 
 
 def groups() -> list[str]:
-    first = ["model", "norm", "data", "optimizer", "schedule", "trainer", "monitor", "experiment"]
+    first = ["model", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment"]
     return [name for name in first if (CONFIGS / name).is_dir()]
 
 
 def keys() -> list[str]:
     """Every key that some choice has: `lr`, `norm.eps`, ..."""
     found = set(re.findall(r"^(\w+):", (CONFIGS / "train.yaml").read_text(), re.M)) | set(groups())
-    for group in groups():
+    for group in set(groups()) - {"recipe"}:  # it sets keys of others
         for path in (CONFIGS / group).glob("*.yaml"):
             found |= {f"{group}.{key}" for key in re.findall(r"^ {0,2}([a-z]\w*):", path.read_text(), re.M)}
-    return sorted(found)
+    return sorted(name for name in found if not name.endswith("defaults"))
 
 
 def find_mistake(arguments: list[str]) -> str | None:
@@ -162,7 +162,8 @@ def help_text() -> str:
         "  python train.py norm=layernorm                      train, show the result, leave a run folder",
         "  python train.py norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1",
         "  python train.py norm=none monitor=full              measure everything while it trains",
-        "  python train.py model=gpt data=python_docs optimizer=adamw max_steps=300",
+        "  python train.py model=gpt data=python_docs max_steps=300",
+        "  python train.py model=resnet optimizer=sgd lr=0.1    keep the model's recipe but for these",
         "  python train.py -m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2   a sweep: the product of all",
         "  python train.py --cfg job                           print the whole configuration and stop",
         "  tensorboard --logdir outputs                        look at all runs",

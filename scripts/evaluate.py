@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where
 
 from normexp.cli import one_line_errors
 from normexp.runs import read_summary
+from normexp.runs.columns import OLDER
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -78,7 +79,7 @@ def configuration(run: Path, summary: dict[str, Any], overrides: list[str]) -> t
         ) from None
     for key, default in compose([])[0].items_ex(resolve=False):
         if key not in cfg:  # a run of an earlier version, before there was this key
-            cfg[key] = default
+            cfg[key] = OLDER if key == "recipe" else default
     for override in overrides:
         key, equals, value = override.removeprefix("+").partition("=")
         # cfg stands for no such key, since None is a value too

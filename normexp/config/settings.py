@@ -76,6 +76,7 @@ SETTINGS = (
     _aside("trainer.deterministic"),
     _aside("trainer.enable_progress_bar"),
     _aside("monitor", group=True, recorded=True),
+    _aside("recipe", str),  # what it sets stands in the other keys
     _aside("experiment"),  # a preset: what it sets stands in the other keys
 )
 ROOT = tuple(setting for setting in SETTINGS if setting.kind is not None)

@@ -23,6 +23,7 @@ RESULTS = (
 )
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
+OLDER = "older"  # recipe of a run from before models had theirs
 
 
 def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
@@ -32,7 +33,9 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
     `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`.
     """
-    choices = {name: choice for name, choice in summary["choices"].items() if "/" not in name}
+    choices = {"recipe": OLDER} | {
+        name: choice for name, choice in summary["choices"].items() if "/" not in name
+    }
     # `monitor.*` says how the run was watched, in as many keys as there are monitors: `monitor` names it.
     config = {key: value for key, value in summary["config"].items() if key != "monitor"}
     row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices, **flat(config)}

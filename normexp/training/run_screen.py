@@ -8,6 +8,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
 
 
@@ -17,9 +18,11 @@ def show_choices(parts: Parts, folder: Path | None, console: Console) -> None:
     length = f"{config['max_epochs']} epochs" if steps is None else f"{steps} steps"
     optimizer = f"{choices['optimizer']} lr {config['lr']:g} ({choices['schedule']})"
     names = " · ".join(choices[group] for group in ("model", "norm", "data"))
+    changed = changes(config, choices)
+    recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     rows = {
         "run": f"{names} · batch {config['batch_size']} · seed {config['seed']}",
-        "training": f"{length} · {optimizer} · {config['trainer']['precision']}",
+        "training": f"{length} · {optimizer} · {config['trainer']['precision']} · {recipe}",
         "data": parts.data.describe(),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts.module.model)}",
         "folder": str(folder) if folder else "none (fast_dev_run saves nothing)",

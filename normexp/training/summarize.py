@@ -11,6 +11,7 @@ import torchvision
 
 from normexp import __version__
 from normexp.config.code import checkout, sources
+from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
 from normexp.monitors import convergence
 from normexp.runs import TestExamples
@@ -45,6 +46,7 @@ def summarize(
     return {
         "status": "diverged" if diverged else "completed",
         "choices": parts.choices,
+        "recipe_changes": changes(parts.config, parts.choices),
         "hash": parts.digest,
         "fingerprint": parts.data.fingerprint,
         "metrics": metrics,

@@ -17,6 +17,8 @@ TEXT = SimpleNamespace(input_shape=(16,), num_classes=64)  # tokens, size of the
 @functools.cache
 def composed_with_hydra(overrides: tuple[str, ...]):
     """Composing takes a tenth of a second or more, and arms share theirs between seeds."""
+    if not any(override.startswith("recipe=") for override in overrides):
+        overrides = ("recipe=plain", *overrides)  # what protocols were registered on before models had recipes
     return compose_with_hydra(list(overrides))
 
 

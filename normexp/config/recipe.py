@@ -1,0 +1,62 @@
+"""A recipe: how a model is trained unless the command says otherwise, and what a run changed of it."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from
+VALUES = ("lr", "batch_size", "max_epochs", "max_steps")
+OF_TRAINER = ("gradient_clip_val", "accumulate_grad_batches")
+
+
+def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None:
+    """What a run does otherwise than its recipe, as overrides: `["optimizer=sgd", "max_epochs=3"]`.
+
+    The learning rate belongs to the optimizer: another optimizer at its own rate is one change. None for a recipe
+    that is not among this project's, or of a run from before there were recipes.
+    """
+    recipe = _file("recipe", config.get("recipe"))
+    if recipe is None:
+        return None
+    root = {key: value for key, value in _file("train").items() if key != "defaults"}
+    asked = _chosen(_file("train")) | _chosen(recipe)
+    found = [f"{group}={choices[group]}" for group in CHOSEN if choices[group] != asked[group]]
+    own = {group: _file(group, choices[group]) or config for group in CHOSEN}
+    trainer = _file("trainer", "auto") | recipe.get("trainer", {})
+    rate = _file("recipe", "rate", f"{config['recipe']}_{choices['optimizer']}") or own["optimizer"]
+    asked = root | {"lr": rate.get("lr")} | recipe
+    steps = config["max_steps"] is not None
+    for key in VALUES:
+        if key != "max_epochs" or not steps:  # steps decide, epochs are not looked at
+            found += _differing(key, config[key], asked[key])
+    for key in OF_TRAINER:
+        found += _differing(f"trainer.{key}", config["trainer"].get(key), trainer.get(key))
+    nodes = {"optimizer": own["optimizer"].get("optimizer", {}), "schedule": own["schedule"]}
+    for group, node in nodes.items():
+        for key, value in node.items():
+            if not key.startswith("_") and key in config[group]:
+                found += _differing(f"{group}.{key}", config[group][key], value)
+    return found
+
+
+def _differing(key: str, found: Any, asked: Any) -> list[str]:
+    follows = isinstance(asked, str) and "${" in asked
+    return [] if follows or found == asked else [f"{key}={'null' if found is None else found}"]
+
+
+def _chosen(node: dict[str, Any]) -> dict[str, str]:
+    """The choices of a defaults list, overrides included."""
+    items = [item for item in node.get("defaults", []) if isinstance(item, dict)]
+    named = {re.sub(r"^(override|optional) +/?", "", key): value for item in items for key, value in item.items()}
+    return {group: named[group] for group in CHOSEN if group in named}
+
+
+@cache
+def _file(*place: str | None) -> dict[str, Any] | None:
+    """A file of the configuration; None where there is none. Its content is shared: change nothing in it."""
+    path = CONFIGS.joinpath(*map(str, place)).with_suffix(".yaml")
+    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else None
