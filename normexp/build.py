@@ -147,10 +147,9 @@ def build(
         check_compiler(config)
     monitors = [instantiate(node) for node in cfg.monitor.values() if node is not None]
     chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
-    chosen["recipe"] = config["recipe"]
     return Parts(
         config=config,
-        choices=chosen,
+        choices=chosen | {"recipe": config["recipe"]},
         digest=config_hash(config, data.fingerprint),
         data=data,
         module=module,
@@ -169,9 +168,8 @@ def name_of(group: str, node: dict[str, Any]) -> str:
     for path in sorted((CONFIGS / group).glob("*.yaml")):
         written = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))
         written.pop("defaults", None)
-        if written.keys() == node.keys() and all(
-            value == node[key] or "${" in str(value) for key, value in written.items()
-        ):
+        same = (value == node.get(key) or "${" in str(value) for key, value in written.items())
+        if written.keys() == node.keys() and all(same):
             return path.stem
     return "own"
 

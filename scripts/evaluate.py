@@ -38,6 +38,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     cfg, choices = configuration(run, summary, overrides)
 
     from normexp.build import build
+    from normexp.config.recipe import older
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.summarize import final_metrics
 
@@ -55,6 +56,8 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     parts.data.trainer = trainer
     title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
     show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}))
+    if summary and (note := older(summary)):
+        print(note)
 
 
 def configuration(run: Path, summary: dict[str, Any], overrides: list[str]) -> tuple[Any, dict[str, str]]:

@@ -12,7 +12,7 @@ from normexp.config.targets import resolve_target
 from normexp.config.types import fits_type
 
 CONFIG = {
-    "seed": 0, "batch_size": 64, "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,
+    "seed": 0, "batch_size": 64, "recipe": "plain", "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,
     "val_every_n_steps": None, "log_every_n_steps": 20, "accuracies": [0.5], "channels_last": True, "compile": False,
     "replicas": {"seeds": 1, "lr": None},
     "name": "runs", "outputs": "outputs", "run_dir": None, "fast_dev_run": False, "threads": None,

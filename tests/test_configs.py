@@ -75,7 +75,7 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
         (["model.depth=0"], "depth=0"),
         (["trainer.accelerator=abacus"], "choose trainer=auto or trainer=cpu"),
         (["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=3"], "choose a multiple of 3"),
-        (["optimizer.momentum=high"], "must be a number"),
+        (["optimizer=sgd", "optimizer.momentum=high"], "must be a number"),
     ],
 )
 def test_what_cannot_train_is_refused_before_training(overrides, message):

@@ -43,6 +43,17 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     return found
 
 
+def older(summary: dict[str, Any]) -> str | None:
+    """One line on a finished run whose recipe is not what it was when the run was trained; None where it is."""
+    name = summary["config"].get("recipe")
+    if name is None:
+        return "trained before models had recipes; what it left to the defaults is recipe=plain today"
+    now, then = changes(summary["config"], summary["choices"]), summary.get("recipe_changes")
+    if now is None or then is None or now == then:
+        return None
+    return f"trained by an older recipe={name}, which differs from today's in {', '.join(sorted({*now} ^ {*then}))}"
+
+
 def _differing(key: str, found: Any, asked: Any) -> list[str]:
     follows = isinstance(asked, str) and "${" in asked
     return [] if follows or found == asked else [f"{key}={'null' if found is None else found}"]
@@ -51,7 +62,9 @@ def _differing(key: str, found: Any, asked: Any) -> list[str]:
 def _chosen(node: dict[str, Any]) -> dict[str, str]:
     """The choices of a defaults list, overrides included."""
     items = [item for item in node.get("defaults", []) if isinstance(item, dict)]
-    named = {re.sub(r"^(override|optional) +/?", "", key): value for item in items for key, value in item.items()}
+    named = {
+        re.sub(r"^(override|optional) +/?", "", key): value for item in items for key, value in item.items()
+    }
     return {group: named[group] for group in CHOSEN if group in named}
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from normexp.report.study import Study, label
+from normexp.runs.columns import OLDER
 
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
@@ -38,6 +39,11 @@ def cautions(study: Study) -> list[str]:
     if len(kinds) > 1:
         found.append(
             f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
+        )
+    if before := int((study.summaries["recipe"] == OLDER).sum()):
+        found.append(
+            f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "
+            "to the defaults is recipe=plain today."
         )
     lost = int((chosen["status"] == "diverged").sum())
     if lost:

@@ -37,7 +37,7 @@ BLOCKS = {  # steps
 
 def parts_of(model: str, batch_size: int, options: list[str]) -> Parts:
     # validation is no part of the comparison: the bare loop has none
-    fixed = [f"batch_size={batch_size}", "max_steps=1000000", "val_every_n_steps=1000000"]
+    fixed = ["recipe=plain", f"batch_size={batch_size}", "max_steps=1000000", "val_every_n_steps=1000000"]
     return build(*compose([*MODELS[model], *fixed, *options]))
 
 

@@ -127,7 +127,8 @@ def compare(model: str, name: str, options: argparse.Namespace) -> dict[str, Any
     """Cost of a measurement in steps, and of training at the default pace: medians over all pairs but the first."""
     monitors, pace = case(name)
     steps = 2 * BLOCK * (options.pairs + 1)
-    fixed = ["batch_size=128", f"max_steps={steps}", f"val_every_n_steps={10 * steps}", "monitor=none"]
+    fixed = ["recipe=plain", "batch_size=128", "monitor=none"]
+    fixed += [f"max_steps={steps}", f"val_every_n_steps={10 * steps}"]
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         parts = build(*compose([*MODELS[model], *fixed, *options.overrides]))
         alternating = Alternating(monitors, options.clock)

@@ -29,7 +29,7 @@ MODELS = "mlp:64,mlp:256,cnn:8,cnn:16,transformer:32,transformer:64"
 
 
 def built(overrides: list[str], count: int, outputs: str) -> list[Parts]:
-    return build_all(*compose([*overrides, f"replicas={count}", f"outputs={outputs}"]))
+    return build_all(*compose(["recipe=plain", *overrides, f"replicas={count}", f"outputs={outputs}"]))
 
 
 def one_by_one(parts: list[Parts], folders: list[Path], console: Console) -> None:

@@ -19,7 +19,12 @@ HELP_LIMIT = 0.6  # seconds
 def first_step(overrides: list[str]) -> dict[str, float]:
     """Seconds that each part took in one process."""
     with tempfile.TemporaryDirectory() as place:
-        command = ["scripts/benchmarks/measure/startup_marks.py", *overrides, f"outputs={place}"]
+        command = [
+            "scripts/benchmarks/measure/startup_marks.py",
+            "recipe=plain",
+            *overrides,
+            f"outputs={place}",
+        ]
         started = time.time()
         ends = json.loads(output(command).splitlines()[-1])
     moments = [started, *ends.values()]

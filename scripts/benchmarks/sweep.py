@@ -49,7 +49,7 @@ def seconds(*command: str, clock: str = "wall") -> float:
 def launch(runs: int, overrides: list[str], *, workers: int, replicas: str = "off") -> float:
     """Seconds of a whole sweep; the launcher shares the cores out among the workers."""
     grid = ["norm=none,batchnorm,layernorm,groupnorm", f"seed=range(0,{-(-runs // 4)})"]
-    how = [f"hydra.launcher.workers={workers}", f"hydra.launcher.replicas={replicas}"]
+    how = ["recipe=plain", f"hydra.launcher.workers={workers}", f"hydra.launcher.replicas={replicas}"]
     with tempfile.TemporaryDirectory() as place:
         return seconds("train.py", "-m", *grid, *overrides, *how, f"outputs={place}")
 

@@ -18,7 +18,7 @@ TEXT = SimpleNamespace(input_shape=(16,), num_classes=64)  # tokens, size of the
 def composed_with_hydra(overrides: tuple[str, ...]):
     """Composing takes a tenth of a second or more, and arms share theirs between seeds."""
     if not any(override.startswith("recipe=") for override in overrides):
-        overrides = ("recipe=plain", *overrides)  # what protocols were registered on before models had recipes
+        overrides = ("recipe=plain", *overrides)  # what protocols assume that name no recipe
     return compose_with_hydra(list(overrides))
 
 

@@ -55,7 +55,7 @@ def growth(overrides: list[str], steps: int = 10_000, callbacks: tuple[pl.Callba
         raise ValueError("--leak: this system does not tell a process its memory; run it under Linux")
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         often = f"val_every_n_steps={steps // (2 * MARKS)}"  # the first reading comes after a validation
-        options = [*SMALL, f"max_steps={steps}", often, *overrides, f"outputs={place}"]
+        options = ["recipe=plain", *SMALL, f"max_steps={steps}", often, *overrides, f"outputs={place}"]
         parts = build(*compose(options))
         watch = Resident(steps // MARKS)
         parts.monitors += [*callbacks, watch]

@@ -53,7 +53,7 @@ class StepTimes(pl.Callback):
 def train(overrides: list[str], steps: int) -> tuple[StepTimes, float]:
     """One run, or several side by side if the overrides ask for replicas, through the project's training; no
     validation before its end. Returns its times and the seconds from building to the end."""
-    fixed = [f"max_steps={steps}", f"val_every_n_steps={10 * steps}"]
+    fixed = ["recipe=plain", f"max_steps={steps}", f"val_every_n_steps={10 * steps}"]
     gc.collect()
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         started = time.perf_counter()

@@ -1,0 +1,141 @@
+"""Recipes: how each model is trained unless the command says otherwise."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from normexp.build import CONFIGS, compose, resolved
+from normexp.claims.evidence.subjects import composed
+from normexp.config.identity import config_hash
+from normexp.config.recipe import changes, older
+
+MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+RECIPES = sorted(path.stem for path in (CONFIGS / "recipe").glob("*.yaml"))
+IDENTITIES = json.loads(Path(__file__).with_name("identities.json").read_text())
+
+
+def config_of(*overrides: str) -> tuple[dict, dict]:
+    cfg, choices = compose(list(overrides))
+    return resolved(cfg), choices
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_model_trains_by_its_own_recipe_and_changes_nothing_of_it(model):
+    config, choices = config_of(f"model={model}")
+    assert config["recipe"] == choices["recipe"] == model
+    assert changes(config, choices) == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_recipe_fits_every_model_and_writes_its_own_name(recipe):
+    written = yaml.safe_load((CONFIGS / "recipe" / f"{recipe}.yaml").read_text())
+    config, choices = config_of("model=cnn", f"recipe={recipe}")
+    assert config["recipe"] == written["recipe"] == recipe
+    assert config["max_epochs"] == written.get("max_epochs", 10)
+    assert changes(config, choices) == []
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "rate").glob("*.yaml")), ids=lambda p: p.stem)
+def test_rate_of_a_recipe_holds_for_its_optimizer_alone(path):
+    recipe, _, optimizer = path.stem.rpartition("_")
+    written = yaml.safe_load(path.read_text())
+    assert written.keys() == {"lr"}, "a rate is all that stands here"
+    assert config_of(f"recipe={recipe}", f"optimizer={optimizer}")[0]["lr"] == written["lr"]
+    for other in {"sgd", "adam", "adamw"} - {optimizer}:
+        own = yaml.safe_load((CONFIGS / "optimizer" / f"{other}.yaml").read_text())["lr"]
+        assert config_of(f"recipe={recipe}", f"optimizer={other}")[0]["lr"] == own
+
+
+def test_no_recipe_sets_what_belongs_to_an_optimizer():
+    for recipe in RECIPES:
+        written = yaml.safe_load((CONFIGS / "recipe" / f"{recipe}.yaml").read_text())
+        assert not written.keys() & {"lr", "optimizer", "model", "norm", "data", "seed"}, recipe
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["optimizer=sgd"], {"optimizer=sgd"}),
+        (["optimizer=sgd", "lr=0.3"], {"optimizer=sgd", "lr=0.3"}),
+        (["lr=0.5", "max_epochs=3"], {"lr=0.5", "max_epochs=3"}),
+        (["max_steps=7", "max_epochs=3"], {"max_steps=7"}),
+        (["schedule=constant", "batch_size=8"], {"schedule=constant", "batch_size=8"}),
+        (["schedule.warmup_steps=5"], {"schedule.warmup_steps=5"}),
+        (["optimizer.weight_decay=0.1"], {"optimizer.weight_decay=0.1"}),
+        (["trainer.gradient_clip_val=2.0"], {"trainer.gradient_clip_val=2.0"}),
+        (["norm=batchnorm", "seed=4", "trainer=bf16", "model.width=8", "monitor=none"], set()),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("model", ["mlp", "transformer"])
+def test_command_line_wins_over_the_recipe_which_says_what_changed(model, overrides, expected):
+    config, choices = config_of(f"model={model}", *overrides)
+    for override in expected:
+        key, _, value = override.partition("=")
+        found = choices[key] if key in choices else config[key] if "." not in key else None
+        assert found is None or str(found) == value
+    assert set(changes(config, choices)) == expected
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml")))
+def test_experiments_set_their_own_training(name):
+    config, choices = config_of(f"experiment={name}")
+    written = yaml.safe_load((CONFIGS / "experiment" / f"{name}.yaml").read_text())
+    assert config["recipe"] == "plain"
+    assert config["max_epochs"] == written["max_epochs"]
+    chosen = {key: value for item in written["defaults"] for key, value in item.items()}
+    assert choices["optimizer"] == chosen.get("override /optimizer", "sgd")
+    assert config["lr"] == written.get("lr", {"sgd": 0.1}.get(choices["optimizer"], 0.001))
+
+
+@pytest.mark.parametrize("recorded", IDENTITIES, ids=lambda row: " ".join(row["overrides"]) or "defaults")
+def test_plain_recipe_is_what_runs_were_before_there_were_recipes(recorded):
+    cfg, _ = compose(["recipe=plain", *recorded["overrides"]])
+    assert config_hash(resolved(cfg), recorded["fingerprint"]) == recorded["hash"]
+
+
+def test_a_claim_names_its_recipe_or_is_plain():
+    assert composed(("model=resnet",))[0].recipe == "plain"
+    assert composed(("model=resnet", "recipe=resnet"))[0].recipe == "resnet"
+
+
+def test_a_model_of_ones_own_may_name_no_recipe_or_take_one(tmp_path):
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# mine\n_target_: normexp.models.MLP\n_partial_: true\n")
+    (tmp_path / "model" / "deeper.yaml").write_text("# deeper\ndefaults: [resnet, _self_]\ndepth: 32\n")
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        search = f"hydra.searchpath=[file://{tmp_path}]"
+        plain = hydra_compose("train", overrides=[search, "model=mine"])
+        assert (plain.recipe, plain.lr, plain.max_epochs) == ("plain", 0.1, 10)
+        assert hydra_compose("train", overrides=[search, "model=mine", "recipe=cnn"]).recipe == "cnn"
+        deeper = hydra_compose("train", overrides=[search, "model=deeper"])
+        assert (deeper.recipe, deeper.model.depth) == ("resnet", 32)
+
+
+def summary_of(*overrides: str) -> dict:
+    config, choices = config_of(*overrides)
+    return {"config": config, "choices": choices, "recipe_changes": changes(config, choices)}
+
+
+def test_a_run_of_today_is_no_older_one_and_what_it_changed_is_no_news():
+    assert older(summary_of("model=resnet")) is None
+    assert older(summary_of("model=resnet", "lr=0.3", "max_epochs=2")) is None
+
+
+def test_a_run_whose_recipe_has_changed_since_says_in_what():
+    summary = summary_of("model=resnet", "lr=0.3")
+    summary["config"]["max_epochs"] += 1  # what its recipe was then
+    assert older(summary) == (
+        f"trained by an older recipe=resnet, which differs from today's in max_epochs={summary['config']['max_epochs']}"
+    )
+
+
+def test_a_run_from_before_there_were_recipes_says_so():
+    summary = summary_of("recipe=plain")
+    del summary["config"]["recipe"], summary["recipe_changes"]
+    assert "before models had recipes" in older(summary)
