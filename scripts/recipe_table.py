@@ -111,8 +111,8 @@ command says wins, and the run says so. `recipe=plain` is none: SGD at 0.1 and t
 
 Each row shows that a recipe suits a norm, so that a default run does not blame the norm for its rate: test results of
 the recipe, the mean over {len(SEEDS)} seeds and the worst of them, beside the norm's own tuned best. That is the rate
-with the best mean on validation, of {len(RATES)} from {min(RATES):g} to {max(RATES):g}, all else as in the recipe. Every rate
-had {FIRST_SEEDS} seeds. One that then trailed the best by more than {100 * HOPELESS["accuracy"]:g} points
+with the best mean on validation, of {len(RATES)} from {min(RATES):g} to {max(RATES):g}, all else as in the recipe.
+Every rate had {FIRST_SEEDS} seeds. One that then trailed the best by more than {100 * HOPELESS["accuracy"]:g} points
 ({HOPELESS["loss"]:g} nats) was given up, the others had {len(SEEDS)}. A run that diverged counts as 0%
 ({FAR_OFF["loss"]:g} nats). "Behind" is what tuning would gain; below 0 the recipe does better on test.
 """
