@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -14,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from normexp.config.checks import check_compiler, validate
+from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
 from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
@@ -25,8 +25,6 @@ from normexp.training.length import total_steps
 from normexp.training.lightning import quiet_lightning
 from normexp.training.rehearsal import rehearse
 from normexp.training.trainer_check import check_options, check_trainer
-
-CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:

@@ -9,9 +9,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import NoReturn
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+from normexp.config.folder import CONFIGS
+from normexp.early_interrupt import noting_interrupts
+from normexp.invocation import command, start
+
 HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
     "--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--info",
@@ -44,26 +47,30 @@ def full_errors() -> bool:
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        # What is trained answers Ctrl-C itself: this one came while something was imported, composed or built.
-        if full_errors():
-            raise
-        print("interrupted before training; nothing was written", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        if full_errors():
-            raise
-        fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+    with noting_interrupts() as interrupt:
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:
+            if full_errors():
+                raise
+            # What is trained answers Ctrl-C itself: this one came while something was imported, composed or built.
+            if interrupt.came or isinstance(error, KeyboardInterrupt):
+                say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
+            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
 
 
 def is_bad_input(error: Exception) -> bool:
     return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
 
-def fail(message: str, status: int) -> None:
-    print(f"Error: {message}", file=sys.stderr)
+def fail(message: str, status: int) -> NoReturn:
+    """One line on the error stream, and the end of the process."""
+    say_and_exit(f"Error: {message}", status)
+
+
+def say_and_exit(message: str, status: int) -> NoReturn:
+    """The same for what is no error."""
+    print(message, file=sys.stderr)
     sys.exit(status)
 
 
@@ -112,16 +119,17 @@ def find_mistake(arguments: list[str]) -> str | None:
             values = value.split(",")
             preset = any(other.startswith("experiment=") for other in arguments)  # sweeps by itself
             if len(values) > 1 and not {"-m", "--multirun"} & set(arguments) and not preset:
-                return f"{argument}: several values make a sweep; add -m: python {sys.argv[0]} -m {' '.join(arguments)}"
+                return f"{argument}: several values make a sweep; add -m: {start()} -m {' '.join(arguments)}"
             if "--config-dir" in arguments or any("searchpath" in a for a in arguments):
                 continue  # the user brings choices of their own
             for choice in values:
                 if known and choice not in known and choice != "null":
-                    return f"{name}={choice}: no such choice; {_suggest(choice, list(known))}"
+                    return f"{name}={choice}: no such choice; {suggest(choice, list(known))}"
     return None
 
 
-def _suggest(word: str, known: list[str]) -> str:
+def suggest(word: str, known: list[str]) -> str:
+    """`did you mean ...? choose from: ...`"""
     folded = {re.sub(r"[^a-z0-9]", "", name): name for name in known}
     near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
     hint = f"did you mean {folded[near[0]]}? " if near else ""
@@ -134,14 +142,14 @@ def one_line(error: Exception) -> str:
     if match := re.search(r"Could not override '([^']+)'", text):
         near = difflib.get_close_matches(match[1], keys(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        return f"{match[1]}: no such key; {hint}`python train.py --cfg job` prints all keys"
+        return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
     if match := re.search(
         r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
         text,
     ):
-        return f"{match[1]}={match[2]}: no such choice; {_suggest(match[2], match[3].split())}"
+        return f"{match[1]}={match[2]}: no such choice; {suggest(match[2], match[3].split())}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return f"{match[1]}: several values make a sweep; add -m in front: python {sys.argv[0]} -m {match[1]}"
+        return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
     if "missing EQUAL" in text:
         return f"{text.splitlines()[0]}: arguments have the form key=value, for example norm=layernorm"
     # An error inside a `_target_` comes wrapped by Hydra: the cause is what the user needs.
@@ -155,18 +163,25 @@ def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
 
 
+EXAMPLES = {
+    "norm=layernorm": "train, show the result, leave a run folder",
+    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
+    "norm=none monitor=full": "measure everything while it trains",
+    "model=gpt data=python_docs max_steps=300": "",
+    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
+    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep: the product of all",
+    "--cfg job": "print the whole configuration and stop",
+}
+
+
 def help_text() -> str:
+    """What `--help` prints."""
+    examples = [(f"{command('train')} {arguments}", what) for arguments, what in EXAMPLES.items()]
+    examples.append(("tensorboard --logdir outputs", "look at all runs"))
     parts = [
         "normexp: train a network with a norm of your choice and look at what happens.",
         "",
-        "  python train.py norm=layernorm                      train, show the result, leave a run folder",
-        "  python train.py norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1",
-        "  python train.py norm=none monitor=full              measure everything while it trains",
-        "  python train.py model=gpt data=python_docs max_steps=300",
-        "  python train.py model=resnet optimizer=sgd lr=0.1    keep the model's recipe but for these",
-        "  python train.py -m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2   a sweep: the product of all",
-        "  python train.py --cfg job                           print the whole configuration and stop",
-        "  tensorboard --logdir outputs                        look at all runs",
+        *(f"  {line:<49}   {what}".rstrip() for line, what in examples),
         "",
         "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8):",
     ]

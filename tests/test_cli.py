@@ -1,5 +1,7 @@
 """Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
 
+import signal
+
 import pytest
 
 from normexp import cli
@@ -78,6 +80,22 @@ def test_interruption_before_training_is_one_line_and_status_130(capsys):
         raise KeyboardInterrupt
     assert stopped.value.code == 130
     assert capsys.readouterr() == ("", "interrupted before training; nothing was written\n")
+
+
+def test_interruption_that_an_import_turned_into_another_error_is_told_as_one(capsys):
+    """As importing numpy does when Ctrl-C comes at the wrong moment."""
+
+    def imported():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise AttributeError("no attribute '_multiarray_umath'") from None
+
+    with pytest.raises(SystemExit) as stopped, cli.one_line_errors(), cli.one_line_errors():
+        imported()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "interrupted before training; nothing was written\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):

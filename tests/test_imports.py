@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 TORCH = {"torch", "torchvision"}
 HEAVY = TORCH | {"pytorch_lightning", "lightning_fabric"}
 HYDRA = {"hydra", "omegaconf"}
-KNOWS_HYDRA = {"build.py", "cli.py"}
+KNOWS_HYDRA = {"build.py", "cli.py", "commands/train.py", "commands/evaluate.py"}
 
 # part -> top-level packages and parts of normexp that it must not import
 FORBIDDEN = {
@@ -76,17 +76,41 @@ def test_part_imports_only_what_is_beneath_it(part):
 
 def test_only_entry_points_know_hydra():
     for path in (ROOT / "normexp").rglob("*.py"):
-        if path.name not in KNOWS_HYDRA:
+        if path.relative_to(ROOT / "normexp").as_posix() not in KNOWS_HYDRA:
             assert not {name.split(".")[0] for name in imported(path)} & HYDRA, path
 
 
 def test_train_py_names_no_model_norm_or_monitor():
-    used = {name for name in imported(ROOT / "train.py") if name.startswith("normexp.")}
-    assert not [name for name in used if name.split(".")[1] in ("models", "norms", "monitors", "data")]
+    for path in (ROOT / "train.py", ROOT / "normexp" / "commands" / "train.py"):
+        used = {name for name in imported(path) if name.startswith("normexp.")}
+        assert not [name for name in used if name.split(".")[1] in ("models", "norms", "monitors", "data")]
 
 
-def test_help_loads_neither_torch_nor_lightning():
-    code = "import sys; import train; print([m for m in ('torch', 'pytorch_lightning') if m in sys.modules])"
+@pytest.mark.parametrize(
+    "entry", ["train.py", "scripts/verify.py", "scripts/report.py", "scripts/evaluate.py"]
+)
+def test_scripts_are_entries_to_the_commands_of_the_package(entry):
+    """Their code is in the package, so that it is the same where the package was installed from a wheel."""
+    tree = ast.parse((ROOT / entry).read_text())
+    name = Path(entry).stem
+    assert {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {"pathlib"} == {
+        f"normexp.commands.{name}"
+    }
+    assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("train", ("torch", "pytorch_lightning")),
+        ("normexp.commands", ("torch", "pytorch_lightning", "hydra", "pandas")),
+        ("normexp.commands.report", ("torch", "pytorch_lightning", "hydra", "pandas")),
+        ("normexp.norms", ("pytorch_lightning", "hydra", "omegaconf")),
+    ],
+)
+def test_import_loads_only_what_is_needed(module, absent):
+    """In a fresh process. `--help` of a command is answered before torch and Lightning, which take seconds."""
+    code = f"import sys; import {module}; print([m for m in {absent} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

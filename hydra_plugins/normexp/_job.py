@@ -1,7 +1,7 @@
 """One cell as a job: the function of `hydra.main`, called as Hydra would call it for this cell alone; or several cells,
 trained side by side."""
 
-import shlex
+import importlib
 import sys
 import traceback
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.normexp._cells import without_hydra
 from normexp.cli import one_line
+from normexp.invocation import typed
 
 
 @dataclass
@@ -20,7 +21,8 @@ class Call:
     cells: list[DictConfig]  # with their `hydra` nodes
     # The command line of each cell alone: what the summary records, and what Lightning starts again for each device.
     argv: list[list[str]]
-    function: str  # name of the job's function in the script
+    module: str  # of the job's function
+    function: str  # its name there
     stacked: bool  # computed as replicas are, be it one or more
 
 
@@ -33,7 +35,7 @@ def run_in_process(call: Call) -> None:
         if call.stacked:
             train_stacked(call.cells, call.argv)
         else:
-            execute(call.cells[0], getattr(sys.modules["__main__"], call.function))
+            execute(call.cells[0], getattr(importlib.import_module(call.module), call.function))
     except Exception as error:
         traceback.print_exc()
         print(f"Error: {one_line(error)}", flush=True)
@@ -49,7 +51,7 @@ def train_stacked(cells: list[DictConfig], argv: list[list[str]]) -> None:
     all_parts: list[Parts] = []
     for cell, own in zip(cells, argv, strict=True):
         task, choices = without_hydra(cell), OmegaConf.to_container(cell.hydra.runtime.choices)
-        files, command = files_of(task, cell.hydra), shlex.join(["python", *own])
+        files, command = files_of(task, cell.hydra), typed(own)
         loaded = all_parts[0].data if all_parts else None
         all_parts.append(build(task, choices, files=files, command=command, loaded=loaded))
     launch_replicas(all_parts)

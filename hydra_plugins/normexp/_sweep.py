@@ -1,6 +1,5 @@
 """One launch of a sweep: check, show the plan, run what is missing, say what came of it."""
 
-import shlex
 import sys
 import time
 import traceback
@@ -16,6 +15,7 @@ from hydra_plugins.normexp._job import Call, execute, run_in_process
 from hydra_plugins.normexp._places import places
 from normexp.cli import one_line
 from normexp.cores import cores
+from normexp.invocation import restore_command, typed
 from normexp.sweeps.cell import Cell, write_ledger
 from normexp.sweeps.grouping import Arrangement, arrange, share_time
 from normexp.sweeps.pool import Ended, Job, Pool
@@ -28,6 +28,7 @@ class Sweep:
     def __init__(self, launcher: Any, folder: Path, job_overrides: list[list[str]]):
         self.folder = folder
         self.function = launcher.task_function
+        restore_command()
         self.argv = list(sys.argv)
         context = launcher.hydra_context
         self.configs = compose_cells(context.config_loader, launcher.config, job_overrides)
@@ -84,7 +85,7 @@ class Sweep:
         return [self._job_return(index) for index in range(len(self.cells))]
 
     def _write_ledger(self) -> None:
-        write_ledger(self.folder, shlex.join(["python", *self.argv]), self.cells)
+        write_ledger(self.folder, typed(self.argv), self.cells)
 
     def _one_by_one(self) -> list[list[int]]:
         return [[index] for index, cell in enumerate(self.cells) if cell.state == "planned"]
@@ -106,7 +107,7 @@ class Sweep:
             more = f".and-{len(group) - 1}-more" if len(group) > 1 else ""
             log = self.folder / "logs" / f"{self.cells[group[0]].run}{more}.log"
             configs, stacked = [self.configs[index] for index in group], self.arrangement.stacked
-            call = Call(configs, argv, self.function.__name__, stacked)
+            call = Call(configs, argv, self.function.__module__, self.function.__name__, stacked)
             jobs.append(Job(number, call, log))
         for event in self.pool.run(run_in_process, jobs, self.slots):
             number, group = event.job.index, groups[event.job.index]

@@ -13,6 +13,7 @@ import torch
 
 from normexp.config.nodes import check_keys, check_node, check_type
 from normexp.config.settings import GROUPS, ROOT
+from normexp.invocation import command
 
 
 def validate(config: dict[str, Any]) -> None:
@@ -21,7 +22,7 @@ def validate(config: dict[str, Any]) -> None:
     for group in GROUPS:
         if group not in config:
             raise ValueError(
-                f"{group}: none is chosen; use {group}=<name>, python train.py --help lists them"
+                f"{group}: none is chosen; use {group}=<name>, {command('train')} --help lists them"
             )
     for setting in ROOT:
         key, value = setting.key, config[setting.key]

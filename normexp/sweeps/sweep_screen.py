@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from normexp.invocation import command
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.grouping import Arrangement
 
@@ -151,7 +152,7 @@ def show_end(cells: Sequence[Cell], seconds: float, study: Path, console: Consol
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
     path = shlex.quote(str(study))
-    console.print(f"report: python scripts/report.py {path}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"report: {command('report')} {path}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"look:   tensorboard --logdir {path}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,6 +1,5 @@
 """A broken claim file is one line that names file, key, value and remedy, and stops no other claim."""
 
-import importlib.util
 import json
 import re
 import shutil
@@ -11,6 +10,7 @@ from hydra.errors import OverrideParseException
 
 from normexp.claims.evidence.parallel import outcome
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
+from normexp.commands import verify as command
 
 ROOT = Path(__file__).parents[2]
 GOOD = """name: n
@@ -135,17 +135,14 @@ def test_a_file_that_is_no_claim_is_one_line(kind, tmp_path):
 
 @pytest.fixture
 def verify(tmp_path, monkeypatch):
-    """`scripts/verify.py` on S29, which takes no time, and two broken claims."""
-    spec = importlib.util.spec_from_file_location("verify_script", ROOT / "scripts" / "verify.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    """`normexp verify` on S29, which takes no time, and two broken claims."""
     folder = tmp_path / "claim"
     folder.mkdir()
     shutil.copy(ROOT / "configs" / "claim" / "S29.yaml", folder)
     (folder / "S29b.yaml").write_text("")
     (folder / "X91.yaml").write_text("- 1")
-    monkeypatch.setattr(script, "CONFIGS", folder)
-    return lambda *arguments: script.main([*arguments, f"out={tmp_path / 'out'}"])
+    monkeypatch.setattr(command, "CONFIGS", folder)
+    return lambda *arguments: command.main([*arguments, f"out={tmp_path / 'out'}"])
 
 
 def test_the_claim_that_was_asked_for_runs_and_the_others_are_named(verify, tmp_path, capsys):

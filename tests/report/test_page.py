@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import report as script
 from fabricated import write_run, write_study
 
+from normexp.commands import report as command
 from normexp.report.figures import FIGURES
 from normexp.report.figures.activations import activation_bands
 from normexp.report.study import open_study
@@ -20,7 +20,7 @@ def written(tmp_path_factory):
         tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm"), (2, 32), seeds=3
     )
     write_run(study, "layernorm", 2, 3, status="diverged")
-    assert script.main([str(study)]) == 0
+    assert command.main([str(study)]) == 0
     return study / "report"
 
 
@@ -72,7 +72,7 @@ def first_figures(monkeypatch):
 
 
 def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
-    assert script.main([str(written.parent), "--out", str(tmp_path)]) == 0
+    assert command.main([str(written.parent), "--out", str(tmp_path)]) == 0
     for form in ("svg", "png", "pdf"):
         assert (tmp_path / "figures" / f"final.{form}").read_bytes() == (
             written / "figures" / f"final.{form}"
@@ -83,7 +83,7 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
     for lr in (0.1, 1.0):
         write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, lr=lr)
     write_run(tmp_path, "none", 8, 0, lr=9.0, status="diverged")
-    assert script.main([str(tmp_path)]) == 0
+    assert command.main([str(tmp_path)]) == 0
     assert (tmp_path / "report" / "figures" / "learning_rates.pdf").exists()
 
 
@@ -92,7 +92,7 @@ def test_two_studies_are_compared_run_by_run(tmp_path):
         write_study(tmp_path / n, ("none", "batchnorm"), (2, 8), seeds=3, eps=e)
         for n, e in (("a", 1e-5), ("b", 1e-3))
     )
-    assert script.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    assert command.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
     table = pd.read_csv(tmp_path / "out" / "tables" / "pairs.csv")
     assert list(table["pairs"]) == [3, 3, 3, 3]
     assert table["difference"].abs().max() == 0
@@ -103,7 +103,7 @@ def test_runs_of_two_studies_that_pair_with_none_are_told(tmp_path):
     a, b = (write_study(tmp_path / name, ("none", "batchnorm"), (2,), seeds=3) for name in "ab")
     write_run(a, "none", 2, 7)
     write_run(b, "none", 2, 8, status="diverged")
-    assert script.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    assert command.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     assert "1 run of A is in no pair." in page
     assert "1 run of B is in no pair, 1 of them diverged." in page
@@ -114,12 +114,12 @@ def test_studies_computed_in_two_ways_are_not_paired(tmp_path, capsys):
     a, b = (write_study(tmp_path / name, ("none",), (2,), seeds=3) for name in "ab")
     for path in b.glob("mlp/*/summary.json"):
         path.write_text(path.read_text().replace('"mode": "alone"', '"mode": "replica"'))
-    assert script.main(["--compare", str(a), str(b)]) == 2
+    assert command.main(["--compare", str(a), str(b)]) == 2
     assert "A was computed alone, B replica, and pairs do not mix" in capsys.readouterr().err
 
 
 def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
-    assert script.main([str(tmp_path)]) == 2
+    assert command.main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("Error: path=")
     assert not (tmp_path / "report").exists()
 
@@ -135,7 +135,7 @@ def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
     with pytest.raises(SystemExit, match="2"):
-        script.main(arguments)
+        command.main(arguments)
     error = capsys.readouterr().err
     assert error.startswith("Error: ")
     assert message in error
@@ -149,7 +149,7 @@ def test_damaged_file_is_one_line_and_nothing_is_written(damage, tmp_path, capsy
     (tmp_path / ".sweeps" / "1" / "sweep.json").write_text('{"command": "c", "cells": []}')
     path = next(tmp_path.rglob(damage))
     path.write_text(path.read_text()[:-9])
-    assert script.main([str(tmp_path)]) == 2
+    assert command.main([str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert str(path) in error
     assert error.count("\n") == 1
@@ -167,7 +167,7 @@ def test_deeper_networks_of_a_study_have_their_own_layers(tmp_path, monkeypatch)
 
 def test_watch_ends_when_nothing_runs(first_figures, tmp_path):
     write_study(tmp_path, ("none",), (8,), seeds=2)
-    assert script.main([str(tmp_path), "--watch", "1"]) == 0
+    assert command.main([str(tmp_path), "--watch", "1"]) == 0
     assert 'http-equiv="refresh"' not in (tmp_path / "report" / "index.html").read_text()
 
 

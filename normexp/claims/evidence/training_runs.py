@@ -118,7 +118,7 @@ class Runs:
         return parts
 
     def files(self, run: Wanted) -> dict[str, str]:
-        """What `train.py` leaves in `.hydra/`, so that `evaluate.py` and people find the same in the cache."""
+        """What training leaves in `.hydra/`, so that `normexp evaluate` and people find the same in the cache."""
         own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
         _, hydra_config = composed_with_hydra(self._overrides(run, self._study))
         return files_of(self._config(run)[0], hydra_config, own)

@@ -1,6 +1,5 @@
-"""scripts/evaluate.py repeats what a run recorded, and says in one line what it cannot evaluate."""
+"""`normexp evaluate` repeats what a run recorded, and says in one line what it cannot evaluate."""
 
-import importlib.util
 import re
 import shutil
 from pathlib import Path
@@ -8,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from normexp.build import build, compose, compose_with_hydra, files_of
+from normexp.commands import evaluate as command
 from normexp.training.launch import folder_of, launch
 
-ROOT = Path(__file__).parents[2]
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2", "norm=batchnorm"]
 
 
@@ -30,14 +29,11 @@ def folder(trained, tmp_path) -> Path:
 @pytest.fixture
 def evaluate(capsys):
     """(exit status, standard output, standard error) of the script."""
-    spec = importlib.util.spec_from_file_location("evaluate_script", ROOT / "scripts" / "evaluate.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
 
     def run(*arguments) -> tuple[int, str, str]:
         capsys.readouterr()
         try:
-            status = script.main([str(argument) for argument in arguments])
+            status = command.main([str(argument) for argument in arguments])
         except SystemExit as stop:
             status = stop.code
         return status, *capsys.readouterr()

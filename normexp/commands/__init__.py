@@ -1,0 +1,50 @@
+"""The command `normexp`: `normexp train norm=layernorm`. Each command is one file with a function `main`."""
+
+import importlib
+import sys
+
+from normexp import __version__
+from normexp.cli import BAD_INPUT, suggest
+from normexp.invocation import hide_command
+
+COMMANDS = {
+    "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",
+    "verify": "name a claim about normalization, get a verdict with its evidence",
+    "report": "figures, tables and one page about the runs of a study",
+    "evaluate": "evaluate a saved run again, without training",
+}
+
+
+def main() -> int:
+    """Run the command that the first argument names; returns the exit status."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in ("-h", "--help"):
+        print(help_text())
+        return 0
+    if name == "--version":
+        print(f"normexp {__version__}")
+        return 0
+    if name not in COMMANDS:
+        print(f"Error: {name}: no such command; {suggest(name, list(COMMANDS))}", file=sys.stderr)
+        return BAD_INPUT
+    if name == "train":
+        hide_command()
+        arguments = []
+    else:
+        arguments = [sys.argv[2:]]
+    return importlib.import_module(f"normexp.commands.{name}").main(*arguments) or 0
+
+
+def help_text() -> str:
+    """All commands, one line each."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  normexp {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "normexp: a laboratory for claims about normalization.",
+            "",
+            *lines,
+            "",
+            "`normexp <command> --help` explains a command.",
+        ]
+    )

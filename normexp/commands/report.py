@@ -1,0 +1,110 @@
+"""A report of a study: `normexp report outputs/<name>`; `--help` explains the rest."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from normexp.invocation import program, typed
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"Error: {message}; --help explains\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = Parser(
+        prog=program("report"),
+        description="Figures, tables and one self-contained page about the finished runs of a study.",
+    )
+    parser.add_argument("folder", nargs="?", type=Path, help="of the study: outputs/<name>")
+    parser.add_argument(
+        "--compare", nargs=2, type=Path, metavar=("A", "B"), help="two studies, paired run by run"
+    )
+    parser.add_argument(
+        "--metric", default="test/accuracy", help="final value to compare (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--baseline", help="arm that differences refer to (default: none, if the study has it)"
+    )
+    parser.add_argument("--out", type=Path, help="where to write (default: <folder>/report)")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=positive,
+        const=30,
+        metavar="SECONDS",
+        help="write it again while a sweep runs (default: every %(const)s seconds)",
+    )
+    asked = parser.parse_args(arguments)
+    if (asked.folder is None) == (asked.compare is None):
+        parser.error("name one folder, or two with --compare")
+    if asked.compare and asked.baseline:
+        parser.error("--baseline is for one study; --compare pairs two")
+    write = compare if asked.compare else report
+    try:
+        page = watch(asked, write) if asked.watch else write(asked)
+    except ValueError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    print(f"report: {page}")
+    return 0
+
+
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no whole number of seconds; put the folder before --watch"
+        )
+    return int(text)
+
+
+# pandas and matplotlib take a second to import: only when needed
+
+
+def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
+    from normexp.report.provenance import cautions
+    from normexp.report.study import open_study
+    from normexp.report.write import write_report
+
+    study = open_study(asked.folder, asked.metric)
+    out = asked.out or asked.folder / "report"
+    page = write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=typed(sys.argv))
+    for text in cautions(study):
+        print(f"note: {text}")
+    return page
+
+
+def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
+    from normexp.report.compare import write_comparison
+    from normexp.report.study import open_study
+
+    first, second = (open_study(path, asked.metric) for path in asked.compare)
+    out = asked.out or asked.compare[0] / "report" / f"against-{second.path.name}"
+    return write_comparison(first, second, out, refresh=refresh, made_by=typed(sys.argv))
+
+
+def watch(asked: argparse.Namespace, write: Callable[..., Path]) -> Path:
+    """Write the report again and again until the last sweep of each folder has ended; the browser follows by itself."""
+    from normexp.report.unfinished_runs import still_running
+
+    while True:
+        running = any(still_running(folder) for folder in asked.compare or [asked.folder])
+        try:
+            page = write(asked, refresh=asked.watch if running else None)
+            print(f"{time.strftime('%H:%M:%S')} {page}", flush=True)
+        except ValueError as error:
+            if not running:
+                raise
+            print(f"{time.strftime('%H:%M:%S')} waiting: {error}", flush=True)
+        if not running:
+            return page
+        time.sleep(asked.watch)

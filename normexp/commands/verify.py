@@ -1,0 +1,167 @@
+"""Name a claim, get a verdict with its evidence: `normexp verify claim=S37`; `--help` lists all claims."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.claim_files import load_claims, load_each
+from normexp.claims.spec.select import select, unreadable
+from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
+from normexp.config import folder
+from normexp.invocation import command
+
+CONFIGS = folder.CONFIGS / "claim"
+DEMO = (
+    "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
+    "batchnorm_prevents_rank_collapse,layernorm_prevents_rank_collapse,post_norm_stream"
+)
+DEFAULTS = {
+    "claim": "demo",
+    "out": "outputs/claims",
+    "budget": "quick",
+    "tune": "validation",
+    "page": "",
+    "workers": "auto",
+}
+
+EXAMPLES = {
+    "": "the initialization laboratory: what depth does, in under a minute",
+    "claim=S37": "an id, a name, or several with commas",
+    "claim='S3*'": "a glob; law, initialization and training are kinds; or all",
+    "claim=P10 out=DIR": "where DIR/<id>/verdict.json goes (outputs/claims)",
+    "claim=P10 budget=full": "quick (the default), full (CPU) or paper (one GPU)",
+    "claim=P10 tune=none": "every arm gets the optimizer's own learning rate; the fair\n"
+    "verdict stays and is named beside it",
+    "claim=all workers=4": "so many training claims at a time, each in a process of its own;\n"
+    "auto: as many as there are cores, on a GPU one",
+    "page=docs/verdicts.md": "write the page of all verdicts found in out",
+}
+
+
+def main(arguments: list[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        with cut_quietly():
+            show_help()
+        return 0
+    try:
+        options = read(arguments)
+        if options["page"]:
+            if Path(options["page"]).is_dir():
+                raise ValueError(f"page={options['page']}: is a folder; give the file to write")
+            budgets = {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}
+            print(write_page(Path(options["page"]), budgets, Path(options["out"])))
+            return 0
+        words = DEMO if options["claim"] == "demo" else options["claim"]
+        claims, broken = load_each(CONFIGS, options["budget"])
+        chosen, left_out = select(claims, words, broken), unreadable(broken, words)
+        warn(mistake for mistake in broken.values() if mistake not in left_out)
+        out = Path(options["out"])
+        out.mkdir(parents=True, exist_ok=True)
+        if sum(claim.evidence == "training" for claim in chosen) > 1:
+            print(f"looking for finished runs in {out / 'cache'}", flush=True)
+        from normexp.claims.verify_claims import verify_all  # torch and Lightning take seconds to import
+
+        status = verify_all(
+            chosen,
+            out,
+            tuned=options["tune"] != "none",
+            command=command_of_one(options),
+            workers=workers(options["workers"]),
+        )
+        if options["claim"] in ("demo", "initialization", "all"):
+            from normexp.claims.evidence.laboratory import draw_laboratory
+
+            draw_laboratory(out / "initialization.png")
+            print(f"figure: {out / 'initialization.png'}")
+        for mistake in left_out:
+            print(f"Error: {mistake}", file=sys.stderr)
+        return BAD_INPUT if left_out else status
+    except OSError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except Exception as error:
+        if full_errors():
+            raise
+        print(f"Error: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT if is_bad_input(error) else FAILED
+    except (
+        KeyboardInterrupt,
+        SystemExit,
+    ) as stop:  # a training run that is interrupted keeps a checkpoint and exits
+        print("interrupted; the same command goes on from there", file=sys.stderr)
+        return 130 if isinstance(stop, KeyboardInterrupt) else stop.code
+
+
+def show_help() -> None:
+    """How to ask, and every claim in one line."""
+    claims, broken = load_each(CONFIGS)
+    warn(broken.values())
+    print("Name a claim about normalization, get a verdict with its evidence.\n")
+    for arguments, what in EXAMPLES.items():
+        first, *more = what.split("\n")
+        print(
+            f"  {command('verify') + ' ' + arguments:<47}  {first}",
+            *(f"{'':51}{line}" for line in more),
+            sep="\n",
+        )
+    print(
+        "\nA verdict is supported, refuted or inconclusive; each is a result, so the exit status is 0.\n\nClaims:"
+    )
+    width = max(len(claim.id) for claim in claims.values())
+    for claim in claims.values():
+        kind = "cannot be tested" if claim.evidence == "none" else claim.evidence
+        print(f"  {claim.id:<{width}}  {claim.sentence} [{kind}]")
+
+
+@contextlib.contextmanager
+def cut_quietly() -> Iterator[None]:
+    """Inside, `| head` ends this process without an error."""
+    if not hasattr(signal, "SIGPIPE"):  # on Windows
+        yield
+        return
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    yield
+    sys.stdout.flush()
+    signal.signal(signal.SIGPIPE, previous)
+
+
+def warn(mistakes: Iterable[str]) -> None:
+    """Files that nobody asked for stop nothing, but their author should know."""
+    for mistake in mistakes:
+        print(f"Warning: {mistake}", file=sys.stderr)
+
+
+def read(arguments: list[str]) -> dict[str, str]:
+    """Options as key=value; raises ValueError for anything else."""
+    options = dict(DEFAULTS)
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if key not in options or not equals or not value:
+            raise ValueError(
+                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
+            )
+        options[key] = value
+    for key, allowed in (("budget", BUDGETS), ("tune", ("validation", "none"))):
+        if options[key] not in allowed:
+            raise ValueError(f"{key}={options[key]}: choose from {', '.join(allowed)}")
+    if options["workers"] != "auto" and not (options["workers"].isdecimal() and int(options["workers"])):
+        raise ValueError(f"workers={options['workers']}: must be auto or a whole number of at least 1")
+    return options
+
+
+def workers(asked: str) -> int:
+    import torch
+
+    from normexp.cores import cores
+
+    return int(asked) if asked != "auto" else 1 if torch.cuda.is_available() else cores()
+
+
+def command_of_one(options: dict[str, str]) -> str:
+    """The command that reproduces one claim, but for its id and for tune=none."""
+    budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
+    return command("verify") + " claim={id}" + budget
