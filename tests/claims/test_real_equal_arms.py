@@ -9,7 +9,7 @@ from torch import nn
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.decide import judge
-from normexp.claims.judge.error_rates import most_errors
+from normexp.claims.judge.false_words import most_errors
 from normexp.models import MLP
 from normexp.norms import BatchNorm
 

@@ -1,75 +1,142 @@
-"""How often the judge errs, measured on numbers whose truth is known."""
+"""All that the page says of the judge's errors, measured anew: `python scripts/calibrate.py` writes the table."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.decide import ALPHA, decide, p_decided
-from normexp.claims.judge.estimate import MeanEstimate
+from normexp.claims.judge.false_words import (
+    ARMS,
+    QUESTIONS,
+    false_in_one_setting,
+    false_over_settings,
+    false_with_looks,
+    false_with_weights,
+    power,
+    qualifies,
+)
+from normexp.claims.judge.judge_settings import judge_settings
+from normexp.claims.judge.known_designs import DESIGNS, called_different, failing_family
+from normexp.claims.judge.settings_word import SUPPORTED, VARIES
+from normexp.claims.judge.shapes import FAILING, SHAPES, Draw, spread_of
+from normexp.claims.judge.voting import Rules
 
-LEVEL = 0.95
-ACCURACIES = {"accuracy": 0.95, "accuracy99": 0.99}
-
-
-def draw(shape: str, generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
-    """Paired effects with mean 0: normal, heavy-tailed (t with 3 degrees of freedom), or the difference of two
-    accuracies near 95% or 99% on 360 test images, which is what training claims on digits compare."""
-    if shape == "normal":
-        return generator.normal(size=size)
-    if shape == "t3":
-        return generator.standard_t(3, size=size)
-    if shape in ACCURACIES:
-        a, b = (generator.binomial(360, ACCURACIES[shape], size) for _ in range(2))
-        return (a - b) / 360
-    raise ValueError(f"shape={shape}: choose from normal, t3, {', '.join(ACCURACIES)}")
-
-
-def coverage(shape: str, seeds: int, method: str, trials: int = 2000) -> float:
-    """How often the 95% interval over `seeds` effects holds their true mean 0."""
-    effects = draw(shape, np.random.default_rng(0), (trials, seeds))
-    if method == "t":
-        ends = np.array([MeanEstimate(row).interval(LEVEL) for row in effects])
-    else:
-        ends = np.array([bootstrap(row, method) for row in effects])
-    return float(((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).mean())
-
-
-def bootstrap(effects: np.ndarray, method: str) -> tuple[float, float]:
-    found = stats.bootstrap(
-        (effects,),
-        np.mean,
-        confidence_level=LEVEL,
-        method=method,
-        n_resamples=1000,
-        rng=np.random.default_rng(0),
-    )
-    return found.confidence_interval
+ALONE = (5, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300)  # seeds of one setting
+TOGETHER = (5, 6, 7, 8, 10, 12, 15)  # seeds of each of eight settings
+USED = ((8, 8), (12, 5), (6, 10))  # (settings, seeds) as claims use them
+POWERFUL = (8, 10, 15, 20, 30)  # seeds of each of eight settings
+QUARTER = -math.log(0.75)
+PRACTICAL = {  # an effect of practical size, a quarter fewer errors, and none; seeds differ by a quarter
+    "greater": {
+        "comparison": Comparison(kind="greater", margin=0.05, **ARMS),
+        "truth": QUARTER,
+        "noise": 0.25,
+        "between": 0.1,
+    },
+    "equivalent": {
+        "comparison": Comparison(kind="equivalent", margin=QUARTER, **ARMS),
+        "truth": 0.0,
+        "noise": 0.25,
+        "between": 0.1,
+    },
+}
 
 
-def claimed(shape: str, seeds: int, margin: float, shift: float = 0.0, trials: int = 2000) -> float:
-    """How often two arms whose true difference is `shift` are judged to be different by more than `margin`, both in
-    units of the effect's deviation. With a shift of 0 it is the error rate of an A/A comparison, else the power."""
-    effects = draw(shape, np.random.default_rng(1), (trials, seeds))
-    unit = draw(shape, np.random.default_rng(2), (100_000,)).std()
-    comparison = Comparison(kind="different", arm="a", baseline="a again", margin=margin * unit)
-    words = [word_for(comparison, row + shift * unit) for row in effects]
-    return float(np.mean([word == "supported" for word in words]))
+def calibrate(
+    trials: int = 10_000, slow_trials: int = 1000, report: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """The measured table as plain values; `report` gets a line for each row as it is done."""
+    rows = []
+    for name, draw in SHAPES.items():
+        rows.append(row_of_shape(name, draw, trials))
+        report(f"{name}: {rows[-1]['false']}")
+    failing = []
+    for name, share in FAILING.items():
+        failing.append(row_of_failing(name, share, slow_trials))
+        report(f"{name}: {failing[-1]}")
+    designs = []
+    for name, make in DESIGNS.items():
+        seeds_alone, own = called_different(make, slow_trials)
+        designs.append(
+            {"name": name, "seeds_alone": seeds_alone, "own": own, "qualifies": qualifies(own, slow_trials)}
+        )
+        report(f"{name}: {designs[-1]}")
+    looks = false_with_looks(SHAPES["normal"], 1.0, 8, [8, 10, 20], trials)
+    return {
+        "trials": trials,
+        "slow_trials": slow_trials,
+        "shapes": rows,
+        "failing": failing,
+        "designs": designs,
+        "looks": {"settings": 8, "seeds": [8, 10, 20], "false": looks},
+    }
 
 
-def word_for(comparison: Comparison, effects: np.ndarray, looks: int = 1) -> str:
-    estimate = MeanEstimate(effects)
-    p = p_decided(estimate, comparison)
-    if p > ALPHA / looks:
-        return "inconclusive"  # without asking how many more seeds it would take
-    return decide(comparison, estimate, p, p, ALPHA / looks).verdict
+def row_of_shape(name: str, draw: Draw, trials: int) -> dict[str, Any]:
+    """False words and power of one shape. `false` is what the judge does; the least seeds and pairs are measured
+    without its floor of 60 pairs, to show what the floor is for."""
+    spread = spread_of(draw)
+    alone = {n: false_in_one_setting(draw, spread, n, trials) for n in ALONE}
+    together = {8 * n: false_over_settings(draw, spread, 8, n, trials, floor=False) for n in TOGETHER}
+    used = {f"{k} x {n}": false_over_settings(draw, spread, k, n, trials) for k, n in USED}
+    return {
+        "name": name,
+        "alone": alone,
+        "least_seeds_alone": least(alone, trials),
+        "together": together,
+        "least_pairs": least(together, trials),
+        "false": used,
+        "qualifies": all(qualifies(share, trials) for share in used.values()),
+        "weights": false_with_weights(draw, spread, 8, 8, trials),
+        "power": {
+            word: {f"{k} x {n}": power(draw, spread, question, n, k, trials) for k, n in USED}
+            for word, question in PRACTICAL.items()
+        },
+        "pairs_for_half_power": pairs_for_half_power(draw, spread, trials),
+    }
 
 
-def claimed_with_looks(looks: list[int], trials: int = 2000) -> float:
-    """The error rate of an A/A comparison that adds seeds until it decides: judged after each number in `looks`."""
-    generator = np.random.default_rng(3)
-    comparison = Comparison(kind="different", arm="a", baseline="a again")
-    errors = 0
-    for effects in generator.normal(size=(trials, looks[-1])):
-        words = (word_for(comparison, effects[:n], len(looks)) for n in looks)
-        errors += any(word == "supported" for word in words)
-    return errors / trials
+def pairs_for_half_power(draw: Draw, spread: float, trials: int) -> int | None:
+    """Pairs in eight settings with which the right word is found at least every other time, to either question."""
+    for n in POWERFUL:
+        if all(power(draw, spread, question, n, 8, trials) >= 0.5 for question in PRACTICAL.values()):
+            return 8 * n
+    return None
+
+
+def least(shares: dict[int, float], trials: int) -> int | None:
+    """The smallest number from which on every share qualifies; None where the largest does not."""
+    found = None
+    for number in sorted(shares, reverse=True):
+        if not qualifies(shares[number], trials):
+            break
+        found = number
+    return found
+
+
+def row_of_failing(name: str, share: float, trials: int) -> dict[str, Any]:
+    """Of arms that fail in part of their runs and are equal where both trained: false words on the mean, and how often
+    the failures are found out; of arms that both fail alike, how often they are not."""
+    generator = np.random.default_rng(0)
+    found = {
+        question: judged(generator, share, comparison, trials)
+        for question, comparison in (("different", QUESTIONS[0][0]), ("greater", QUESTIONS[1][0]))
+    }
+    words = [judgement.verdict for judgements in found.values() for judgement in judgements]
+    per_question = np.reshape([word in (SUPPORTED, VARIES) for word in words], (len(found), trials)).mean(1)
+    false = float(per_question.max())
+    unequal = float(np.mean([judgement.failures["unequal"] for judgement in found["different"]]))
+    return {
+        "name": name,
+        "share": share,
+        "false": false,
+        "qualifies": qualifies(false, trials),
+        "failures_found": unequal,
+    }
+
+
+def judged(generator: np.random.Generator, share: float, comparison: Comparison, trials: int) -> Sequence:
+    rules = Rules(better="lower")
+    return [judge_settings(failing_family(generator, share), [comparison], rules)[0] for _ in range(trials)]

@@ -6,11 +6,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.settings import Cells, Contrast
 
 EVIDENCE = ("law", "initialization", "training", "none")
-VERDICTS = ("supported", "refuted", "inconclusive")
+VERDICTS = ("supported", "refuted", "inconclusive")  # those that mathematics may give
 BUDGETS = ("quick", "full", "paper")
 TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never sees them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manipulation:
+    """What must have been changed for a causal word: `metric` or `function` measures it, `comparison` says how far."""
+
+    measure: str
+    comparison: Comparison
+    metric: str | None = None
+    function: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +48,15 @@ class Claim:
         expected: the verdict, only where mathematics gives it.
         seconds: rough time of one value, for the plan.
         full, paper: keys that the larger budgets change.
+        kind: whose sentence it is: `verbatim`, `paraphrase`, `ours`, `arithmetic`, or `self-check` where it compares
+            the code with itself; empty where nobody has said so.
+        settings: the family over which the claim is judged: name -> overrides, under those of `fixed` and `arms`. Empty
+            for one setting.
+        contrast: what the word may depend on, with settings that vary it alone and seeds of its own.
+        failed: what a failed run counts as over settings: `left_out`, or `guess`.
+        paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
+            `effect` where it can be had on the claim's own scale.
+        manipulation: a measure and a comparison that must be supported before a causal word is.
     """
 
     id: str
@@ -62,6 +82,12 @@ class Claim:
     reason: str = ""
     note: str = ""
     budget: str = "quick"
+    kind: str = ""
+    settings: Cells = field(default_factory=dict)
+    contrast: Contrast | None = None
+    failed: str = "left_out"
+    paper_effect: dict[str, Any] | None = None
+    manipulation: Manipulation | None = None
 
     @property
     def looks(self) -> list[int]:
@@ -93,13 +119,17 @@ class Claim:
             "tune",
             "comparisons",
             *(["first_seed"] if self.first_seed else []),
+            *(["failed"] if self.failed != "left_out" else []),
+            *(name for name in ("settings", "contrast", "manipulation") if getattr(self, name)),
         )
-        text = json.dumps(
-            {name: getattr(self, name) for name in kept}, default=Comparison.shown, sort_keys=True
-        )
+        text = json.dumps({name: getattr(self, name) for name in kept}, default=_plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def cells(self) -> int:
         """Values to gather at the last look."""
-        return len(self.arms) * len(self.levels) * self.looks[-1]
+        return len(self.arms) * len(self.levels) * self.looks[-1] * max(len(self.settings), 1)
+
+
+def _plain(part: Comparison | Contrast | Manipulation) -> dict[str, Any]:
+    return part.shown() if isinstance(part, Comparison) else vars(part)

@@ -64,6 +64,35 @@ def is_tuning(x: Any) -> bool:
     )  # fmt: skip
 
 
+def is_settings(x: Any) -> bool:
+    """Names of cells, and names with overrides."""
+    return isinstance(x, list) and bool(x) and all(is_text(item) or is_named(item, is_texts) for item in x)
+
+
+def is_contrast(x: Any) -> bool:
+    return is_keyed(
+        x,
+        {
+            "varies": is_text,
+            "groups": lambda g: is_named(g, is_settings),
+            "first_seed": is_whole,
+            "seeds": is_whole,
+        },
+    )
+
+
+def is_keyed(
+    x: Any, needed: dict[str, Callable[[Any], bool]], optional: dict[str, Callable] | None = None
+) -> bool:
+    """A mapping that has all needed keys and at most the optional ones, each with a fitting value."""
+    known = needed | (optional or {})
+    return (
+        isinstance(x, dict)
+        and needed.keys() <= x.keys() <= known.keys()
+        and all(known[k](v) for k, v in x.items())
+    )
+
+
 def unset_or(check: Check) -> Check:
     return lambda x: x is None or check[0](x), check[1]
 
@@ -93,6 +122,8 @@ COMPARISON: dict[str, Check] = {
     "equals": BOUND,
     "tolerance": NOT_NEGATIVE,
 }
+KINDS = ("verbatim", "paraphrase", "ours", "arithmetic", "self-check")  # whose sentence it is
+FAILED = ("left_out", "guess")  # what a failed run counts as: nothing, or a run that learned nothing
 OVERRIDES: Check = (is_texts, "a list of overrides such as [model=mlp, lr=0.1]")
 CLAIM: dict[str, Check] = {
     "name": TEXT,
@@ -123,6 +154,28 @@ CLAIM: dict[str, Check] = {
     "seconds": (lambda x: is_number(x) and x > 0, f"{NUMBER}, above 0"),
     "reason": TEXT,
     "note": TEXT,
+    "kind": (lambda x: x in KINDS, ", ".join(KINDS[:-1]) + f" or {KINDS[-1]}"),
+    "settings": (
+        is_settings,
+        "names of cells of the bank, and own ones such as {a: [model=mlp, data=digits]}",
+    ),
+    "contrast": (
+        is_contrast,
+        "like {varies: the place of the norm, groups: {before: [a], after: [b]}, first_seed: 200, seeds: 30}",
+    ),
+    "failed": (lambda x: x in FAILED, f"{FAILED[0]} or {FAILED[1]}"),
+    "paper_effect": (
+        lambda x: is_keyed(x, {"value": is_text, "where": is_text, "size": is_text}, {"effect": is_number}),
+        "like {value: 10.6 points, where: table 2, size: 'ResNet-50, 1.28M images', effect: 0.4}",
+    ),
+    "manipulation": (
+        lambda x: is_keyed(
+            x,
+            {"measure": is_text, "comparison": lambda c: isinstance(c, dict)},
+            {"metric": is_text, "function": is_text},
+        ),
+        "like {metric: logged/shift/*, measure: in words, comparison: {kind: smaller, arm: a, baseline: b}}",
+    ),
     "comparison": (
         lambda x: all(isinstance(item, dict) for item in (x if isinstance(x, list) else [x])),
         "like {kind: greater, arm: a, baseline: b, margin: 0.01}, or a list of such",

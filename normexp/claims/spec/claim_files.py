@@ -8,8 +8,10 @@ import yaml
 
 from normexp.claims.judge.comparison import TRENDS, Comparison
 from normexp.claims.judge.decide import FEWEST_SEEDS
-from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim
+from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, check_values, shorten
+from normexp.claims.spec.family_checks import check_family
+from normexp.claims.spec.settings import read_contrast, read_settings
 
 NEEDED = ("name", "sentence", "source", "covers", "evidence")
 
@@ -59,11 +61,28 @@ def read_claim(path: Path, budget: str = "quick") -> Claim:
     comparisons = comparisons if isinstance(comparisons, list) else [comparisons]
     claim = Claim(
         id=path.stem,
-        **{**node, "covers": tuple(node["covers"])},
+        **{**node, "covers": tuple(node["covers"]), **_parts(node, path)},
         comparisons=[Comparison.read(item, str(path)) for item in comparisons],
     )
     _check(claim, path)
+    if claim.settings:
+        check_family(claim, path)
     return claim
+
+
+def _parts(node: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Those keys that are more than their yaml."""
+    found: dict[str, Any] = {}
+    if "settings" in node:
+        found["settings"] = read_settings(node["settings"], path)
+    if "contrast" in node:
+        found["contrast"] = read_contrast(node["contrast"], path)
+    if "manipulation" in node:
+        own = node["manipulation"]
+        found["manipulation"] = Manipulation(
+            **{**own, "comparison": Comparison.read(own["comparison"], str(path))}
+        )
+    return found
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -110,6 +129,13 @@ def _check(claim: Claim, path: Path) -> None:
             raise ValueError(f"{path}: metric={shorten(claim.metric)}: has none for arm {arm}; add it")
     for comparison in claim.comparisons:
         _check_comparison(claim, comparison, path)
+    if claim.manipulation:
+        if not getattr(claim.manipulation, needed):
+            raise ValueError(f"{path}: manipulation: needs {needed}, as evidence={claim.evidence} has")
+        _check_comparison(claim, claim.manipulation.comparison, path)
+    if not claim.settings and (claim.contrast or claim.failed != "left_out"):
+        key = "contrast" if claim.contrast else "failed"
+        raise ValueError(f"{path}: {key}: is for claims over several settings; name them under settings")
 
 
 def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:

@@ -1,0 +1,83 @@
+"""What a family of settings must be for a word over it to mean something."""
+
+from pathlib import Path
+
+from normexp.claims.spec.claim import TUNING_SEEDS, Claim
+from normexp.claims.spec.settings import Cells, label, value_of
+
+FEWEST = 6
+ALIKE = (
+    "lr",
+    "optimizer.lr",
+    "seed",
+    "data.split_seed",
+    "model.width",
+)  # settings that differ in these alone are one
+CALLED = {"gpt": "transformer"}  # what sentences call a model
+POINTS = ("test/accuracy", "val/accuracy")  # which mean something else at 98% and at 45%
+
+
+def check_family(claim: Claim, path: Path) -> None:
+    """Raise ValueError with one line for the first thing wrong in a claim over several settings."""
+    if claim.evidence not in ("training", "initialization"):
+        raise ValueError(f"{path}: settings: evidence={claim.evidence} needs none; leave them out")
+    check_settings(claim.settings, claim.sentence, claim.evidence, path)
+    metrics = claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric]
+    for metric in metrics:
+        if metric in POINTS:
+            raise ValueError(
+                f"{path}: metric={metric}: points of accuracy mean something else in each setting; give "
+                f"{metric.replace('accuracy', 'error')} with log: true"
+            )
+        logs = metric is not None and metric.endswith(("/error", "/loss"))
+        for comparison in claim.comparisons:
+            if logs and not comparison.log:
+                raise ValueError(
+                    f"{path}: comparison.log: {metric} is pooled over settings as a ratio; give log: true"
+                )
+    for comparison in claim.comparisons:
+        if comparison.kind == "every" or comparison.over is not None:
+            what = "kind=every" if comparison.kind == "every" else f"over={comparison.over}"
+            raise ValueError(
+                f"{path}: {what}: has no mean over settings; give a difference, a slope, or by: rank"
+            )
+    if claim.metric == "failed" and claim.failed == "guess":
+        raise ValueError(f"{path}: failed=guess: the claim is about failure itself; leave it out")
+    if claim.contrast:
+        _check_seeds(claim, path)
+
+
+def _check_seeds(claim: Claim, path: Path) -> None:
+    """Those of the contrast are fresh."""
+    first, count = claim.contrast.first_seed, claim.contrast.seeds
+    if count < 1 or first < 0 or first + count > TUNING_SEEDS:
+        raise ValueError(f"{path}: contrast.first_seed={first}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
+    seen = claim.seed_range(claim.looks[-1])
+    if first < seen.stop and seen.start < first + count:
+        raise ValueError(
+            f"{path}: contrast.first_seed={first}: the verdict has seeds {seen.start} to {seen.stop - 1}; a contrast "
+            f"takes fresh ones, from {seen.stop} on"
+        )
+
+
+def check_settings(settings: Cells, sentence: str, evidence: str, path: Path) -> None:
+    """Six settings that differ in kind; two data sets for training; two models where the sentence names none."""
+    if len(settings) < FEWEST:
+        raise ValueError(f"{path}: settings: {len(settings)} are too few for a word; name {FEWEST} or more")
+    kinds: dict[frozenset, str] = {}
+    for name, overrides in settings.items():
+        kind = frozenset(o for o in overrides if o.partition("=")[0] not in ALIKE)
+        if kind in kinds:
+            raise ValueError(
+                f"{path}: settings: {kinds[kind]} and {name} differ in width, rate or seed at most; keep one of them"
+            )
+        kinds[kind] = name
+    for key in ("data", "model"):
+        values = {value_of(key, overrides) for overrides in settings.values()}
+        needed = evidence == "training" if key == "data" else True
+        words = {word.lower() for v in values if v for word in (v, label(key, v), CALLED.get(v, v))}
+        named = any(word in sentence.lower() for word in words)
+        if needed and len(values) < 2 and not named:
+            raise ValueError(
+                f"{path}: settings: all have {key}={values.pop()}, which the sentence does not name; add another {key}"
+            )

@@ -1,0 +1,113 @@
+"""The family of settings over which a claim is judged: cells of the bank by name, or a claim's own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from normexp.claims.spec.claim_checks import is_named, is_texts, shorten
+
+BANK = "bank.yaml"  # in the folder that holds the folder of claims
+NAMES = {
+    "data": {
+        "mnist": "MNIST",
+        "fashion_mnist": "Fashion-MNIST",
+        "kmnist": "KMNIST",
+        "cifar10": "CIFAR-10",
+        "cifar10_jpeg": "CIFAR-10",
+        "cifar100": "CIFAR-100",
+        "python_docs": "Python docs",
+    },
+    "model": {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet", "gpt": "GPT", "transformer": "transformer"},
+}
+Cells = dict[str, list[str]]  # name -> overrides
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A registered contrast: groups of settings that differ in one key alone, judged on seeds of their own.
+
+    Attributes:
+        varies: what differs, in the words of the verdict: "depends on the place of the norm".
+        key: the override that differs.
+        groups: value in words -> its settings.
+    """
+
+    varies: str
+    key: str
+    groups: dict[str, Cells]
+    first_seed: int
+    seeds: int
+
+
+def bank_beside(claims: Path) -> Cells:
+    """Cells of the bank for a folder of claims; none where there is no bank."""
+    path = claims.parent / BANK
+    if not path.exists():
+        return {}
+    node = yaml.safe_load(path.read_text(encoding="utf-8"))
+    cells = node.get("cells") if isinstance(node, dict) else None
+    if not is_named(cells, is_texts):
+        raise ValueError(
+            f"{path}: cells={shorten(cells)}: must be names with overrides such as {{a: [model=mlp]}}"
+        )
+    return cells
+
+
+def read_settings(items: list, path: Path, key: str = "settings") -> Cells:
+    """Names with overrides; a name alone is a cell of the bank."""
+    bank = bank_beside(path.parent)
+    found: Cells = {}
+    for item in items:
+        own = item if isinstance(item, dict) else {item: bank.get(item)}
+        for name, overrides in own.items():
+            if overrides is None:
+                known = (
+                    f"its cells are {', '.join(bank)}" if bank else f"there is no {BANK} beside the claims"
+                )
+                raise ValueError(
+                    f"{path}: {key}: {name} is no cell of the bank ({known}); write its overrides as "
+                    f"{{{name}: [model=mlp, ...]}}"
+                )
+            if name in found:
+                raise ValueError(f"{path}: {key}: {name} stands there twice; keep one")
+            found[name] = list(overrides)
+    return found
+
+
+def read_contrast(node: dict[str, Any], path: Path) -> Contrast:
+    """Raises ValueError unless the groups differ in one key, setting by setting."""
+    groups = {name: read_settings(items, path, f"contrast.{name}") for name, items in node["groups"].items()}
+    if len(groups) < 2 or len({len(cells) for cells in groups.values()}) > 1:
+        raise ValueError(f"{path}: contrast.groups: give two groups or more with equally many settings each")
+    keys: set[str] = set()
+    for cells in zip(*(own.values() for own in groups.values()), strict=True):
+        common = set.intersection(*map(set, cells))
+        keys |= {override.partition("=")[0] for cell in cells for override in set(cell) - common}
+    if len(keys) != 1:
+        found = ", ".join(sorted(keys)) or "nothing"
+        raise ValueError(
+            f"{path}: contrast={node['varies']}: the groups differ in {found}; let them differ in one key"
+        )
+    return Contrast(
+        varies=node["varies"],
+        key=keys.pop(),
+        groups=groups,
+        first_seed=node["first_seed"],
+        seeds=node["seeds"],
+    )
+
+
+def value_of(key: str, overrides: list[str]) -> str:
+    """The last value that overrides give to a key; empty if none does."""
+    return next((o.partition("=")[2] for o in reversed(overrides) if o.partition("=")[0] == key), "")
+
+
+def label(key: str, value: str) -> str:
+    return NAMES[key].get(value, value)
+
+
+def labels(overrides: list[str]) -> dict[str, str]:
+    """What a scope says of a setting, such as {"data": "MNIST", "model": "MLP"}."""
+    return {key: label(key, value) for key in ("data", "model") if (value := value_of(key, overrides))}

@@ -1,0 +1,189 @@
+"""A claim over several settings: what its yaml may say, one line for each mistake, and which protocol it is."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.claims.spec.settings import labels
+
+ROOT = Path(__file__).parents[2]
+BANK = """cells:
+  digits_mlp: [model=mlp, data=digits]
+  digits_cnn: [model=cnn, data=digits]
+  mnist_mlp: [model=mlp, data=mnist]
+  mnist_cnn: [model=cnn, data=mnist, batch_size=4]
+"""
+GOOD = """name: n
+sentence: s
+source: s
+covers: [X91]
+evidence: training
+metric: test/error
+measure: m
+arms: {a: [norm=none], b: [norm=rmsnorm]}
+seeds: [8, 20]
+kind: paraphrase
+settings: [digits_mlp, digits_cnn, mnist_mlp, mnist_cnn, {tanh: [model=mlp, data=digits, model.activation=tanh],
+  deep: [model=mlp, data=digits, model.depth=12]}]
+failed: guess
+contrast: {varies: the activation, first_seed: 200, seeds: 60,
+  groups: {relu: [digits_mlp], tanh: [{t: [model=mlp, data=digits, model.activation=tanh]}]}}
+paper_effect: {value: 10.6 points, where: table 2, size: 'ResNet-50, 1.28M images', effect: 0.4}
+manipulation: {metric: logged/shift, measure: shift, comparison: {kind: smaller, arm: a, baseline: b, log: true}}
+comparison: {kind: smaller, arm: a, baseline: b, log: true, margin: 0.1}
+"""  # fmt: skip
+
+
+def read(text: str, folder: Path, bank: str = BANK, budget: str = "quick"):
+    (folder / "claim").mkdir(exist_ok=True)
+    (folder / "bank.yaml").write_text(bank)
+    path = folder / "claim" / "X91.yaml"
+    path.write_text(text)
+    return read_claim(path, budget)
+
+
+def test_a_claim_over_settings_reads_cells_of_the_bank_and_its_own(tmp_path):
+    claim = read(GOOD, tmp_path)
+    assert list(claim.settings) == ["digits_mlp", "digits_cnn", "mnist_mlp", "mnist_cnn", "tanh", "deep"]
+    assert claim.settings["mnist_cnn"] == ["model=cnn", "data=mnist", "batch_size=4"]
+    assert (claim.kind, claim.failed, claim.contrast.key) == ("paraphrase", "guess", "model.activation")
+    assert claim.contrast.groups["relu"] == {"digits_mlp": ["model=mlp", "data=digits"]}
+    assert claim.paper_effect["effect"] == 0.4
+    assert claim.manipulation.comparison == Comparison(kind="smaller", arm="a", baseline="b", log=True)
+    assert claim.cells == 2 * 20 * 6
+
+
+def test_labels_are_what_a_scope_says():
+    assert labels(["model=cnn", "data=cifar10_jpeg", "lr=1"]) == {"data": "CIFAR-10", "model": "CNN"}
+    assert labels(["model=mlp", "model=gpt", "data=mine"]) == {"data": "mine", "model": "GPT"}
+    assert labels(["model.depth=3"]) == {}
+
+
+def line(key: str, text: str, of: str = GOOD) -> str:
+    """The file with another line, or lines, for a key."""
+    return re.sub(rf"^{key}:.*\n(  .*\n)*", text and f"{text}\n", of, flags=re.M)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("kind", "kind: own", "kind=own: must be verbatim, paraphrase, ours, arithmetic or self-check"),
+        ("settings", "settings: digits_mlp", "settings=digits_mlp: must be names of cells"),
+        ("settings", "settings: [digits_mlp]", "settings: 1 are too few for a word; name 6 or more"),
+        ("settings", "settings: [mnist]", r"settings: mnist is no cell of the bank \(its cells are digits_mlp"),
+        ("settings", "settings: [digits_mlp, {digits_mlp: [model=mlp]}]", "settings: digits_mlp stands there twice"),
+        (
+            "settings",
+            "settings: [digits_mlp, digits_cnn, mnist_mlp, mnist_cnn, {e: [model=gpt], f: [model=gpt, lr=0.1]}]",
+            "settings: e and f differ in width, rate or seed at most",
+        ),
+        (
+            "settings",
+            "settings: [{a: [data=x, p=1], b: [data=x, p=2], c: [data=x, p=3], d: [data=x, p=4], e: [data=x, p=5], "
+            "f: [data=x, p=6]}]",
+            "settings: all have data=x, which the sentence does not name; add another data",
+        ),
+        (
+            "settings",
+            "settings: [{a: [data=x, p=1], b: [data=y, p=2], c: [p=3], d: [p=4], e: [model=mlp, p=5], f: [model=mlp]}]",
+            "",
+        ),
+        ("failed", "failed: worst", "failed=worst: must be left_out or guess"),
+        ("metric", "metric: test/accuracy", "metric=test/accuracy: points of accuracy .*; give test/error with log"),
+        ("metric", "metric: failed", "failed=guess: the claim is about failure itself"),
+        ("comparison", "comparison: {kind: smaller, arm: a, baseline: b}", "comparison.log: test/error is pooled"),
+        ("comparison", "comparison: {kind: every, at_most: 1, log: true}", "kind=every: has no mean over settings"),
+        ("evidence", "evidence: law\nfunction: a.b", "manipulation: needs function, as evidence=law has"),
+        ("contrast", "contrast: {varies: x}", "contrast={'varies': 'x'}: must be like {varies"),
+        (
+            "contrast",
+            "contrast: {varies: x, groups: {a: [digits_mlp], b: [mnist_cnn]}, first_seed: 200, seeds: 60}",
+            "contrast=x: the groups differ in batch_size, data, model; let them differ in one key",
+        ),
+        (
+            "contrast",
+            "contrast: {varies: x, groups: {a: [digits_mlp], b: [digits_cnn, mnist_cnn]}, first_seed: 200, seeds: 60}",
+            "contrast.groups: give two groups or more with equally many settings",
+        ),
+        (
+            "contrast",
+            "contrast: {varies: x, groups: {a: [digits_mlp], b: [digits_cnn]}, first_seed: 19, seeds: 60}",
+            "contrast.first_seed=19: the verdict has seeds 0 to 19; a contrast takes fresh ones, from 20 on",
+        ),
+        (
+            "contrast",
+            "contrast: {varies: x, groups: {a: [digits_mlp], b: [digits_cnn]}, first_seed: 990, seeds: 60}",
+            "contrast.first_seed=990: seeds must lie in 0 to 999",
+        ),
+        ("paper_effect", "paper_effect: {value: 3}", "paper_effect={'value': 3}: must be like {value"),
+        ("manipulation", "manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
+        ("manipulation", "manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation: "),
+        (
+            "manipulation",
+            "manipulation: {metric: x, measure: m, comparison: {kind: smaller, arm: c, baseline: b}}",
+            "arm=c: is not among the arms",
+        ),
+        ("settings", "", "contrast: is for claims over several settings"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(key, text, message, tmp_path):
+    if not message:
+        read(line(key, text), tmp_path)
+        return
+    with pytest.raises(ValueError, match=rf"X91\.yaml: {message}") as error:
+        read(line(key, text), tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):
+    with pytest.raises(ValueError, match=r"bank.yaml: cells=None: must be names with overrides"):
+        read(GOOD, tmp_path, "cell: {}")
+    (tmp_path / "bank.yaml").unlink()
+    with pytest.raises(ValueError, match=r"there is no bank\.yaml beside the claims"):
+        read_claim(tmp_path / "claim" / "X91.yaml")
+
+
+def test_a_sentence_that_names_its_model_needs_no_other(tmp_path):
+    cells = ", ".join(
+        f"{name}: [model=gpt, data={data}]" for name, data in zip("abcdef", "uvwxyz", strict=True)
+    )
+    text = line("contrast", "", line("settings", f"settings: [{{{cells}}}]"))
+    with pytest.raises(ValueError, match="all have model=gpt, which the sentence does not name"):
+        read(text, tmp_path)
+    read(text.replace("sentence: s", "sentence: Transformers need it."), tmp_path)
+
+
+def test_the_protocol_is_all_that_decides_and_nothing_else(tmp_path):
+    claim = read(GOOD, tmp_path)
+    same = [("kind", "kind: ours"), ("paper_effect", ""), ("sentence", "sentence: t")]
+    other = [
+        ("failed", ""), ("manipulation", ""), ("contrast", ""),
+    ]  # fmt: skip
+    for key, text in same:
+        assert read(line(key, text), tmp_path).protocol == claim.protocol, key
+    for key, text in other:
+        assert read(line(key, text), tmp_path).protocol != claim.protocol, key
+    assert read(GOOD.replace("depth=12", "depth=11"), tmp_path).protocol != claim.protocol
+    assert read(GOOD, tmp_path, BANK.replace("batch_size=4", "batch_size=2")).protocol != claim.protocol
+
+
+@pytest.mark.parametrize("budget", ["quick", "full", "paper"])
+def test_a_claim_of_one_setting_keeps_the_protocol_that_it_had(budget):
+    """The formula of before there were settings, written out again."""
+    for claim in load_claims(ROOT / "configs" / "claim", budget).values():
+        if claim.settings or claim.manipulation:
+            continue
+        names = ["function", "metric", "arms", "fixed", "options", "factor", "seeds", "better", "tune"]
+        kept = {name: getattr(claim, name) for name in names} | {
+            "comparisons": [c.shown() for c in claim.comparisons]
+        }
+        kept |= {"first_seed": claim.first_seed} if claim.first_seed else {}
+        digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+        assert claim.protocol == digest, claim.id
+        assert dataclasses.replace(claim, kind="ours").protocol == digest

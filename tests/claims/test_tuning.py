@@ -1,0 +1,127 @@
+"""Each seed takes its own best rate; the grid is widened by a rule that sees no difference between arms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from normexp.claims.judge.tuning import over_rates, rate_table, tuned, widening
+
+RATES = [0.01, 0.03, 0.1, 0.3]
+
+
+def rows(scores: dict[str, list[list[float]]], setting: str = "m", rates=RATES, failed=()):
+    """scores[arm][seed][rate]; the value on test is the score plus the seed."""
+    return [
+        {
+            "setting": setting, "arm": arm, "rate": rate, "seed": seed, "score": score, "value": score + seed,
+            "failed": (arm, seed, rate) in failed,
+        }
+        for arm, seeds in scores.items()
+        for seed, own in enumerate(seeds)
+        for rate, score in zip(rates, own, strict=True)
+    ]  # fmt: skip
+
+
+def slow(table, arm, seed):
+    """The best rate of one seed by a loop."""
+    best = None
+    for row in table[(table["arm"] == arm) & (table["seed"] == seed) & ~table["failed"]].itertuples():
+        if best is None or (row.score, row.tie, -row.rate) > (best.score, best.tie, -best.rate):
+            best = row
+    return best
+
+
+def test_every_seed_takes_its_own_best_rate_by_its_own_score():
+    generator = np.random.default_rng(0)
+    scores = {arm: generator.integers(0, 4, (6, 4)).tolist() for arm in "ab"}  # with ties
+    failed = {("a", 0, 0.1), ("b", 3, 0.01), ("b", 3, 0.03)}
+    table = rate_table([row | {"tie": generator.integers(0, 2)} for row in rows(scores, failed=failed)])
+    found = tuned(table.sample(frac=1, random_state=1))
+    assert len(found) == 12
+    for row in found.itertuples():
+        best = slow(table, row.arm, row.seed)
+        assert (row.rate, row.score, row.value, row.failed) == (best.rate, best.score, best.value, False)
+
+
+def test_a_seed_whose_every_rate_failed_has_failed_at_no_rate():
+    scores = {"a": [[1, 2, 3, 4], [1, 2, 3, 4]]}
+    table = rate_table(rows(scores, failed={("a", 1, rate) for rate in RATES} | {("a", 0, 0.3)}))
+    first, second = tuned(table).itertuples()
+    assert (first.rate, first.failed) == (0.1, False)
+    assert (math.isnan(second.rate), second.failed) == (True, True)
+
+
+def inner(n: int, at: int) -> list[list[float]]:
+    """n seeds, `at` of which take the highest rate."""
+    return [[0, 1, 2, 3 if seed < at else 1] for seed in range(n)]
+
+
+def test_the_grid_is_widened_where_more_than_a_fifth_of_an_arms_seeds_take_an_edge():
+    calm = {"a": inner(10, 2), "b": inner(10, 0)}
+    assert widening(rate_table(rows(calm)), "m").asked == []
+    found = widening(rate_table(rows({"a": inner(10, 3), "b": inner(10, 0)})), "m")
+    assert (found.asked, found.allowed) == (["high"], True)
+    assert found.rates == pytest.approx([*RATES, 0.9])
+    assert found.at_edge == {"a": (0.0, 0.3), "b": (0.0, 0.0)}
+    both = {"a": [[3, 0, 0, 1]] * 2 + [[0, 0, 1, 3]] * 2 + [[0, 3, 0, 0]] * 6}
+    assert widening(rate_table(rows(both)), "m").rates == pytest.approx([0.01 / 3, *RATES, 0.9])
+
+
+def test_a_grid_is_widened_at_most_twice_and_then_says_so():
+    table = rate_table(rows({"a": inner(5, 5)}))
+    assert widening(table, "m", 1).rates[-1] == pytest.approx(0.9)
+    last = widening(table, "m", 2)
+    assert (last.rates, last.allowed) == (RATES, False)
+    assert last.note == "rates at the high edge of a grid that was widened 2 times"
+    assert widening(table, "m", 1).note == ""
+
+
+def test_the_rule_is_blind_to_how_arms_compare():
+    a, b = inner(10, 4), inner(10, 1)
+    better = [[score + 100 for score in seed] for seed in b]
+    for pair in ({"a": a, "b": b}, {"a": a, "b": better}, {"a": better, "b": a}):
+        assert widening(rate_table(rows(pair)), "m").rates == pytest.approx([*RATES, 0.9])
+
+
+def test_failed_rates_take_no_edge_and_one_rate_has_none():
+    lost = {("a", seed, 0.3) for seed in range(5)}
+    assert widening(rate_table(rows({"a": inner(5, 5)}, failed=lost)), "m").asked == []
+    assert widening(rate_table(rows({"a": [[1]] * 5}, rates=[0.1])), "m").rates == [0.1]
+    never = {("a", seed, rate) for seed in range(5) for rate in RATES}
+    assert widening(rate_table(rows({"a": inner(5, 5)}, failed=never)), "m").asked == []
+
+
+def test_the_measure_over_rates_has_its_mean_deviation_and_failures():
+    table = rate_table(rows({"a": [[1, 2, 3, 4], [3, 2, 3, 4], [8, 2, 3, 4]]}, failed={("a", 2, 0.01)}))
+    first = over_rates(table).iloc[0]
+    assert (first["mean"], first["runs"], first["failed"]) == (np.mean([1, 3 + 1]), 2, 1)
+    assert first["deviation"] == pytest.approx(np.std([1, 4], ddof=1))
+
+
+def test_missing_or_doubled_runs_are_named():
+    table = rows({"a": inner(5, 1), "b": inner(5, 1)})
+    with pytest.raises(ValueError, match="setting=m: 39 different runs of 40"):
+        rate_table(table[:-1])
+    with pytest.raises(ValueError, match="41 rows; every arm needs each rate"):
+        rate_table([*table, table[0]])
+    with pytest.raises(ValueError, match="setting=x: has no runs; the settings are m"):
+        widening(rate_table(table), "x")
+
+
+def test_tuning_inside_keeps_the_level_that_tuning_outside_loses():
+    """Two equal arms of noise: rates chosen by two seeds for all, or by each seed for itself."""
+    generator = np.random.default_rng(2)
+    trials, n, best = 1500, 10, np.array([0.0, 0.05, 0.02, -0.3])  # rates differ, arms do not
+
+    def differ(values):  # (trials, 2, n) -> share called different at 5%
+        effects = values[:, 0] - values[:, 1]
+        t = effects.mean(-1) / (effects.std(-1, ddof=1) / math.sqrt(n))
+        return (abs(t) > 2.262).mean()
+
+    run = lambda *shape: best + 0.1 * generator.normal(size=(trials, 2, *shape, 4))  # noqa: E731
+    outside = run(2).mean(2).argmax(-1)[:, :, None, None]
+    test = run(n)
+    assert differ(np.take_along_axis(test, outside, -1)[..., 0]) > 0.08
+    inside = run(n).argmax(-1)[..., None]
+    assert differ(np.take_along_axis(test, inside, -1)[..., 0]) < 0.065
