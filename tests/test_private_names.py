@@ -18,6 +18,7 @@ import torch
 from pytorch_lightning.loggers.logger import Logger
 from torch import nn
 
+from normexp.training.ending import EndingFitLoop
 from normexp.training.epoch_loop import PlainEpochLoop
 
 ROOT = Path(__file__).parents[1]
@@ -105,6 +106,9 @@ NAMES = {
     "_TrainingEpochLoop": Private(
         "epoch_loop: the loop of an epoch",
         lambda: isinstance(trainer().fit_loop.epoch_loop, PlainEpochLoop.__base__),
+    ),
+    "_FitLoop": Private(
+        "ending: the loop over epochs", lambda: isinstance(trainer().fit_loop, EndingFitLoop.__base__)
     ),
     "_num_ready_batches_reached": Private(
         "epoch_loop: whether the epoch is over",

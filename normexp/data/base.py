@@ -119,6 +119,12 @@ class DataModule(LightningDataModule):
             progress=self._progress if trainer else None,
         )
 
+    def last_training_batch(self) -> tuple[Tensor, Tensor]:
+        """The batch of the last step that was taken, in this launch or an earlier one."""
+        loader = self.train_dataloader()
+        trained = self.trainer.fit_loop.epoch_loop.batch_progress.total.processed
+        return loader.batch(*divmod(trained - 1, len(loader)))
+
     def _progress(self) -> tuple[int, int]:
         """Epoch and number of its batches whose step is done, as the trainer counts them."""
         return self.trainer.current_epoch, self.trainer.fit_loop.epoch_loop.batch_progress.current.processed

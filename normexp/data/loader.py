@@ -53,6 +53,11 @@ class BatchLoader:
         # A generator: this body runs at the first `next`, when Lightning has restored its progress and our state.
         epoch, _ = self.progress()
         first = self.first_batch(epoch)
+        for number, batch in enumerate(self._batches(epoch, first), first + 1):
+            self._handed_out = number
+            yield batch
+
+    def _batches(self, epoch: int, first: int) -> Iterator[tuple[Tensor, Tensor]]:
         rows = self.order.batches(epoch)[:, self.share].to(self.x.device)  # (num_batches, share)
         draws = None
         if self.augmentation:
@@ -61,10 +66,11 @@ class BatchLoader:
         for batch in range(first, len(self)):
             chosen = rows[batch]
             x, y = self.x.index_select(0, chosen), self.y.index_select(0, chosen)
-            if draws is not None:
-                x = self.augmentation(x, draws[batch])
-            self._handed_out = batch + 1
-            yield x, y
+            yield (x if draws is None else self.augmentation(x, draws[batch])), y
+
+    def batch(self, epoch: int, number: int) -> tuple[Tensor, Tensor]:
+        """One batch of an epoch, counted from 0, for whoever looks back; what comes next stays what it is."""
+        return next(self._batches(epoch, number))
 
     def first_batch(self, epoch: int) -> int:
         """Where this epoch starts, once."""

@@ -1,7 +1,7 @@
 """What watches training and changes nothing: one measure a file, a pure function of tensors and a thin callback."""
 
 from normexp.monitors.activations import Activations
-from normexp.monitors.base import Monitor, StepMonitor
+from normexp.monitors.base import Monitor
 from normexp.monitors.batch_statistics import BatchStatistics
 from normexp.monitors.batches import Batches
 from normexp.monitors.charts import Charts
@@ -15,6 +15,7 @@ from normexp.monitors.internal_covariate_shift import InternalCovariateShift
 from normexp.monitors.measure_once import measure_without_fit
 from normexp.monitors.representation import Representation
 from normexp.monitors.smoothness import Smoothness
+from normexp.monitors.step_monitor import StepMonitor
 
 __all__ = [
     "Activations",

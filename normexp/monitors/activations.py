@@ -10,10 +10,11 @@ from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
 from normexp.monitors import activation_statistics as stats
-from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import guard_depth, loss_of
+from normexp.monitors.joint import joint
 from normexp.monitors.sites import Site, channel_dim, sites_of
+from normexp.monitors.step_monitor import StepMonitor
 
 Place = Literal["norm_input", "norm_output", "preactivation", "activation", "residual"]
 Statistic = Literal[
@@ -77,6 +78,8 @@ class Activations(StepMonitor):
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         self._values, self._samples, self._step = {}, {}, step
         self._mask = module.padding_mask(batch) if hasattr(module, "padding_mask") else None
+        if self._mask is not None and guard_depth() == 0:
+            self._mask = joint(self._mask)
         for site in sites_of(module):
             for place in self.places:
                 kind, end = PLACES[place]
@@ -95,7 +98,8 @@ class Activations(StepMonitor):
         def hook(module: nn.Module, inputs: tuple, output: Tensor | None = None) -> None:
             if guard_depth() == depth:
                 handle.remove()
-                record(inputs[0] if end == "input" else output)
+                x = inputs[0] if end == "input" else output
+                record(x if depth else joint(x))  # a pass of its own has the batch of all processes
 
         # An input is read before the module runs, since an in-place activation overwrites it.
         before = end == "input"
@@ -115,7 +119,7 @@ class Activations(StepMonitor):
 
     def _flat(self, site: Site, x: Tensor) -> None:
         fractions = stats.flat_fractions(self._rows(site, stats.derivative(site.module, x)))
-        for name in fractions.keys() & set(self.statistics):
+        for name in [name for name in self.statistics if name in fractions]:
             self._values[f"{name}/{site.layer}"] = fractions[name]
 
     def _saturated(self, site: Site, x: Tensor) -> None:
@@ -129,7 +133,7 @@ class Activations(StepMonitor):
             by_size.setdefault(len(sample), []).append(key)
         for keys in by_size.values():  # one sort for all layers
             together = stats.percentiles(torch.stack([self._samples[key] for key in keys]))
-            for name in together.keys() & set(self.statistics):
+            for name in [name for name in self.statistics if name in together]:
                 for (place, layer), value in zip(keys, together[name].unbind(), strict=True):
                     values[f"{place}_{name}/{layer}"] = value
         return values

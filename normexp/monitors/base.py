@@ -15,11 +15,13 @@ from typing import Any
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
-from torch import Tensor, nn
+from torch import Tensor
 
 from normexp.monitors.activation_statistics import wide
-from normexp.monitors.batches import Batches, batches_of, held_out_batch
-from normexp.monitors.guard import eager_steps, passes_as_in, to_module, untouched
+from normexp.monitors.batches import Batches, batches_of, held_out_batch, last_training_batch
+from normexp.monitors.guard import passes_as_in, to_module, untouched
+from normexp.monitors.joint import joint_batch
+from normexp.monitors.recorded import packed, unpacked
 
 
 class Monitor(Callback):
@@ -31,6 +33,12 @@ class Monitor(Callback):
 
     measures_after_training = True
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Monitor":
+        self = super().__new__(cls)
+        named = {str(place): value for place, value in enumerate(args)} | kwargs
+        self._arguments = {name: str(value) for name, value in named.items() if not callable(value)}
+        return self
+
     def __init__(self, *, every_n_steps: int, batch_size: int = 512) -> None:
         for name, value in (("every_n_steps", every_n_steps), ("batch_size", batch_size)):
             if value < 1:
@@ -38,9 +46,9 @@ class Monitor(Callback):
         self.every_n_steps = every_n_steps
         self.batch_size = batch_size
         self.recorded: dict[str, list[tuple[int, float]]] = {}  # tag -> (step, value), for charts
-        self._started_at: int | None = None  # the last step at which a measurement began
+        self.started_at: int | None = None  # the last step at which a measurement began
         self._held_out: Any = None
-        self._training: Any = None  # the batch of the step
+        self.training_batch: Any = None  # the batch of the step
 
     def keys(self) -> set[str]:
         """Statistics this monitor can emit; the tags are `<statistic>/<layer>`."""
@@ -71,21 +79,33 @@ class Monitor(Callback):
         for logger in loggers:
             logger.log_metrics(values, step)
 
+    @property
+    def state_key(self) -> str:
+        """Two monitors of a kind are told apart, and one that measures otherwise starts afresh."""
+        return f"{type(self).__qualname__}{self._arguments}"
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was recorded, for charts, and where it stands: a resumed run records each value once."""
+        return {"recorded": packed(self.recorded), "started_at": self.started_at}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.recorded, self.started_at = unpacked(state["recorded"]), state["started_at"]
+
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
-            self.recorded, self._started_at = {}, None
-            self._held_out = self._training = None  # an exception ends a fit without teardown
+            self.recorded, self.started_at = {}, None
+            self._held_out = self.training_batch = None  # an exception ends a fit without teardown
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        self._training = batch
+        self.training_batch = batch
         if self._held_out is None:
             self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
         # Under gradient accumulation several batches share a step: its first one counts.
-        if step % self.every_n_steps == 0 and step != self._started_at:
-            self._started_at = step
+        if step % self.every_n_steps == 0 and step != self.started_at:
+            self.started_at = step
             self.start(trainer, module, step)
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
@@ -93,81 +113,24 @@ class Monitor(Callback):
 
     def _measure_and_record(self, trainer: Trainer, module: LightningModule, step: int) -> None:
         with passes_as_in(trainer):
-            values = self.measure(module, Batches(self._held_out, self._training), step=step)
+            values = self.measure(
+                module, Batches(self._held_out, joint_batch(self.training_batch)), step=step
+            )
         self.record(trainer.loggers, values, step)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         step = trainer.global_step
-        if self.measures_after_training and self._training is not None and step != self._started_at:
+        if not self.measures_after_training or step == self.started_at:
+            return
+        if self.training_batch is None and step:  # resumed after its last step
+            self.training_batch = last_training_batch(trainer)
+        if self.training_batch is not None:
+            if self._held_out is None:
+                self._held_out = held_out_batch(trainer, self.training_batch, self.batch_size)
             self._measure_and_record(trainer, module, step)
 
     def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        self._held_out = self._training = None
-
-
-class StepMonitor(Monitor):
-    """Watches training steps themselves, through hooks that exist during the measured steps alone."""
-
-    reads_gradients = False  # whether `before_update` is called
-
-    def __init__(self, *, every_n_steps: int) -> None:
-        super().__init__(every_n_steps=every_n_steps)
-        self.handles: list[torch.utils.hooks.RemovableHandle] = []
-        self.watching = False
-
-    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        """Before the forward pass: attach hooks, append them to `handles`."""
-
-    def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
-        """After the backward pass. `backward_scale` multiplies the gradients of activations."""
-
-    def collect(self, module: LightningModule) -> Mapping[str, Tensor] | None:
-        """After the update: the values, or None to watch another step."""
-        raise NotImplementedError
-
-    def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
-        self.watching = True
-        eager_steps.enter(self, module)
-        self.watch(module, self._training, step)
-
-    def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
-        if not (self.watching and self.reads_gradients):
-            return
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
-        loss_scale = scaler.get_scale() if scaler else 1.0
-        # Fused optimizers unscale in their own step, so that `.grad` still is too large by the scale here.
-        scale = loss_scale if getattr(optimizer, "_step_supports_amp_scaling", False) else 1.0
-        gradients = {p: p.grad for p in module.parameters() if p.grad is not None}
-        if scale != 1:
-            gradients = {p: gradient / scale for p, gradient in gradients.items()}
-        self.before_update(gradients, loss_scale / trainer.accumulate_grad_batches)
-
-    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
-        if not self.watching or trainer.global_step == self._started_at:
-            return
-        with passes_as_in(trainer):
-            values = self.collect(module)
-        if values is not None:
-            self.release()
-            self.record(trainer.loggers, to_floats(values), self._started_at)
-
-    def release(self) -> None:
-        self.watching = False
-        eager_steps.leave(self)
-        for handle in self.handles:
-            handle.remove()
-        self.handles.clear()
-
-    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self.release()
-        super().on_train_end(trainer, module)
-
-    def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
-        self.release()
-
-    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        self.release()
-        super().teardown(trainer, module, stage)
+        self._held_out = self.training_batch = None
 
 
 def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:

@@ -25,6 +25,12 @@ def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
     return training if loader is None else first_batch(loader)
 
 
+def last_training_batch(trainer: Trainer) -> Any:
+    """The batch of the last step, from before the run was resumed; None where the data module does not know it."""
+    data = trainer.datamodule
+    return data.last_training_batch() if hasattr(data, "last_training_batch") else None
+
+
 def first_batch(loader: Any) -> Any:
     with isolate_rng():  # a DataLoader draws a seed when it starts
         return next(iter(loader))

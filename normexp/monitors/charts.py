@@ -8,8 +8,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from normexp.monitors.base import Monitor
-
-Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
+from normexp.monitors.recorded import Recorded
 
 
 def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
@@ -104,6 +103,12 @@ class Charts(Callback):
         )
         if unknown := sorted(set(self.heat_maps) - known):
             raise ValueError(f"heat_maps={unknown}: no monitor of this run measures it; see docs/monitors.md")
+
+    def state_dict(self) -> dict[str, bool]:
+        return {"laid_out": self._laid_out}
+
+    def load_state_dict(self, state: dict[str, bool]) -> None:
+        self._laid_out = state["laid_out"]
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
         if not self._laid_out and trainer.global_step:

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 
-from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.gradient_noise import leading_size, rows_of
 from normexp.monitors.guard import gradients_of, loss_of, weights
-from normexp.monitors.internal_covariate_shift import Weights, plain_step
+from normexp.monitors.internal_covariate_shift import plain_step
 from normexp.monitors.sites import layer_weights, sites_of
+from normexp.monitors.step_monitor import StepMonitor
+
+Named = dict[str, Tensor]  # by the parameter's name: a checkpoint knows no other
 
 
 def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[str, Tensor]:
@@ -58,31 +60,58 @@ class CovariateShiftProxies(StepMonitor):
         if not step_size > 0:
             raise ValueError(f"step_size={step_size}: must be positive")
         self.step_size = step_size
+        self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched one
 
     def keys(self) -> set[str]:
         return {"proxy_gradient_sum", "proxy_gradient_change", "proxy_beta"}
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._steps: list[tuple[Weights, Weights]] = []  # (gradients, weights) of each
+        self._steps = []
+        self._names = {p: name for name, p in module.named_parameters()}
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
-        gradients = {p: g.clone() for p, g in gradients.items()}
-        self._steps.append((gradients, {p: p.detach().clone() for p in gradients}))
+        named = {self._names[p]: g.clone() for p, g in gradients.items()}
+        self._steps.append((named, {self._names[p]: p.detach().clone() for p in gradients}))
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor] | None:
         if len(self._steps) < 2:
             return None
         (g, w), (g_next, w_next) = self._steps
         self._steps = []
-        groups = layer_weights(sites_of(module)) | {"network": [p for p in g if p in g_next]}
+        layers = layer_weights(sites_of(module))
+        groups = {layer: [self._names[p] for p in own] for layer, own in layers.items()} | {
+            "network": list(g)
+        }
         values = {}
-        for layer, parameters in groups.items():
-            own = [p for p in parameters if p in g and p in g_next]
+        for layer, names in groups.items():
+            own = [name for name in names if name in g and name in g_next]
             vectors = [
-                torch.cat([values_of[p].flatten() for p in own]) for values_of in (g, g_next, w, w_next)
+                torch.cat([values_of[name].flatten() for name in own]) for values_of in (g, g_next, w, w_next)
             ]
             values |= {f"{name}/{layer}": value for name, value in step_to_step(*vectors).items()}
         return values
+
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        super().setup(trainer, module, stage)
+        self._steps = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """With the first of two steps where an epoch ends between them."""
+        return super().state_dict() | {"steps": self._steps if self.watching else []}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._steps = state["steps"]
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if self._steps:
+            device = module.device
+            self._steps = [
+                tuple({name: x.to(device) for name, x in values.items()} for values in step)
+                for step in self._steps
+            ]
+            self._names = {p: name for name, p in module.named_parameters()}
+            self.watching = True
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         second = rows_of(batches.held_out, 0, leading_size(batches.training))

@@ -7,10 +7,11 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, guard_depth, loss_of, trained_parameters
+from normexp.monitors.joint import norms_over_processes
 from normexp.monitors.sites import layer_weights, sites_of
+from normexp.monitors.step_monitor import StepMonitor
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
@@ -94,7 +95,7 @@ class Gradients(StepMonitor):
         norms = norms_of(list(gradients.values()))
         layers = joint_norms(norms, groups)
         self._values = {f"gradient_norm/{layer}": norm for layer, norm in layers.items()}
-        activations = {layer: norm / backward_scale for layer, norm in sorted(self._activation_norms.items())}
+        activations = self._of_activations(backward_scale)
         self._values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
         del layers["network"]
         for name, by_layer in (("weight", layers), ("activation", activations)):
@@ -107,6 +108,13 @@ class Gradients(StepMonitor):
             for parameter, norm in zip(gradients, norms.unbind(), strict=True):
                 self._values[f"parameter_gradient_norm/{names[parameter]}"] = norm
         self._before = [p.detach().clone() for own in self._layers.values() for p in own]
+
+    def _of_activations(self, backward_scale: float) -> dict[str, Tensor]:
+        if not self._activation_norms:
+            return {}
+        layers = sorted(self._activation_norms)
+        norms = torch.stack([self._activation_norms[layer] for layer in layers]) / backward_scale
+        return dict(zip(layers, norms if guard_depth() else norms_over_processes(norms), strict=True))
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
         if self._before:

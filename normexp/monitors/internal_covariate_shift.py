@@ -7,10 +7,11 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
+from normexp.monitors.joint import joint_batch
 from normexp.monitors.sites import layer_weights, sites_of, weights_before
+from normexp.monitors.step_monitor import StepMonitor
 
 Weights = dict[nn.Parameter, Tensor]
 
@@ -78,7 +79,7 @@ class InternalCovariateShift(StepMonitor):
         self._before = {p: p.detach().clone() for p in trained_parameters(module)}
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
-        before, batch = self._before, to_module(self._batch, module)
+        before, batch = self._before, to_module(joint_batch(self._batch), module)
         self._before = self._batch = None
         with untouched(module):
             return self._values(module, batch, before, {p: p.detach().clone() for p in before})

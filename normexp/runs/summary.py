@@ -2,12 +2,11 @@
 
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from normexp.runs.columns import RESULT_GROUPS, RESULTS
+from normexp.runs.whole_file import write_json
 
 SUMMARY = "summary.json"
 STATUSES = ("completed", "diverged")
@@ -22,13 +21,7 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """
     if summary["status"] not in STATUSES:
         raise ValueError(f"status={summary['status']}: choose from {', '.join(STATUSES)}")
-    text = json.dumps(_finite(summary), indent=2, allow_nan=False) + "\n"
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(file.name, 0o644)  # temporary files are private by default
-    os.replace(file.name, folder / SUMMARY)
+    write_json(folder / SUMMARY, _finite(summary))
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

@@ -4,14 +4,13 @@ They are what makes the test set a sample: a bootstrap over examples needs them,
 """
 
 import io
-import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from normexp.runs.summary import damaged
+from normexp.runs.whole_file import replacing
 
 if TYPE_CHECKING:  # numpy takes a tenth of a second to import, and reading a summary does not need it
     import numpy as np
@@ -41,20 +40,14 @@ def write_test_examples(folder: Path, examples: TestExamples) -> None:
     """Write the file whole or not at all; `right` takes a bit an answer (10,000: 1.25 KB)."""
     import numpy as np
 
-    content = io.BytesIO()
-    np.savez_compressed(
-        content,
-        right=np.packbits(examples.right),
-        shape=np.array(examples.right.shape),
-        loss=examples.loss.astype(np.float32),
-        test_set=np.array(examples.test_set),
-    )
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file:
-        file.write(content.getvalue())
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(file.name, 0o644)  # temporary files are private by default
-    os.replace(file.name, folder / TEST_EXAMPLES)
+    with replacing(folder / TEST_EXAMPLES) as file:
+        np.savez_compressed(
+            file,
+            right=np.packbits(examples.right),
+            shape=np.array(examples.right.shape),
+            loss=examples.loss.astype(np.float32),
+            test_set=np.array(examples.test_set),
+        )
 
 
 def load_test_examples(folder: str | Path) -> TestExamples | None:

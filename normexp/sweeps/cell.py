@@ -1,6 +1,5 @@
 """One cell of a sweep: the run that it stands for, or several replicas, and what has become of it."""
 
-import json
 import os
 import socket
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.runs import read_summary
+from normexp.runs.whole_file import write_json
 
 # planned and running are passing states; skipped runs were finished by an earlier launch
 STATES = ("planned", "running", "completed", "diverged", "failed", "interrupted", "skipped")
@@ -82,7 +82,5 @@ def write_ledger(folder: Path, command: str, cells: list[Cell]) -> None:
         }
         for cell in cells
     ]  # fmt: skip
-    temporary = folder / "sweep.json.tmp"
     launch = {"command": command, "host": socket.gethostname(), "pid": os.getpid(), "cells": rows}
-    temporary.write_text(json.dumps(launch, indent=1) + "\n")
-    temporary.replace(folder / "sweep.json")
+    write_json(folder / "sweep.json", launch, indent=1, on_disk=False)

@@ -1,13 +1,19 @@
-"""Reading a checkpoint, where the file may be damaged."""
+"""Checkpoints: written whole or not at all, read where the file may be damaged."""
 
+import io
 from pathlib import Path
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.io import TorchCheckpointIO
+from pytorch_lightning.callbacks import Checkpoint
 
 from normexp.runs import damaged
+from normexp.runs.whole_file import replacing
 
 NEEDED = ("global_step", "state_dict")
+NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "recorded")
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -15,6 +21,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises ValueError, in one line, for a file that was cut or that holds something else.
     """
+    path = Path(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has a dozen for a file that it cannot read
@@ -23,3 +30,85 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not set(NEEDED) <= set(content):
         raise damaged(path, "it is no checkpoint of a run", path.parents[1])
     return content
+
+
+def load_to_resume(path: Path) -> dict[str, Any]:
+    """The same of a run that goes on from there. Raises ValueError where it cannot, as from an older version's file."""
+    content = load_checkpoint(path)
+    if lacking := [key for key in NEEDED_TO_RESUME if key not in content]:
+        raise damaged(path, f"lacks {', '.join(lacking)}: nothing can go on from there", path.parents[1])
+    return content
+
+
+class WholeCheckpoints(TorchCheckpointIO):
+    """Lightning's checkpoints, each written beside its place and brought to the disk before it replaces the last one.
+
+    Lightning itself writes into the temporary folder and moves the file from there, which copies where that is another
+    file system: a full disk or a kill then cuts the only checkpoint there is.
+
+    Args:
+        resumed: what a run goes on from, read already; whatever path is asked for, this is what Lightning gets.
+    """
+
+    def __init__(self, resumed: dict[str, Any] | None = None):
+        self.resumed = resumed
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = (
+            io.BytesIO()
+        )  # straight into a file, torch answers a full disk with an error that says nothing
+        torch.save(checkpoint, content)
+        # Rows and events that the checkpoint counts on must not come later than itself.
+        recorded = [path.parents[1] / name for name in checkpoint.get("recorded", {})]
+        with replacing(path, before=recorded) as file:
+            file.write(content.getbuffer())
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> Any:
+        resumed, self.resumed = self.resumed, None
+        return resumed
+
+
+class LastCheckpoint(Checkpoint):
+    """`last.ckpt`, at the end of each epoch: what a run goes on from. As a checkpoint callback it comes after all
+    others: what they know at the end of an epoch is in it.
+
+    Args:
+        path: where; None saves nothing.
+    """
+
+    def __init__(self, path: Path | None):
+        self.path = path
+
+    def save(self, trainer: pl.Trainer) -> None:
+        if self.path:
+            trainer.save_checkpoint(self.path)
+
+    def on_train_epoch_end(self, trainer, module) -> None:
+        self.save(trainer)
+
+
+class BestCheckpoint(Checkpoint):
+    """`best.ckpt`, at the first validation with the highest accuracy. Unlike Lightning's, it remembers the best also
+    where the folder was moved between two launches."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.best: float | None = None
+
+    def on_validation_end(self, trainer, module) -> None:
+        accuracy = module.validation_result["accuracy"]
+        if self.best is None or accuracy > self.best:
+            self.best = accuracy
+            trainer.save_checkpoint(self.path)
+
+    def state_dict(self) -> dict[str, float | None]:
+        return {"best": self.best}
+
+    def load_state_dict(self, state: dict[str, float | None]) -> None:
+        self.best = state["best"]

@@ -1,46 +1,41 @@
-"""A run's folder: made when everything was checked, locked while it trains, removed if an error ends it."""
+"""A run's folder: made when everything was checked, locked while it trains, kept once a checkpoint lies in it."""
 
 import contextlib
+import os
 import shutil
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
-from normexp.runs import read_summary
+from normexp.runs import SUMMARY, read_summary
+from normexp.runs.whole_file import remove_unfinished, sync
 
-Errors = tuple[type[BaseException], ...]
+# Set where many runs are asked for, some of which another process may be training: a folder is waited for.
+WAIT = "NORMEXP_WAIT"
+
+
+class Busy(ValueError):
+    """Another process is training this run."""
 
 
 class RunFolder:
     """Context around a run's folder.
 
     Entering makes the folder, takes its lock and writes `.hydra/` with the run's identity, or nothing at all. Leaving
-    by an error removes a folder that this launch made, and the parents it made for it, unless the run in it is
-    finished.
+    by an error removes a folder that this launch made, and the parents it made for it, as long as no checkpoint lies in
+    it.
 
     Args:
         files: for `.hydra/`.
         asked: the argument that led here, e.g. `outputs=mine`, for messages; `run_dir=<path>` by default.
-        keep_on: errors that keep a new folder for resuming.
-        keep_checkpoint_on: errors that keep it if there is a checkpoint to resume from.
 
-    Raises ValueError if the folder holds something else, cannot be written, or another process trains in it.
+    Raises ValueError if the folder holds something else, cannot be written, or another process trains in it (Busy).
     """
 
-    def __init__(
-        self,
-        path: Path,
-        digest: str,
-        files: dict[str, str],
-        *,
-        asked: str | None = None,
-        keep_on: Errors = (),
-        keep_checkpoint_on: Errors = (),
-    ):
+    def __init__(self, path: Path, digest: str, files: dict[str, str], *, asked: str | None = None):
         self.path, self.digest, self.files = path, digest, files
         self.asked = asked or f"run_dir={path}"
-        self.keep_on, self.keep_checkpoint_on = keep_on, keep_checkpoint_on
         with self._one_line():
             check_folder(path, digest)
 
@@ -56,20 +51,30 @@ class RunFolder:
         with self._one_line():
             self._made = [p for p in (self.path, *self.path.parents) if not p.exists()]
             try:
-                self.path.mkdir(parents=True, exist_ok=True)
-                self._lock.acquire(timeout=0)
+                self._acquire()
                 # With the lock: until then another process may have made this run.
                 self._is_new = saved_identity(self.path) is None
                 if self._is_new:
                     self._write_hydra()
+                for place in (self.path, self.last_checkpoint.parent):
+                    remove_unfinished(place)
             except Timeout:
-                raise ValueError(
+                raise Busy(
                     f"run_dir={self.path}: another process is training this run; wait for it"
                 ) from None
             except BaseException:
                 self._undo()
                 raise
         return self
+
+    def _acquire(self) -> None:
+        while True:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # whoever had it removed the folder
+                self._lock.acquire(timeout=-1 if os.environ.get(WAIT) else 0)
+                if (self.path / LOCK).exists():
+                    return
+                self._lock.release()
 
     def _write_hydra(self) -> None:
         """All files or none: a folder that a killed process left behind must not look like another program's."""
@@ -78,6 +83,7 @@ class RunFolder:
         new.mkdir()
         for name, text in {**self.files, "identity": self.digest}.items():
             (new / name).write_text(text)
+        sync([*new.iterdir()])
         shutil.rmtree(self.path / HYDRA, ignore_errors=True)  # an incomplete one
         new.rename(self.path / HYDRA)
 
@@ -90,9 +96,9 @@ class RunFolder:
                     place.rmdir()
 
     def _unlock(self) -> None:
-        self._lock.release()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # held still, so that nobody else locks a file that is about to go
             (self.path / LOCK).unlink()
+        self._lock.release()
 
     @contextlib.contextmanager
     def _one_line(self):
@@ -104,9 +110,8 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
         self._unlock()
-        if kind is None or not self._is_new or issubclass(kind, self.keep_on) or self.finished():
-            return
-        if issubclass(kind, self.keep_checkpoint_on) and self.last_checkpoint.exists():
+        kept = any(path.exists() for path in (self.last_checkpoint, self.path / SUMMARY))
+        if kind is None or not self._is_new or kept:
             return
         shutil.rmtree(self.path, ignore_errors=True)
         for parent in self._made[1:]:

@@ -1,18 +1,35 @@
-"""Ctrl-C and SIGTERM: finish the step, save `last.ckpt`, stop. The same command goes on from there."""
+"""Signals that ask training to stop: finish the step, save `last.ckpt`, stop. The same command goes on from there."""
 
 import signal
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
+import torch.distributed as dist
+
+from normexp.training.slurm import requeue
+
+# Slurm and submitit send one of the last two before a job's time is over, or when others need its place.
+STOPS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
 
 
 class Interrupted(Exception):
     """Training was asked to stop by a signal; a checkpoint was kept."""
 
-    def __init__(self, signum: int, step: int):
-        self.signum = signum
+    def __init__(self, signum: int, step: int, previous: Any = None):
+        self.signum, self.previous = signum, previous
         super().__init__(f"interrupted by {signal.Signals(signum).name} at step {step}")
+
+    def hand_on(self) -> str | None:
+        """Let whoever answered the signal before answer it now, as submitit does, which starts the job again; else ask
+        Slurm itself. Returns what was done, or None. Submitit's answer ends the process."""
+        if callable(self.previous) and self.previous is not signal.default_int_handler:
+            self.previous(self.signum, None)
+            return None
+        return requeue() if self.signum not in (signal.SIGINT, signal.SIGTERM) else None
 
 
 class StoppedAtOnce(BaseException):
@@ -25,21 +42,25 @@ class StoppedAtOnce(BaseException):
         super().__init__("stopped at once by a second SIGINT")
 
 
-class ResumableTraining(pl.Callback):
-    """Saves between two steps, where weights, optimizer and progress agree; a second Ctrl-C stops at once.
+class StopOnSignal(pl.Callback):
+    """Saves between two steps, where weights, optimizer, monitors and progress agree; a second Ctrl-C stops at once.
 
-    Every checkpoint also gets torch's generators, so that dropout resumes in the same stream. Used as a context
-    around `trainer.fit`, so that the process's own signal handlers come back afterwards.
+    The first of the callbacks: at the start of a step it comes before those that begin to measure it. Used as a context
+    around training and what follows it, so that the process's own signal handlers come back afterwards.
+
+    Args:
+        save: called with the trainer; in a run over several processes by all of them.
     """
 
-    def __init__(self, checkpoint: Path | None):
-        self.checkpoint = checkpoint
+    def __init__(self, save: Callable[[pl.Trainer], None]):
+        self.save = save
         self.received: int | None = None
-        self._previous: dict[int, object] = {}
-        self._restored: dict[str, torch.Tensor] | None = None
+        self._trainer: pl.Trainer | None = None
+        self._trained = False  # nothing is left to save
+        self._previous: dict[int, Any] = {}
 
-    def __enter__(self) -> "ResumableTraining":
-        for signum in (signal.SIGINT, signal.SIGTERM):
+    def __enter__(self) -> "StopOnSignal":
+        for signum in STOPS:
             self._previous[signum] = signal.signal(signum, self._remember)
         return self
 
@@ -47,34 +68,44 @@ class ResumableTraining(pl.Callback):
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
 
-    def _remember(self, signum: int, frame) -> None:
+    def _remember(self, signum: int, frame: Any) -> None:
         if self.received is not None and signum == signal.SIGINT:
             raise StoppedAtOnce
         self.received = signum
+        if self._trained:
+            self._stop(signum)
+
+    def _stop(self, signum: int) -> None:
+        raise Interrupted(signum, self._trainer.global_step, self._previous.get(signum))
 
     def on_train_start(self, trainer, module) -> None:
+        self._trainer = trainer
         # Lightning put its own handler in front, which stops with exit status 0 and without a checkpoint.
         signal.signal(signal.SIGTERM, self._remember)
-        if self._restored is not None:
-            torch.set_rng_state(self._restored["cpu"].cpu())
-            if "cuda" in self._restored and module.device.type == "cuda":
-                torch.cuda.set_rng_state(self._restored["cuda"].cpu(), module.device)
+        # Of its own, so that asking each other waits for no device.
+        self._group = dist.new_group(backend="gloo") if trainer.world_size > 1 else None
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
-        # Not at the end of the batch before: a validation due then would be lost on resume.
+        # Not at the end of the batch before: a validation due then would be lost on resume. Nor where a checkpoint
+        # would lose something: the gradients of half an accumulation, or what a monitor saw of the first of two steps.
+        if batch_idx % trainer.accumulate_grad_batches or any(
+            getattr(callback, "watching", False) for callback in trainer.callbacks
+        ):
+            return
+        if signum := self._agreed():
+            self.save(trainer)
+            self._stop(signum)
+
+    def _agreed(self) -> int | None:
+        """The signal that some process of the run got: if not all stopped at the same step, they would wait for each
+        other forever."""
+        if self._group is None:
+            return self.received
+        received = torch.tensor(self.received or 0)
+        dist.all_reduce(received, dist.ReduceOp.MAX, group=self._group)
+        return int(received) or None
+
+    def on_train_end(self, trainer, module) -> None:
+        self._trained = True  # from here on everything can be done again from the last checkpoint
         if self.received is not None:
-            self.keep(trainer)
-            raise Interrupted(self.received, trainer.global_step)
-
-    def keep(self, trainer) -> None:
-        if self.checkpoint is not None:
-            trainer.save_checkpoint(self.checkpoint)
-
-    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
-        states = {"cpu": torch.get_rng_state()}
-        if module.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(module.device)
-        checkpoint["random_state"] = states
-
-    def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
-        self._restored = checkpoint["random_state"]
+            self._stop(self.received)

@@ -1,14 +1,11 @@
 """From built parts to a finished run folder: skip what is finished, resume what is not, write the summary last."""
 
 import contextlib
-import signal
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
@@ -18,14 +15,9 @@ from normexp.runs import read_summary, write_summary
 from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
-from normexp.training.interrupt import Interrupted, StoppedAtOnce
+from normexp.training.interrupt import Interrupted
 from normexp.training.run_screen import show_choices, show_result
-
-# Training that was asked to stop keeps its folder for resuming.
-KEEP_ON = (Interrupted, SIGTERMException)
-# A full disk or a GPU that others filled is over one day: then a checkpoint is worth keeping. Any other error
-# would come again, and removes the folder.
-KEEP_CHECKPOINT_ON = (StoppedAtOnce, KeyboardInterrupt, OSError, torch.OutOfMemoryError)
+from normexp.training.stopping import stopping
 
 
 def folder_of(parts: Parts) -> Path:
@@ -42,8 +34,6 @@ def run_folder(parts: Parts) -> RunFolder:
         parts.digest,
         parts.files,
         asked=f"{key}={parts.config[key]}",
-        keep_on=KEEP_ON,
-        keep_checkpoint_on=KEEP_CHECKPOINT_ON,
     )
 
 
@@ -54,7 +44,7 @@ def make_console() -> Console:
 
 
 def launch(parts: Parts) -> dict[str, Any]:
-    """Train the run unless it is finished; returns its summary. Exits 130 or 143 when interrupted."""
+    """Train the run unless it is finished; returns its summary. Exits with 128 and the signal when interrupted."""
     config = parts.config
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
@@ -66,17 +56,16 @@ def launch(parts: Parts) -> dict[str, Any]:
         show_result(summary, None, console)
         return summary
     path = folder_of(parts)
-    if rank_zero_only.rank != 0:  # a worker of ddp: the first process owns the folder
-        return fit(parts, path, console)
+    if rank_zero_only.rank != 0:  # a worker of ddp: the first process owns the folder, and says what is left
+        with contextlib.suppress(Interrupted):
+            return fit(parts, path, console)
+        sys.exit()  # Lightning takes another status for a worker that broke
     folder = run_folder(parts)
     if folder.finished():
-        console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
-        summary = read_summary(path)
-        show_result(summary, path, console)
-        if hint := asked_otherwise(parts, summary):
-            console.print(hint, highlight=False, markup=False, soft_wrap=True)
-        return summary
+        return show_finished(parts, path, console)
     with stopping([folder], console), folder:
+        if folder.finished():  # by now: another process had it
+            return show_finished(parts, path, console)
         show_choices(parts, path, console)
         if folder.last_checkpoint.exists():
             console.print("resuming from checkpoints/last.ckpt", highlight=False)
@@ -86,27 +75,10 @@ def launch(parts: Parts) -> dict[str, Any]:
     return summary
 
 
-@contextlib.contextmanager
-def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
-    """Around the folders of what is trained: say what is left when it is stopped, and exit as the signal asks."""
-    try:
-        yield
-    except (*KEEP_ON, *KEEP_CHECKPOINT_ON) as stop:
-        kept = [folder.path for folder in folders if folder.last_checkpoint.exists()]
-        asked = isinstance(stop, (*KEEP_ON, StoppedAtOnce))
-        if not asked and not kept:  # nothing is left: the error's own line says enough
-            raise
-        why = f"{stop or type(stop).__name__}: " if asked else ""
-        plural = "s" * (len(kept) > 1)
-        left = (
-            f"checkpoint{plural} kept; the same command goes on from there" if kept else "no checkpoint yet"
-        )
-        console.print(f"{why}{left}", highlight=False, markup=False, soft_wrap=True)
-        for path in kept[:1]:
-            console.print(
-                f"folder: {path.parent if plural else path}", highlight=False, markup=False, soft_wrap=True
-            )
-        if not asked and not isinstance(stop, KeyboardInterrupt):
-            raise
-        terminated = isinstance(stop, SIGTERMException)
-        sys.exit(128 + (signal.SIGTERM if terminated else getattr(stop, "signum", signal.SIGINT)))
+def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
+    console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
+    summary = read_summary(path)
+    show_result(summary, path, console)
+    if hint := asked_otherwise(parts, summary):
+        console.print(hint, highlight=False, markup=False, soft_wrap=True)
+    return summary

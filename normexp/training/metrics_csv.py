@@ -1,14 +1,16 @@
 """`metrics.csv`: every number of a run as one row, appended as it comes."""
 
 import csv
+import io
 from pathlib import Path
-from typing import TextIO
 
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from normexp.runs import damaged
+from normexp.training.appended_file import AppendedFile
 
+NAME = "metrics.csv"
 COLUMNS = ("step", "epoch", "seconds", "metric", "value")
 
 
@@ -20,31 +22,38 @@ class MetricsCSV(Logger):
     validation) are those of the last recorded training step: whoever records keeps `clock` up to date.
 
     Args:
-        path: the file; rows already there are kept up to `resume_step`, so that a resumed run has no row twice.
-        resume_step: the optimizer step of the checkpoint that training resumes from; None starts afresh.
+        path: the file.
+        keep: its length in bytes at the checkpoint that training resumes from; 0 starts afresh.
     """
 
-    def __init__(self, path: Path, resume_step: int | None = None):
+    def __init__(self, path: Path, keep: int = 0):
         super().__init__()
         self.path = Path(path)
         self.clock = {"epoch": 0.0, "seconds": 0.0}
-        rows = self._rows_until(resume_step) if resume_step is not None and self.path.exists() else []
-        self._file: TextIO = self.path.open("w", newline="")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        self._writer.writerow(COLUMNS)
-        self._writer.writerows(rows)
+        if keep:
+            self._check(keep)
+        self._file = AppendedFile(self.path, keep)
+        if not keep:
+            self._write([COLUMNS])
 
-    def _rows_until(self, step: int) -> list[list[str]]:
+    def _check(self, keep: int) -> None:
         try:
-            with self.path.open(newline="") as file:
-                header, *rows = list(csv.reader(file)) or [list(COLUMNS)]
-            if rows and len(rows[-1]) != len(COLUMNS):
-                rows.pop()  # a run that was killed can leave half a line at the end
+            with self.path.open("rb") as file:
+                text = file.read(keep).decode()
+            header, *rows = list(csv.reader(io.StringIO(text, newline="")))
             if tuple(header) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
                 raise ValueError(f"not all rows have the columns {','.join(COLUMNS)}")
-            return [row for row in rows if int(row[0]) <= step]
+            for row in rows:
+                int(row[0])
+        except FileNotFoundError:
+            raise damaged(self.path, "it is gone", self.path.parent) from None
         except (ValueError, csv.Error) as error:
             raise damaged(self.path, str(error), self.path.parent) from None
+
+    def _write(self, rows) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        self._file.write(text.getvalue().encode())
 
     @property
     def name(self) -> str:
@@ -55,13 +64,18 @@ class MetricsCSV(Logger):
         return ""
 
     @property
-    def experiment(self) -> TextIO:
+    def experiment(self) -> AppendedFile:
         """Lightning asks each logger for what it writes to before it starts worker processes."""
         return self._file
 
     @property
     def save_dir(self) -> str:
         return str(self.path.parent)
+
+    def sizes(self) -> dict[str, int]:
+        """File -> its length in bytes now."""
+        self.save()
+        return {self.path.name: self._file.size()}
 
     @rank_zero_only
     def log_hyperparams(self, params, *args, **kwargs) -> None:
@@ -71,9 +85,8 @@ class MetricsCSV(Logger):
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         epoch, seconds = f"{self.clock['epoch']:.6g}", f"{self.clock['seconds']:.6g}"
         # repr of a float is the shortest text that reads back as the same number.
-        self._writer.writerows(
-            (step, epoch, seconds, metric, repr(float(value))) for metric, value in metrics.items()
-        )
+        self._write((step, epoch, seconds, metric, repr(float(value))) for metric, value in metrics.items())
+        self._file.flush_if_due()
 
     @rank_zero_only
     def save(self) -> None:
@@ -81,7 +94,7 @@ class MetricsCSV(Logger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        self._file.flush()
+        """Nothing: it is closed where it was opened, when the final numbers stand in it."""
 
     def close(self) -> None:
         self._file.close()

@@ -9,6 +9,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from normexp.training.metrics_csv import MetricsCSV
+from normexp.training.records import sizes_now
 
 
 class Recorder(pl.Callback):
@@ -48,6 +49,9 @@ class Recorder(pl.Callback):
     def _set_clock(self, trainer: pl.Trainer) -> None:
         batches = trainer.global_step * trainer.accumulate_grad_batches
         self.clock = {"epoch": batches / trainer.num_training_batches, "seconds": self.elapsed()}
+        self._hand_out_clock(trainer)
+
+    def _hand_out_clock(self, trainer: pl.Trainer) -> None:
         for logger in trainer.loggers:
             if isinstance(logger, MetricsCSV):
                 logger.clock = self.clock
@@ -84,8 +88,9 @@ class Recorder(pl.Callback):
         like = next(module.parameters())
         self._losses = [loss.to(like) for loss in self._losses]  # pending ones of a resumed run
         self._accuracies = [accuracy.to(like) for accuracy in self._accuracies]
-        for row in self.history:  # of a resumed run: resuming purges what lies at larger steps, samples too
-            self._log_by_samples(trainer, row)
+        if self.divergence_step is not None:  # it was stopped between that and its summary
+            trainer.should_stop = True
+        self._hand_out_clock(trainer)  # for monitors that measure before the next training value
         self._resume()
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
@@ -119,8 +124,7 @@ class Recorder(pl.Callback):
         self._pause()
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
-        for logger in trainer.loggers:
-            logger.save()  # rows on disk are never behind the checkpoint
+        checkpoint["recorded"] = sizes_now(trainer.loggers) if trainer.is_global_zero else {}
 
     def state_dict(self) -> dict:
         pending = [[value.item() for value in values] for values in (self._losses, self._accuracies)]
@@ -129,11 +133,14 @@ class Recorder(pl.Callback):
             "seconds": self.elapsed(),
             "divergence_step": self.divergence_step,
             "pending": pending,
+            "clock": self.clock,
+            "latest": self.latest,
         }
 
     def load_state_dict(self, state: dict) -> None:
         self.history, self.seconds = list(state["history"]), state["seconds"]
         self.divergence_step = state["divergence_step"]
+        self.clock, self.latest = dict(state["clock"]), dict(state["latest"])
         self._losses, self._accuracies = (
             [torch.tensor(v, dtype=torch.float64) for v in values] for values in state["pending"]
         )

@@ -1,6 +1,8 @@
-"""Rows of `metrics.csv`: exact values, no row twice after a resume."""
+"""Rows of `metrics.csv`: exact values, no row twice and none lost after a resume."""
 
 import csv
+
+import pytest
 
 from normexp.training.metrics_csv import COLUMNS, MetricsCSV
 
@@ -28,11 +30,15 @@ def test_rows_read_back_exactly(tmp_path):
 def test_resume_keeps_rows_until_the_checkpoint_and_drops_later_and_broken_ones(tmp_path):
     path = tmp_path / "metrics.csv"
     logger = MetricsCSV(path)
-    for step in (10, 20, 30):
+    for step in (10, 20):
         logger.log_metrics({"train/loss": step / 10}, step=step)
+    (kept,) = logger.sizes().values()
+    logger.log_metrics({"train/loss": 2.5}, step=20)  # of the same step, but after the checkpoint
+    logger.log_metrics({"train/loss": 3.0}, step=30)
     logger.close()
     path.write_text(path.read_text() + "40,0,0,tr")  # killed while writing
-    resumed = MetricsCSV(path, resume_step=20)
+    resumed = MetricsCSV(path, keep=kept)
+    assert values_of(path) == [1.0, 2.0]  # on the disk at once: a kill right now loses nothing
     resumed.log_metrics({"train/loss": 99.0}, step=30)
     resumed.close()
     assert values_of(path) == [1.0, 2.0, 99.0]
@@ -45,3 +51,26 @@ def test_fresh_start_replaces_an_old_file(tmp_path):
         logger.log_metrics({"a": value}, step=1)
         logger.close()
     assert values_of(path) == [2.0]
+
+
+def test_file_that_lost_rows_is_said_to_be_damaged(tmp_path):
+    path = tmp_path / "metrics.csv"
+    logger = MetricsCSV(path)
+    logger.log_metrics({"a": 1.0, "b": 2.0}, step=1)
+    (kept,) = logger.sizes().values()
+    logger.close()
+    path.write_text(path.read_text()[: kept // 2])
+    with pytest.raises(ValueError, match=r"metrics.csv: damaged \(.+\); remove the folder"):
+        MetricsCSV(path, keep=kept)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"metrics.csv: damaged \(it is gone\)"):
+        MetricsCSV(path, keep=kept)
+
+
+def test_link_in_a_strangers_folder_is_not_followed(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (tmp_path / "metrics.csv").symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic link"):
+        MetricsCSV(tmp_path / "metrics.csv")
+    assert mine.read_text() == "precious"

@@ -1,9 +1,6 @@
 """The verdict of a claim as people read it and as `verdict.json` keeps it."""
 
-import json
 import math
-import os
-import tempfile
 import textwrap
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +10,7 @@ import pandas as pd
 
 from normexp.claims.judge.decide import judge, overall
 from normexp.claims.spec.claim import Claim
+from normexp.runs.whole_file import write_json
 
 VERDICT = "verdict.json"
 UNTUNED = (
@@ -83,11 +81,7 @@ def arm_means(table: pd.DataFrame) -> dict[str, dict[str, float]]:
 def write_verdict(folder: Path, verdict: dict[str, Any]) -> None:
     """Write `verdict.json`, atomically. Numbers that are not finite become text: JSON has no infinity."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_plain(verdict), indent=2, allow_nan=False) + "\n"
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, folder / VERDICT)
+    write_json(folder / VERDICT, _plain(verdict))
 
 
 def _plain(value: Any) -> Any:

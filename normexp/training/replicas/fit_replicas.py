@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import functools
-import tempfile
 from pathlib import Path
 
 import torch
@@ -14,16 +13,18 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 from normexp.config.code import remember_code, sources
 from normexp.config.run_parts import Parts
 from normexp.runs import write_summary, write_test_examples
-from normexp.training.checkpoint import load_checkpoint
+from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints, load_to_resume
+from normexp.training.ending import EndingFitLoop
 from normexp.training.epoch_loop import PlainEpochLoop
-from normexp.training.fit import checkpoints, open_loggers
-from normexp.training.interrupt import ResumableTraining
+from normexp.training.generator_state import GeneratorState
+from normexp.training.interrupt import StopOnSignal
 from normexp.training.length import length
 from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory
 from normexp.training.precise_batchnorm import needs_population_statistics
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
+from normexp.training.records import open_records
 from normexp.training.replicas.replica import EachReplica, Replica
 from normexp.training.replicas.replica_checkpoint import put_together
 from normexp.training.replicas.replica_data import ReplicaData
@@ -84,18 +85,6 @@ def _kept(model: nn.Module) -> dict[tuple[str, str], object]:
     }
 
 
-class ResumableReplicas(ResumableTraining):
-    """On an interruption every replica gets a checkpoint of its own."""
-
-    def __init__(self, each: EachReplica):
-        super().__init__(None)
-        self.each = each
-
-    def keep(self, trainer) -> None:
-        for replica in self.each.active:
-            replica.save_checkpoint(replica.folder / "checkpoints" / "last.ckpt")
-
-
 def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) -> None:
     """Train to the end, resuming from the folders' `last.ckpt` if they are there, which must be of the same step. Each
     summary is written when its replica is trained, that of a diverged one before the others end."""
@@ -111,17 +100,19 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
         replicas = []
         for index, (parts, folder, path) in enumerate(zip(all_parts, folders, paths, strict=True)):
             recorder = Recorder(parts.config["log_every_n_steps"])
-            loggers = stack.enter_context(open_loggers(folder, path if resume else None))
+            resumed = load_to_resume(path) if resume else None
+            loggers = stack.enter_context(open_records(folder, resumed))
             replica = Replica(index, parts, folder, recorder, loggers, module.shares[index])
-            replica.callbacks = [recorder, *parts.monitors, *checkpoints(path.parent)]
-            replica.resumed_from = load_checkpoint(path) if resume else None
+            checkpoints = [BestCheckpoint(path.with_name("best.ckpt")), LastCheckpoint(path)]
+            replica.callbacks = [recorder, *parts.monitors, GeneratorState(), *checkpoints]
+            replica.resumed_from = resumed
             replica.finish = functools.partial(finish, count=len(all_parts))
             replicas.append(replica)
         each = EachReplica(replicas)
-        resumable = ResumableReplicas(each)
+        stop = StopOnSignal(lambda trainer: each.save())
         trainer = first.make_trainer(
             **length(first.config),
-            callbacks=[each, TimedProgressBar(replicas[0].recorder, console), resumable],
+            callbacks=[stop, each, TimedProgressBar(replicas[0].recorder, console), GeneratorState()],
             logger=False,
             enable_checkpointing=False,
             num_sanity_val_steps=0,
@@ -130,20 +121,20 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
             log_every_n_steps=2**31,
         )
         PlainEpochLoop.install(trainer)
+        EndingFitLoop.install(trainer)
         trainer.precision_plugin.convert_module(module)  # before a checkpoint is loaded, as for a run alone
+        together = (
+            put_together([r.resumed_from for r in replicas], module, module.fastest) if resume else None
+        )
+        trainer.strategy.checkpoint_io = WholeCheckpoints(together)
         data = ReplicaData([parts.data for parts in all_parts])
         data.trainer = trainer
         for parts in all_parts:
             parts.data.trainer = trainer
-        start = None
-        if resume:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            start = place / "together.ckpt"
-            torch.save(put_together([r.resumed_from for r in replicas], module, module.fastest), start)
-        with resumable:
-            trainer.fit(module, datamodule=data, ckpt_path=start)
-        for replica in each.active:
-            finish(replica, count=len(all_parts))
+        with stop:
+            trainer.fit(module, datamodule=data, ckpt_path=paths[0] if resume else None)
+            for replica in each.active:
+                finish(replica, count=len(all_parts))
 
 
 def finish(replica: Replica, count: int) -> None:

@@ -13,9 +13,10 @@ from normexp.runs import read_summary
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.folder import RunFolder
-from normexp.training.launch import launch, make_console, run_folder, stopping
+from normexp.training.launch import launch, make_console, run_folder
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
 from normexp.training.run_screen import show_choices, status_line
+from normexp.training.stopping import stopping
 
 
 def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
@@ -30,18 +31,15 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
         torch.set_num_threads(first.config["threads"])
     folders = [run_folder(parts) for parts in all_parts]
     finished = [index for index, folder in enumerate(folders) if folder.finished()]
-    at_step: dict[int, list[int]] = {}
-    for index, folder in enumerate(folders):
-        if index not in finished:
-            at_step.setdefault(_step(folder), []).append(index)
-    reason = why_not(first) if at_step else None
+    reason = why_not(first) if len(finished) < len(folders) else None
     if reason:
         console.print(f"replicas one after the other: {reason}", highlight=False)
-    for step, same in sorted(at_step.items(), reverse=True):
-        if reason:
-            for index in same:
+        for index in range(len(folders)):
+            if index not in finished:
                 launch(all_parts[index])
-        else:
+    # Another process may have trained some on while this one waited for their folders: then it looks again.
+    while not reason and (at_step := _by_step(folders)):
+        for step, same in sorted(at_step.items(), reverse=True):
             side_by_side([all_parts[i] for i in same], [folders[i] for i in same], step, console)
     if first.config["fast_dev_run"]:
         return []
@@ -58,11 +56,24 @@ def _step(folder: RunFolder) -> int:
     return load_checkpoint(folder.last_checkpoint)["global_step"] if folder.last_checkpoint.exists() else 0
 
 
+def _by_step(folders: list[RunFolder]) -> dict[int, list[int]]:
+    """Step -> those that stand at it and are not finished."""
+    at_step: dict[int, list[int]] = {}
+    for index, folder in enumerate(folders):
+        if not folder.finished():
+            at_step.setdefault(_step(folder), []).append(index)
+    return at_step
+
+
 def side_by_side(all_parts: list[Parts], folders: list[RunFolder], step: int, console: Console) -> None:
+    """Train those that stand at `step`; nothing happens if they no longer do."""
     paths = [folder.path for folder in folders]
     with stopping(folders, console), contextlib.ExitStack() as stack:
-        for folder in folders:
+        # In one order everywhere: two processes that wait for the same folders do not wait for each other.
+        for folder in sorted(folders, key=lambda folder: folder.path):
             stack.enter_context(folder)
+        if _by_step(folders) != {step: list(range(len(folders)))}:
+            return
         show_choices(all_parts[0], paths[0], console)
         since = f", resuming at step {step:,}" if step else ""
         console.print(f"replicas  {len(all_parts)}, side by side{since}", highlight=False)

@@ -1,6 +1,5 @@
 """One replica as its callbacks see it: a trainer of its own, with its own module, data, loggers and callbacks."""
 
-import contextlib
 import copy
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch import Tensor
 
 from normexp.config.run_parts import Parts
 from normexp.monitors import StepMonitor
@@ -60,11 +57,6 @@ class Replica:
             SimpleNamespace(param_groups=[{**group, "lr": group["lr"] * self.factor} for group in groups])
         ]
 
-    @property
-    def callback_metrics(self) -> dict[str, Tensor]:
-        result = getattr(self.lightning_module, "validation_result", None)
-        return {} if result is None else {"val/accuracy": torch.tensor(result["accuracy"])}
-
     def call(self, hook: str, *arguments: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, hook)(self, self.lightning_module, *arguments)
@@ -78,8 +70,13 @@ class Replica:
         self.call("on_validation_start")
         loader = self.datamodule.val_dataloader()
         self.lightning_module.validation_result = evaluate(self.lightning_module, loader, self.trainer)
-        for hook in ("on_validation_end", "on_train_epoch_end", "on_train_end"):
+        for hook in ("on_validation_end", "on_train_epoch_end"):
             self.call(hook)
+        self.end()
+
+    def end(self) -> None:
+        """What comes after its last checkpoint."""
+        self.call("on_train_end")
         self.stopped_at = self.trainer.global_step
         self.finish(self)
 
@@ -92,8 +89,7 @@ class Replica:
         if not weights_only:
             own = [(callback.state_key, callback.state_dict()) for callback in self.callbacks]
             checkpoint["callbacks"] = {key: state for key, state in own if state}
-            with contextlib.suppress(AttributeError):
-                self.call("on_save_checkpoint", checkpoint)
+            self.call("on_save_checkpoint", checkpoint)
         self.trainer.strategy.save_checkpoint(checkpoint, path)
 
     def restore(self) -> None:
@@ -113,6 +109,15 @@ class EachReplica(pl.Callback):
     def active(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.stopped_at is None]
 
+    @property
+    def watching(self) -> bool:
+        return any(replica.watching() for replica in self.active)
+
+    def save(self) -> None:
+        """On an interruption every replica gets a checkpoint of its own."""
+        for replica in self.active:
+            replica.save_checkpoint(replica.folder / "checkpoints" / "last.ckpt")
+
     def setup(self, trainer, module, stage) -> None:
         for replica in self.replicas:
             replica.trainer = trainer
@@ -126,6 +131,14 @@ class EachReplica(pl.Callback):
         module.bind()  # on the device, and also where no step is left to take
         for replica in self.active:
             replica.call("on_fit_start")
+
+    def on_train_start(self, trainer, module) -> None:
+        for replica in self.active:
+            replica.call("on_train_start")
+            if replica.should_stop:  # it had diverged and left, and was stopped before its summary
+                replica.end()
+        if not self.active:
+            trainer.should_stop = True
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         for replica in self.active:
@@ -175,7 +188,7 @@ def _pass_on(hook: str):
 
 
 for _hook in (
-    "on_train_start", "on_train_epoch_start", "on_train_epoch_end", "on_validation_start", "on_validation_end",
+    "on_train_epoch_start", "on_train_epoch_end", "on_validation_start", "on_validation_end",
     "on_validation_epoch_start", "on_validation_epoch_end", "on_train_end", "on_fit_end",
 ):  # fmt: skip
     setattr(EachReplica, _hook, _pass_on(_hook))

@@ -1,0 +1,78 @@
+"""Files that are replaced whole or not at all: written beside their place, brought to the disk, renamed."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+BESIDE = ".new"
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) -> Iterator[BinaryIO]:
+    """A file to write. When the block ends without an error, it takes the place of `path`; until then, and after an
+    error, `path` is what it was.
+
+    Args:
+        on_disk: wait until the disk has it, so that a power failure leaves the old file or the new one.
+        before: files that the new one speaks of; they are on the disk before it appears.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}{BESIDE}")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            if on_disk:
+                sync([beside, *before])
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    if on_disk:
+        _sync_folder(path.parent)
+
+
+def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
+    """Numbers must be finite: JSON has no NaN."""
+    text = json.dumps(content, indent=indent, allow_nan=False) + "\n"
+    with replacing(path, on_disk=on_disk) as file:
+        file.write(text.encode())
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Wait until the disk has what was written to these files: at once, which takes as long as one of them."""
+    paths = list(paths)
+    if len(paths) == 1:
+        _sync(paths[0])
+    else:
+        with ThreadPoolExecutor(len(paths)) as pool:
+            list(pool.map(_sync, paths))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes only what may be written
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # a folder cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what writers that were killed left beside their files. Nobody else may be writing in `folder`."""
+    for path in folder.glob(f".*{BESIDE}"):
+        if path.is_file():
+            path.unlink(missing_ok=True)

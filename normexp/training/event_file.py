@@ -1,0 +1,117 @@
+"""TensorBoard's events, written without its thread, and cut back to the checkpoint that a run resumes from."""
+
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from lightning_fabric.loggers.logger import rank_zero_experiment
+from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities.rank_zero import rank_zero_only
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.summary.writer.record_writer import RecordWriter
+from torch.utils.tensorboard import FileWriter, SummaryWriter
+
+from normexp.training.appended_file import AppendedFile
+
+PREFIX = "events.out.tfevents."
+
+
+def event_files(folder: Path) -> list[Path]:
+    """In the order in which TensorBoard reads them."""
+    return sorted(folder.glob(f"{PREFIX}*"))
+
+
+class _EventWriter(FileWriter):
+    """What torch's SummaryWriter writes to. Its own has a thread, which meets a full disk with a traceback."""
+
+    def __init__(self, file: AppendedFile):
+        self.file, self.event_writer, self._records = file, self, RecordWriter(file)
+        start = Event(wall_time=time.time(), file_version="brain.Event:2")
+        self._records.write(start.SerializeToString())
+
+    def get_logdir(self) -> str:
+        return str(self.file.path.parent)
+
+    def add_event(self, event: Event, step: int | None = None, walltime: float | None = None) -> None:
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        self._records.write(event.SerializeToString())
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class _Summaries(SummaryWriter):
+    def __init__(self, writer: _EventWriter):
+        self._writer = writer
+        super().__init__(writer.get_logdir())
+
+    def _get_file_writer(self) -> _EventWriter:
+        self.file_writer, self.all_writers = self._writer, {self.log_dir: self._writer}
+        return self._writer
+
+
+class EventFile(TensorBoardLogger):
+    """Lightning's logger for TensorBoard with one event file a launch.
+
+    Each launch makes a file of its own: a TensorBoard that is open would lose its place in one that was cut.
+
+    Args:
+        folder: of the run.
+        keep: name -> length in bytes of the event files at the checkpoint that training resumes from; they are cut to
+            it, and others are removed.
+    """
+
+    def __init__(self, folder: Path, keep: Mapping[str, int]):
+        super().__init__(folder, name="", version="", default_hp_metric=False)
+        self._folder, self._keep = Path(folder), dict(keep)
+        self._files: dict[str, int] = {}
+        if rank_zero_only.rank == 0:
+            self._open()
+
+    def _open(self) -> None:
+        before = event_files(self._folder)
+        for path in before:
+            if path.name in self._keep:
+                AppendedFile(path, self._keep[path.name]).close()
+                self._files[path.name] = self._keep[path.name]
+            else:
+                path.unlink()
+        # TensorBoard goes by names: also where two launches follow within a second, or clocks differ.
+        last = max((int(path.name.removeprefix(PREFIX).split(".")[0]) for path in before), default=0)
+        name = f"{PREFIX}{max(int(time.time()), last + 1):010d}.{socket.gethostname()}"
+        self._writer = _EventWriter(AppendedFile(self._folder / name))
+        self._summaries = _Summaries(self._writer)
+        self._writer.flush()
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> SummaryWriter:
+        return self._summaries
+
+    def sizes(self) -> dict[str, int]:
+        """File -> its length in bytes now."""
+        self.save()
+        return {**self._files, self._writer.file.path.name: self._writer.file.size()}
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        super().log_metrics(metrics, step)
+        self._writer.file.flush_if_due()
+
+    @rank_zero_only
+    def save(self) -> None:
+        self._writer.flush()
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Nothing: it is closed where it was opened, when the final numbers stand in it."""
+
+    @rank_zero_only
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,22 @@
+"""Slurm: a job whose time is over asks to be started again."""
+
+import os
+import subprocess
+
+from lightning_fabric.plugins.environments import SLURMEnvironment
+
+
+def requeue() -> str | None:
+    """Ask Slurm to start this batch job again, as the first of its processes; returns what was done in a few words,
+    None outside of a batch job."""
+    if not SLURMEnvironment.detect() or os.environ.get("SLURM_PROCID", "0") != "0":
+        return None
+    job = os.environ["SLURM_JOB_ID"]
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    try:
+        subprocess.run(["scontrol", "requeue", job], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", None) or error
+        return f"Slurm did not take job {job} back ({str(why).strip()})"
+    return f"Slurm starts job {job} again"

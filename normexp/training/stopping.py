@@ -1,0 +1,54 @@
+"""What is said of a run that stops before its end, and with which status it exits."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+
+from pytorch_lightning.utilities.exceptions import SIGTERMException
+from rich.console import Console
+
+from normexp.training.checkpoint import load_to_resume
+from normexp.training.folder import RunFolder
+from normexp.training.interrupt import Interrupted, StoppedAtOnce
+
+
+@contextlib.contextmanager
+def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
+    """Around the folders of what is trained: say what is left when it stops before its end, and exit as a signal asks.
+
+    An error goes on its way to its own line.
+    """
+    try:
+        yield
+    except BaseException as stop:
+        asked = isinstance(stop, (Interrupted, StoppedAtOnce, SIGTERMException, KeyboardInterrupt))
+        say_what_is_left(folders, console, str(stop) or type(stop).__name__ if asked else None)
+        if not asked:
+            raise
+        if isinstance(stop, Interrupted) and (done := stop.hand_on()):
+            console.print(done, highlight=False, markup=False, soft_wrap=True)
+        terminated = isinstance(stop, SIGTERMException)
+        sys.exit(128 + (signal.SIGTERM if terminated else getattr(stop, "signum", signal.SIGINT)))
+
+
+def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | None) -> None:
+    """One line on what the same command goes on from, and one on where it lies. `why` is None for an error."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    kept = [folder for folder in folders if folder.last_checkpoint.exists()]
+    plural = "s" * (len(kept) > 1)
+    if not kept:
+        if why:
+            say(f"{why}: no checkpoint yet")
+        return
+    try:
+        steps = {load_to_resume(folder.last_checkpoint)["global_step"] for folder in kept}
+    except ValueError as damage:  # "kept" is said of what can be read
+        say(f"{why or 'the run failed'}: {damage}")
+        return
+    at = f", at step {min(steps):,}" if len(steps) == 1 else ""
+    say(f"{why or 'the run failed'}: checkpoint{plural} kept; the same command goes on from there{at}")
+    say(f"folder: {kept[0].path.parent if plural else kept[0].path}")

@@ -1,0 +1,163 @@
+"""Runs that are stopped at one point and started again, against the run that nobody stopped.
+
+    python tests/crash/crashes.py SCENARIO FOLDER [--full-disk] [--points N] [--twice]
+
+This process imports everything once and forks a child for each launch, so that a launch takes half a second. Prints one
+JSON line a point, {"point", "operation", "result"}; the result is "same" or the first difference.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+import kill_points  # noqa: E402
+import torch  # noqa: E402
+import torch.utils.tensorboard  # noqa: E402
+from results import difference, results  # noqa: E402
+
+from normexp import build, cli  # noqa: E402
+from normexp.training.launch import launch  # noqa: E402
+from normexp.training.replicas.launch_replicas import launch_replicas  # noqa: E402
+
+SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
+MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]
+OFTEN = [
+    f"monitor.{name}.every_n_steps={steps}"
+    for name, steps in (
+        ("activations", 2), ("gradients", 2), ("covariate_shift", 3), ("internal_covariate_shift", 3),
+        ("covariate_shift_proxies", 3), ("smoothness", 4), ("hessian", 4), ("gradient_noise", 2),
+        ("batch_statistics", 2), ("representation", 4),
+    )
+] + ["monitor.activations.histogram_every_n_steps=2", "monitor.charts.heat_maps=[]"]  # fmt: skip
+SCENARIOS = {
+    "mlp": [*MLP, "norm=batchnorm"],
+    "full": [*MLP, "norm=batchnorm", "monitor=full", *OFTEN],
+    "cnn": [*SMALL, "model=cnn", "model.width=4", "max_epochs=2", "data.augment=true", "monitor=none"],
+    "transformer": [*SMALL, "model=transformer", "model.depth=1", "model.width=16", "model.dropout=0.2", "max_epochs=2",
+                    "optimizer=adamw", "monitor=gradients"],
+    "gpt": [*SMALL, "model=gpt", "data=python_docs", "model.depth=1", "model.width=16", "batch_size=64", "max_steps=12",
+            "val_every_n_steps=5", "optimizer=adamw", "monitor=none", "data.context_length=16"],
+    "bf16": [*MLP, "trainer=bf16", "trainer.accelerator=cpu", "optimizer=adam"],
+    "accumulation": [*MLP, "trainer.accumulate_grad_batches=2", "max_epochs=3", "val_every_n_steps=3"],
+    "replicas": [*MLP, "norm=batchnorm", "replicas={seeds: 2, lr: [0.1, 0.02]}"],
+    "diverged": [*MLP, "norm=none", "lr=1e12", "max_epochs=3"],
+    "diverged replicas": [*MLP, "norm=none", "lr=0.1", "replicas={seeds: 1, lr: [0.1, 1e12]}", "max_epochs=3"],
+    "precise": [*MLP, "norm=batchnorm_precise", "max_steps=7", "val_every_n_steps=2"],
+    "no step": [*MLP, "max_steps=0"],
+}  # fmt: skip
+
+
+def child(folder: Path, action: Callable[[], None]) -> int:
+    """Exit status of `action` in a fork of this process that stands in `folder`; negative if it was killed."""
+    sys.stdout.flush()
+    if pid := os.fork():
+        status = os.waitpid(pid, 0)[1]
+        return os.waitstatus_to_exitcode(status)
+    code = 1
+    try:
+        os.chdir(folder)
+        log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1), os.dup2(log, 2)
+        action()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+        os._exit(code)
+
+
+class Case:
+    def __init__(self, scenario: str, folder: Path, full_disk: bool):
+        self.folder, self.act = folder, kill_points.fill_disk if full_disk else kill_points.die
+        self.cfg, self.choices = build.compose(SCENARIOS[scenario])
+        self.loaded = build.build_all(self.cfg, self.choices)[0].data  # forks share it
+
+    def launch(self) -> None:
+        torch.manual_seed(random.randrange(2**31))  # nothing may hang on what came before
+        all_parts = build.build_all(self.cfg, self.choices)
+        if len(all_parts) > 1:
+            launch_replicas(all_parts)
+        else:
+            launch(all_parts[0])
+
+    def start(self, place: Path, at: int | None) -> int:
+        place.mkdir(exist_ok=True)
+
+        def action() -> None:
+            points = kill_points.Points(place, at, self.act)
+            kill_points.watch(points)
+            try:
+                self.launch()
+            finally:
+                if at is None:
+                    (place.with_suffix(".points")).write_text("\n".join(points.seen))
+
+        return child(place, action)
+
+    def whole(self) -> list[str]:
+        """The run that nobody stops; its points."""
+        place = self.folder / "whole"
+        if self.start(place, None):
+            raise RuntimeError(place.with_suffix(".log").read_text())
+        self.expected = self.found(place)
+        return place.with_suffix(".points").read_text().split("\n")
+
+    @staticmethod
+    def found(place: Path) -> dict[str, dict]:
+        return {
+            str(path.parent.relative_to(place)): results(path.parent)
+            for path in sorted(place.rglob("summary.json"))
+        }
+
+    def stopped(self, *points: int) -> str:
+        """Launched once for each point and stopped there, then launched until the end."""
+        place = self.folder / ("at-" + "-".join(map(str, points)))
+        for point in points:
+            self.start(place, point)
+        if self.start(place, None):
+            lines = place.with_suffix(".log").read_text().strip().split("\n")
+            return f"did not go on: {lines[-1]}"
+        found = difference(self.expected, self.found(place))
+        if found is None:
+            shutil.rmtree(place)
+        return found or "same"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenario")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--full-disk", action="store_true")
+    parser.add_argument("--points", type=int, help="so many, evenly over the run; all of them without")
+    parser.add_argument("--twice", action="store_true", help="the second launch is stopped too")
+    asked = parser.parse_args()
+    folder = asked.folder.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    case = Case(asked.scenario, folder, asked.full_disk)
+    operations = case.whole()
+    draw = random.Random(0)
+    count = min(asked.points or len(operations), len(operations))
+    for point in (1 + (2 * index + 1) * len(operations) // (2 * count) for index in range(count)):
+        points = (point, draw.randint(1, point)) if asked.twice else (point,)
+        row = {"point": points, "operation": operations[point - 1], "result": case.stopped(*points)}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    with cli.one_line_errors():
+        main()

@@ -1,0 +1,93 @@
+"""All that a run left, in a form that two runs can be compared in: everything but times, paths and processes."""
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+TIMES = ("finished", "seconds")
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """What of a finished run must not depend on how often it was stopped."""
+    checkpoints = folder / "checkpoints"
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return {
+        "files": sorted(name for name in files if "tfevents" not in name),
+        "summary": summary(folder),
+        "rows": rows(folder),
+        "events": events(folder),
+        "test examples": (folder / "test_examples.npz").read_bytes(),
+        "last.ckpt": checkpoint(checkpoints / "last.ckpt"),
+        "best.ckpt": checkpoint(checkpoints / "best.ckpt") if (checkpoints / "best.ckpt").exists() else None,
+    }
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found = json.loads((folder / "summary.json").read_text())
+    # How many were trained side by side depends on which of them were finished.
+    found["execution"].pop("replicas", None)
+    found["convergence"] = {key: value for key, value in found["convergence"].items() if "seconds" not in key}
+    return {key: value for key, value in found.items() if key not in TIMES}
+
+
+def rows(folder: Path) -> list[tuple[str, ...]]:
+    """Of `metrics.csv`, in their order."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [
+            tuple(row[name] for name in ("step", "epoch", "metric", "value")) for row in csv.DictReader(file)
+        ]
+
+
+def events(folder: Path) -> list[tuple[int, str, str]]:
+    """Everything in TensorBoard's files, in their order: step, tag, value; of a figure its tag, as it shows times."""
+    found = []
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        for event in EventFileLoader(str(path)).Load():
+            for value in event.summary.value:
+                plugin = value.metadata.plugin_data.plugin_name
+                shown = "" if plugin in ("images", "hparams") else str(value.tensor)
+                found.append((event.step, value.tag, shown))
+    return found
+
+
+def checkpoint(path: Path) -> dict[str, Any]:
+    """Weights, optimizer, loops, generators and what callbacks remember, without their clocks."""
+    content = torch.load(path, weights_only=True)
+    content.pop("recorded")  # lengths of files: clocks have no fixed number of digits
+    for state in content["callbacks"].values():
+        for name in ("seconds", "clock", "history"):
+            state.pop(name, None)
+    return content
+
+
+def difference(one: Any, other: Any, where: str = "") -> str | None:
+    """The first place where two results differ, in words; None where they are the same."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        same = (
+            one.shape == other.shape
+            and one.dtype == other.dtype
+            and torch.equal(torch.nan_to_num(one.double()), torch.nan_to_num(other.double()))
+        )
+        return None if same else f"{where}: other numbers"
+    if type(one) is not type(other):
+        return f"{where}: {one!r} and {other!r}"
+    if isinstance(one, dict):
+        if one.keys() != other.keys():
+            return f"{where}: keys {sorted(map(str, one.keys() ^ other.keys()))}"
+        pairs = [(f"{where}/{key}", one[key], other[key]) for key in one]
+    elif isinstance(one, (list, tuple)):
+        if len(one) != len(other):
+            first = next((a for a, b in zip(one, other, strict=False) if a != b), "the longer one's end")
+            return f"{where}: {len(one)} and {len(other)} entries, the first that differs: {str(first)[:200]}"
+        pairs = [(f"{where}[{index}]", *pair) for index, pair in enumerate(zip(one, other, strict=True))]
+    elif isinstance(one, float):
+        same = one == other or (math.isnan(one) and math.isnan(other))
+        return None if same else f"{where}: {one!r} and {other!r}"
+    else:
+        return None if one == other else f"{where}: {str(one)[:300]} and {str(other)[:300]}"
+    return next((found for place, a, b in pairs if (found := difference(a, b, place))), None)
