@@ -8,12 +8,12 @@ import torch
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
-from normexp.config.code import remember_code
 from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import write_test_examples
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints, load_to_resume
+from normexp.training.code_record import CodeRecord
 from normexp.training.ending import EndingFitLoop
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.generator_state import GeneratorState
@@ -35,13 +35,13 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     """
     quiet_lightning()
     keep_freed_memory()
-    remember_code(parts.config)
     no_step = parts.config["max_steps"] == 0
     last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
     resumed = load_to_resume(last.path) if folder and last.path.exists() and not no_step else None
     recorder = Recorder(parts.config["log_every_n_steps"])
     stop = StopOnSignal(last.save)
-    callbacks = [stop, recorder, *parts.monitors, TimedProgressBar(recorder, console), GeneratorState()]
+    code = CodeRecord(parts.config)
+    callbacks = [stop, recorder, code, *parts.monitors, TimedProgressBar(recorder, console), GeneratorState()]
     if needs_population_statistics(parts.module):
         callbacks.insert(1, PopulationStatistics())
     if folder:

@@ -10,12 +10,12 @@ import torch
 import torchvision
 
 from normexp import __version__
-from normexp.config.code import checkout, sources
 from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
 from normexp.monitors import convergence
 from normexp.runs import TestExamples
 from normexp.runs.columns import flat
+from normexp.training.code_record import CodeRecord
 from normexp.training.evaluation import evaluate, evaluate_each
 from normexp.training.precise_batchnorm import update_population_statistics
 from normexp.training.recorder import Recorder
@@ -43,6 +43,7 @@ def summarize(
 ) -> dict[str, Any]:
     finite = all(math.isfinite(value) for value in metrics.values())
     diverged = recorder.divergence_step is not None or not finite
+    code = next(callback for callback in trainer.callbacks if isinstance(callback, CodeRecord))
     return {
         "status": "diverged" if diverged else "completed",
         "choices": parts.choices,
@@ -72,8 +73,8 @@ def summarize(
             "pytorch_lightning": pl.__version__,
             "python": platform.python_version(),
         },
-        "sources": sources(parts.config),
-        **({"checkout": commit} if (commit := checkout()) else {}),
+        "sources": code.sources,
+        **({"checkout": code.checkout} if code.checkout else {}),
         "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

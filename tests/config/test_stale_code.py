@@ -1,10 +1,13 @@
 """A finished run says that its code has changed, and no verdict rests on it: files of a copy are edited."""
 
+import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 
 from normexp.claims.evidence import training_runs
 from normexp.claims.spec.claim_files import load_claims
@@ -123,3 +126,22 @@ def test_older_record_says_what_it_cannot_tell(train, monkeypatch, tmp_path):
     assert in_words([OLDER]) == "code that its older kind of record does not tell from today's"
     with pytest.raises(ValueError, match="computed by code that its older kind of record does not tell from"):
         verdict_reads(summary, monkeypatch, tmp_path)
+
+
+def test_run_that_goes_on_with_other_code_is_of_no_version(train, edit, monkeypatch):
+    class Stop(pl.Callback):
+        def on_train_epoch_end(self, trainer, module):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run = ("model=transformer", "model.heads=1", "max_epochs=2")
+    with pytest.raises(SystemExit):
+        train(*run, callbacks=[Stop()])
+    here = record.HERE
+    edit("models/attention.py")
+    old, new = (code.digest("normexp.models.Transformer") for code in (here, record.HERE))
+    summary, _ = train(*run)
+    assert summary["sources"]["normexp.models.Transformer"] == f"{old}+{new}"
+    assert summary["sources"]["normexp.norms.LayerNorm"] == here.digest("normexp.norms.LayerNorm")
+    assert changed(summary) == ["normexp.models.Transformer"]
+    monkeypatch.setattr(record, "HERE", here)
+    assert changed(summary) == ["normexp.models.Transformer"]

@@ -2,6 +2,6 @@
 
 from normexp.config.code.changes import changed, in_words
 from normexp.config.code.git import checkout
-from normexp.config.code.record import remember_code, sources
+from normexp.config.code.record import REPLICAS, TRAINING, sources
 
-__all__ = ["changed", "checkout", "in_words", "remember_code", "sources"]
+__all__ = ["REPLICAS", "TRAINING", "changed", "checkout", "in_words", "sources"]

@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from normexp.config.code.equal import TRIPLE, equal
+from normexp.config.code.equal import equal
 from normexp.config.code.record import REPLICAS, ROOTS, TRAINING, all_targets, monitors, sources
 
 # A record of the older kind has one digest for each class, of the file that defines it, and none for training.
 OLDER = "its older kind of record"
+GROUPS = ("model", "norm", "optimizer")
 
 
 def changed(summary: dict[str, Any], *, watched: bool = True) -> list[str]:
     """The classes of a run whose code has changed since, and `normexp.training` where the code that trains has.
 
-    Code counts as unchanged where golden runs found that both versions compute the same (`equal.py`). A record of the
+    Code counts as unchanged where golden runs on the same kind of device found that both versions compute the same
+    (`equal.py`); they do not use torch's compiler, and say nothing of runs that do. A record of the
     older kind counts only where golden runs lead from its version to this one; if they do not, the answer is
     `[OLDER]`. Of a run that recorded nothing, nothing is said.
 
@@ -20,27 +22,37 @@ def changed(summary: dict[str, Any], *, watched: bool = True) -> list[str]:
         summary: of the run; its `config`, `sources` and `execution` are read.
         watched: whether the code of monitors counts. It changes what is logged and no other result.
     """
-    config, recorded = summary["config"], summary.get("sources")
+    config, recorded, execution = summary["config"], summary.get("sources"), summary["execution"]
     if not recorded:
         return []
-    older = not ROOTS.keys() & recorded.keys()
-    aside = () if watched else monitors(config)
-    recorded = {name: digest for name, digest in recorded.items() if name not in aside}
-    replicas = summary["execution"].get("mode") == "replica" if older else REPLICAS in recorded
-    training = REPLICAS if replicas else TRAINING
-    present = {
-        name: digest
-        for name, digest in sources(config, replicas=replicas).items()
-        if name in recorded or (older and name == training)
-    }
+    trained_by = [name for name in ROOTS if name in recorded]
+    older = not trained_by
+    if older:
+        trained_by = [REPLICAS if execution.get("mode") == "replica" else TRAINING]
+    aside = set() if watched else set(monitors(config))
+    known = {*recorded, *trained_by} - aside
+    present = {name: digest for name, digest in sources(config, *trained_by).items() if name in known}
     other = [name for name, digest in present.items() if recorded.get(name) != digest]
     if not other:
         return []
-    targets = {group: config.get(group, {}).get("_target_", "") for group in TRIPLE}
-    recorded = {name: digest for name, digest in recorded.items() if name in present}
-    if equal(targets, {*all_targets(config), training}, recorded, present, older=older):
+    recorded = {name: recorded[name] for name in present if name in recorded}
+    uses = {*all_targets(config), *trained_by, TRAINING} - aside
+    if not config.get("compile") and equal(
+        recorded, present, uses, _together(config, trained_by), _device(execution), older=older
+    ):
         return []
     return [OLDER] if older else other
+
+
+def _together(config: dict[str, Any], trained_by: list[str]) -> list[set[str]]:
+    """What golden runs must have had together. Fewer of them are replicas, since those train with the same classes."""
+    model, norm, optimizer = (str(config.get(group, {}).get("_target_")) for group in GROUPS)
+    alone = {model, norm, optimizer, TRAINING}
+    return [alone, {model, norm, REPLICAS}] if REPLICAS in trained_by else [alone]
+
+
+def _device(execution: dict[str, Any]) -> str:
+    return str(execution.get("device", "cpu")).partition(":")[0]
 
 
 def in_words(names: list[str]) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from normexp.config.code.git import checkout
 from normexp.config.code.imports import Code
 
 HERE = Code(Path(__file__).parents[3])
@@ -22,22 +21,19 @@ BUT = ("normexp.monitors.convergence",)  # goes into the summary
 MEASURING = "normexp.monitors.measure_without_fit"  # runs the monitors of a run of zero steps
 
 
-def sources(config: dict[str, Any], *, replicas: bool = False) -> dict[str, str]:
-    """`_target_` -> digest of the code of all files that it reaches, and the same for the code that trains.
+def sources(config: dict[str, Any], *trained_by: str) -> dict[str, str]:
+    """`_target_` -> digest of the code of all files that it reaches; the same for the code that trains.
 
     Classes of normexp and of one's own packages count; of libraries the versions are recorded elsewhere. Comments,
-    docstrings and layout do not count. `replicas`: whether the run is trained side by side with others.
+    docstrings and layout do not count.
+
+    Args:
+        trained_by: `TRAINING`, the default, `REPLICAS` for a run trained side by side with others, or both.
     """
     watching = set(monitors(config))
-    names = [*filter(_counts, all_targets(config)), REPLICAS if replicas else TRAINING]
+    names = [*filter(_counts, all_targets(config)), *(trained_by or [TRAINING])]
     digests = {name: digest_of(name, monitor=name in watching) for name in sorted(names)}
     return {name: digest for name, digest in digests.items() if digest is not None}
-
-
-def remember_code(config: dict[str, Any], *, replicas: bool = False) -> None:
-    """Read the code and the commit before a run starts: somebody may edit files while it trains."""
-    sources(config, replicas=replicas)
-    checkout()
 
 
 def digest_of(name: str, *, monitor: bool = False) -> str | None:

@@ -10,10 +10,11 @@ from rich.console import Console
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 
-from normexp.config.code import remember_code, sources
+from normexp.config.code import REPLICAS
 from normexp.config.run_parts import Parts
 from normexp.runs import write_summary, write_test_examples
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints, load_to_resume
+from normexp.training.code_record import CodeRecord
 from normexp.training.ending import EndingFitLoop
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.generator_state import GeneratorState
@@ -91,7 +92,6 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
     quiet_lightning()
     keep_freed_memory()
     first = all_parts[0]
-    remember_code(first.config, replicas=True)
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
     paths = [folder / "checkpoints" / "last.ckpt" for folder in folders]
@@ -104,7 +104,8 @@ def fit_replicas(all_parts: list[Parts], folders: list[Path], console: Console) 
             loggers = stack.enter_context(open_records(folder, resumed))
             replica = Replica(index, parts, folder, recorder, loggers, module.shares[index])
             checkpoints = [BestCheckpoint(path.with_name("best.ckpt")), LastCheckpoint(path)]
-            replica.callbacks = [recorder, *parts.monitors, GeneratorState(), *checkpoints]
+            code = CodeRecord(parts.config, REPLICAS)
+            replica.callbacks = [recorder, code, *parts.monitors, GeneratorState(), *checkpoints]
             replica.resumed_from = resumed
             replica.finish = functools.partial(finish, count=len(all_parts))
             replicas.append(replica)
@@ -142,7 +143,6 @@ def finish(replica: Replica, count: int) -> None:
     metrics, examples = final_metrics(replica.parts, replica)
     summary = summarize(replica.parts, replica.recorder, replica, metrics)
     summary["execution"] |= {"mode": "replica", "replicas": count}
-    summary["sources"] = sources(replica.parts.config, replicas=True)
     for logger in replica.loggers:
         logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
         logger.save()  # the others may train on for hours

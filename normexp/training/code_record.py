@@ -1,0 +1,36 @@
+"""Which code trains a run, also where it was interrupted and goes on with another version."""
+
+from typing import Any
+
+import pytorch_lightning as pl
+
+from normexp.config.code import TRAINING, checkout, sources
+
+
+class CodeRecord(pl.Callback):
+    """Reads the code before a run starts, since somebody may edit files while it trains, and keeps that in checkpoints.
+
+    A run that goes on with other code than it began with is of no version: the digest of what changed in between is
+    `<old>+<new>`, and no code will ever have it.
+
+    Attributes:
+        sources: for the summary.
+        checkout: the commit that trains, or that trained last.
+    """
+
+    def __init__(self, config: dict[str, Any], trained_by: str = TRAINING):
+        self.sources = sources(config, trained_by)
+        self.checkout = checkout()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sources": self.sources}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        before, now = state["sources"], self.sources
+        self.sources = {name: _both(before.get(name), now.get(name)) for name in sorted({*before, *now})}
+
+
+def _both(before: str | None, now: str | None) -> str:
+    if before and now and before.rpartition("+")[2] != now:
+        return f"{before}+{now}"
+    return before or now

@@ -1,0 +1,106 @@
+"""Train the golden runs with the code at hand, and say what came of each."""
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from golden.cases import Case, all_cases
+from golden.files import accept_files, write_files
+
+TIMES = ("seconds", "time")  # in the names of what differs from run to run
+
+
+def record(checkout: Path, only: list[str]) -> dict[str, dict[str, Any]]:
+    """Name of a run -> `{"keys", "digest", "losses"}`, or `{"refused"}` with the line that the run ended in.
+
+    A key lists what the run tests: the last names of classes, and `training` or `replicas`.
+    """
+    found = {}
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ |= {
+            "GOLDEN_FILES": f"{place}/files",
+            "NORMEXP_CACHE": f"{place}/cache",
+            "HYDRA_FULL_ERROR": "0",
+        }
+        write_files(Path(place, "files"))
+        accept_files()
+        cases = [case for case in all_cases(checkout / "configs") if not only or case.name in only]
+        for index, case in enumerate(cases):
+            print(f"\r{index + 1}/{len(cases)} {case.name}"[:100].ljust(100), end="", file=sys.stderr)
+            found[case.name] = run(case, checkout, Path(place, "runs"))
+    print(file=sys.stderr)
+    return found
+
+
+def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
+    shutil.rmtree(outputs, ignore_errors=True)
+    said = io.StringIO()
+    sys.argv = ["train.py", *case.overrides, f"outputs={outputs}"]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            runpy.run_path(str(checkout / "train.py"), run_name="__main__")
+    except SystemExit as stop:
+        if stop.code:
+            return {"refused": said.getvalue().strip().split("\n")[-1]}
+    folders = sorted(path.parent for path in outputs.rglob("summary.json"))
+    summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+    rows = [sorted(rows_of(folder / "metrics.csv")) for folder in folders]
+    content = hashlib.sha256()
+    for folder, summary, logged in zip(folders, summaries, rows, strict=True):
+        kept = {name: value for name, value in summary["convergence"].items() if not is_time(name)}
+        told = [summary["status"], summary["steps"], summary["parameters"], summary["metrics"], kept, logged]
+        content.update(json.dumps(told, sort_keys=True).encode())
+        content.update(weights_of(folder / "checkpoints" / "last.ckpt"))
+    losses = [value for logged in rows for _, name, value in logged if name == "train/loss"]
+    return {"keys": keys_of(case, summaries[0]), "digest": content.hexdigest()[:12], "losses": losses}
+
+
+def rows_of(path: Path) -> list[tuple[int, str, str]]:
+    """(step, metric, value) of each row whose value does not tell the time."""
+    with path.open(newline="") as file:
+        return [
+            (int(row["step"]), row["metric"], row["value"])
+            for row in csv.DictReader(file)
+            if not is_time(row["metric"])
+        ]
+
+
+def is_time(name: str) -> bool:
+    return any(word in name for word in TIMES)
+
+
+def weights_of(path: Path) -> bytes:
+    """Digest of the names, types, shapes and bits of all weights and buffers."""
+    content = hashlib.sha256()
+    for name, tensor in sorted(torch.load(path, weights_only=True)["state_dict"].items()):
+        content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        content.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return content.digest()
+
+
+def keys_of(case: Case, summary: dict[str, Any]) -> list[str]:
+    trainer = "replicas" if summary["execution"].get("mode") == "replica" else "training"
+    return [
+        " ".join([*(word for path in tests for word in words_at(summary["config"], path)), trainer])
+        for tests in case.tests
+    ]
+
+
+def words_at(config: dict[str, Any], path: str) -> list[str]:
+    for key in path.split("."):
+        config = config[key]
+    nodes = [config] if "_target_" in config else config.values()
+    return [node["_target_"].rpartition(".")[2] for node in nodes if node]
