@@ -43,6 +43,11 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     return found
 
 
+def own_recipe(model: str) -> str | None:
+    """The recipe of a model's own name; None where there is none."""
+    return model if _file("recipe", model) is not None else None
+
+
 def older(summary: dict[str, Any]) -> str | None:
     """One line on a finished run whose recipe is not what it was when the run was trained; None where it is."""
     name = summary["config"].get("recipe")

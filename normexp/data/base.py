@@ -90,6 +90,15 @@ class DataModule(LightningDataModule):
             )
         self.splits = splits
 
+    def chance_loss(self, split: str) -> float:
+        """Entropy in nats of a split's class frequencies, for a text of its character frequencies.
+
+        No model that predicts the same distribution everywhere has a lower loss on that split.
+        """
+        self.load()
+        frequency = torch.bincount(self.splits[split].y, minlength=self.num_classes).double()
+        return torch.distributions.Categorical(probs=frequency).entropy().item()
+
     def setup(self, stage: str) -> None:
         self.load()
 

@@ -71,15 +71,6 @@ class TextData(DataModule):
     def decode(self, tokens: Tensor) -> str:
         return "".join(self.vocabulary[token] for token in tokens.tolist())
 
-    def unigram_entropy(self, split: str) -> float:
-        """Entropy in nats per character of a split's character frequencies.
-
-        No model that predicts the same distribution everywhere has a lower loss on that split.
-        """
-        self.load()
-        frequency = torch.bincount(self.splits[split].y, minlength=self.num_classes).double()
-        return torch.distributions.Categorical(probs=frequency).entropy().item()
-
     def rows(self, split: str, device: torch.device) -> Split:
         return self._windows(split, device, step=self.context_length)
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
+from normexp.training.recipe_hint import hint
 
 
 def show_choices(parts: Parts, folder: Path | None, console: Console) -> None:
@@ -63,6 +64,8 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         f"{status_line(summary)} · {summary['steps']:,} steps in {summary['seconds']:.1f} s of training",
         highlight=False,
     )
+    if warning := hint(summary, folder):
+        console.print(warning, style="yellow", highlight=False, markup=False, soft_wrap=True)
     if folder:
         outputs = shlex.quote(str(summary["config"]["outputs"]))
         console.print(f"folder: {folder}", highlight=False, markup=False, soft_wrap=True)

@@ -51,6 +51,7 @@ def summarize(
         "hash": parts.digest,
         "fingerprint": parts.data.fingerprint,
         "metrics": metrics,
+        "chance_loss": parts.data.chance_loss("train"),
         "convergence": convergence(
             recorder.history, parts.config["accuracies"], divergence_step=recorder.divergence_step
         ),

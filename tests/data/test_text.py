@@ -97,12 +97,12 @@ def test_train_size_keeps_the_first_characters(path):
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
-def test_unigram_entropy_is_that_of_the_counted_characters(path, split):
+def test_chance_loss_is_the_entropy_of_the_counted_characters(path, split):
     data = text_file(path)
     counts = Counter(data.decode(data.splits[split].y))
     total = sum(counts.values())
     expected = -sum(n / total * math.log(n / total) for n in counts.values())
-    assert data.unigram_entropy(split) == pytest.approx(expected, rel=1e-12)
+    assert data.chance_loss(split) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""What of a finished run is likely the fault of its recipe, not of its norm, and what to try instead."""
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+from normexp.config.recipe import own_recipe
+
+# Measured on the runs behind docs/recipes.md, where the chance loss is 2.3 nats: good ones rise by at most 0.16 of it.
+NEAR_CHANCE = 0.8  # of the chance loss: a final training loss above this has learned next to nothing
+SPIKE = 0.3  # of the chance loss: a training loss that rises by more above its lowest
+BLOWN_UP = 1.5  # times the chance loss: no network starts so badly, its steps were too large
+LEFT_BEHIND = 0.1  # of the chance loss: a training loss that ends by more above its lowest
+WINDOW = 20  # steps that a training loss is averaged over, as batches differ
+
+
+def hint(summary: dict[str, Any], folder: Path | None) -> str | None:
+    """One line on what looks wrong in the training itself and what to try; None where nothing does."""
+    found = _sign(summary, folder)
+    if found is None:
+        return None
+    sign, remedies = found
+    return f"likely the recipe, not the norm: {sign}; try {_listed([*remedies, *_back_to_recipe(summary)])}"
+
+
+def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]] | None:
+    steps, chance = summary["steps"], summary.get("chance_loss")
+    if steps == 0:
+        return None
+    if summary["status"] == "diverged":
+        step = summary["convergence"]["divergence_step"] or steps
+        early = step * summary["epochs"] <= steps  # epochs a step times steps
+        return f"it diverged {'in its first epoch, ' * early}at step {step}", [
+            _slower(summary),
+            _warmup(summary),
+        ]
+    if not chance:  # a run from before it was recorded
+        return None
+    losses = training_losses(folder / "metrics.csv") if folder else []
+    highest, lowest = max(losses, default=0.0), math.inf
+    spike = (0.0, 0.0)
+    for loss in losses:
+        lowest = min(lowest, loss)
+        spike = max(spike, (loss - lowest, lowest))
+    final = summary["metrics"]["train/loss"]
+    if final > NEAR_CHANCE * chance:
+        sign = f"it ends near chance (training loss {final:.2f}, guessing has {chance:.2f})"
+        return sign, [_slower(summary)] if highest > BLOWN_UP * chance else [_longer(summary), "another lr"]
+    if highest > BLOWN_UP * chance:
+        return f"its loss rose to {highest:.2f} (guessing has {chance:.2f})", [
+            _slower(summary),
+            _warmup(summary),
+        ]
+    if spike[0] > SPIKE * chance:
+        sign = f"its loss jumped by {spike[0]:.2f} from {spike[1]:.2f}, at the edge of stability"
+        return sign, [_slower(summary), _warmup(summary)]
+    if losses and losses[-1] - lowest > LEFT_BEHIND * chance:
+        sign = f"its training loss ends at {losses[-1]:.2f}, far above its lowest, {lowest:.2f}"
+        return sign, [_slower(summary)]
+    return None
+
+
+def training_losses(path: Path) -> list[float]:
+    """The training loss over a run, each value the mean over at least `WINDOW` steps, or a fiftieth of the run.
+
+    A value in the file is the mean over the steps since the one before. Those that are not finite are left out.
+    """
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        rows = [
+            (int(r["step"]), float(r["value"])) for r in csv.DictReader(file) if r["metric"] == "train/loss"
+        ]
+    width = max(WINDOW, rows[-1][0] // 50) if rows else WINDOW
+    means, total, count, before = [], 0.0, 0, 0
+    for step, loss in rows:
+        if math.isfinite(loss):
+            total, count = total + loss * (step - before), count + step - before
+        before = step
+        if count >= width:
+            means.append(total / count)
+            total, count = 0.0, 0
+    return means
+
+
+def _slower(summary: dict[str, Any]) -> str:
+    return f"lr={summary['config']['lr'] / 10:g}"
+
+
+def _warmup(summary: dict[str, Any]) -> str:
+    return f"a longer warm-up, schedule.warmup_steps={max(10, math.ceil(_planned(summary) / 5))}"
+
+
+def _planned(summary: dict[str, Any]) -> float:
+    """Steps of the whole run, also of one that stopped early."""
+    config = summary["config"]
+    return config["max_steps"] or config["max_epochs"] * summary["steps"] / summary["epochs"]
+
+
+def _longer(summary: dict[str, Any]) -> str:
+    key = "max_epochs" if summary["config"]["max_steps"] is None else "max_steps"
+    return f"{key}={3 * summary['config'][key]}"
+
+
+def _back_to_recipe(summary: dict[str, Any]) -> list[str]:
+    """What leads to the model's own recipe, if the run left it."""
+    recipe, own = summary["config"].get("recipe"), own_recipe(summary["choices"]["model"])
+    if own is not None and recipe != own:
+        return [f"recipe={own}"]
+    changed = summary.get("recipe_changes")
+    return [f"recipe={recipe} without {' '.join(changed)}"] if changed else []
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0]
