@@ -26,6 +26,8 @@ def hydra():
     [
         ["norm=batchnorm", "batch_size=8", "seed=3"],
         ["optimizer=adam", "lr=0.3", "norm.correction=1", "accuracies=[0.5]", "name='a b'"],
+        ["model=transformer", "optimizer=sgd", "max_epochs=2", "seed=1"],
+        ["model=resnet", "recipe=plain", "lr=0.3"],
         ["experiment=depth", "model.depth=4", "data.train_size=null"],
     ],
 )
