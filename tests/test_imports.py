@@ -87,7 +87,8 @@ def test_train_py_names_no_model_norm_or_monitor():
 
 
 @pytest.mark.parametrize(
-    "entry", ["train.py", "scripts/verify.py", "scripts/report.py", "scripts/evaluate.py"]
+    "entry",
+    ["train.py", *(f"scripts/{name}.py" for name in ("verify", "register", "report", "evaluate"))],
 )
 def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     """Their code is in the package, so that it is the same where the package was installed from a wheel."""

@@ -10,6 +10,7 @@ from normexp.invocation import hide_command
 COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",
     "verify": "name a claim about normalization, get a verdict with its evidence",
+    "register": "fix the protocol of a claim before its first run",
     "report": "figures, tables and one page about the runs of a study",
     "evaluate": "evaluate a saved run again, without training",
 }

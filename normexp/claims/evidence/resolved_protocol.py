@@ -1,0 +1,101 @@
+"""The fully resolved protocol of a claim: every value of every configuration, so that no default can change unseen."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.build import resolved
+from normexp.claims.evidence.subjects import composed
+from normexp.claims.judge.rules import RULES
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registry import Seeds, digest
+from normexp.config.identity import identity
+
+FIELDS = (
+    *("sentence", "evidence", "function", "metric", "factor", "options"),
+    *("seeds", "first_seed", "better", "tune", "failed"),
+)
+FOLDER = "protocols"  # beside the registry: what each hash stands for
+NOTHING = "nothing"  # a key that a configuration does not have
+
+
+def resolved_protocol(claim: Claim) -> dict[str, Any]:
+    """Plain values: what the yaml fixes, the judge's rules, and each configuration. ValueError for a law, which holds
+    or does not whatever was planned."""
+    if claim.evidence not in ("training", "initialization"):
+        raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
+    return {
+        "claim": claim.id,
+        "budget": claim.budget,
+        **{name: getattr(claim, name) for name in FIELDS},
+        "comparisons": [comparison.shown() for comparison in claim.comparisons],
+        "manipulation": _manipulation(claim),
+        "contrast": {"varies": claim.contrast.varies, "seeds": claim.contrast.seeds}
+        if claim.contrast
+        else None,
+        "monitors": [override for override in claim.fixed if override.startswith("monitor")],
+        "rules": RULES,
+        **resolved_cells(cells(claim)),
+    }
+
+
+def _manipulation(claim: Claim) -> dict[str, Any] | None:
+    own = claim.manipulation
+    return own and {"metric": own.metric, "function": own.function, "comparison": own.comparison.shown()}
+
+
+def cells(claim: Claim) -> dict[str, list[str]]:
+    """Overrides of every setting, arm and level, by name."""
+    families = {"": claim.settings or {"": []}}
+    if claim.contrast:
+        families |= {f"contrast {name}: ": own for name, own in claim.contrast.groups.items()}
+    found = {}
+    for family, settings in families.items():
+        for setting, overrides in settings.items():
+            for arm, own in claim.arms.items():
+                for level in claim.levels:
+                    factor = [
+                        f"{key}={level}" for key in claim.factor if claim.evidence == "training" or "." in key
+                    ]
+                    name = " / ".join(filter(None, (family + setting, arm, str(level))))
+                    found[name] = [*overrides, *claim.fixed, *own, *factor]
+    return found
+
+
+def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What all configurations share under `common`, and under `cells` where each differs. Paths and hardware, which are
+    no part of a run's identity, are left out."""
+    flats = {name: _flat(identity(resolved(composed(tuple(own))[0]))) for name, own in overrides.items()}
+    keys = sorted({key for flat in flats.values() for key in flat})
+    common = {}
+    for key in keys:
+        values = [flat.get(key, NOTHING) for flat in flats.values()]
+        if all(value == values[0] for value in values):
+            common[key] = values[0]
+    differing = {
+        name: {key: value for key, value in flat.items() if key not in common} for name, flat in flats.items()
+    }
+    return {"common": common, "cells": differing}
+
+
+def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found = {}
+    for key, value in node.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def seeds_of(claim: Claim) -> Seeds:
+    """Those that the verdict may judge, and those of its contrast."""
+    own = claim.seed_range(claim.looks[-1])
+    fresh = claim.contrast
+    return [[own.start, own.stop]] + ([[fresh.first_seed, fresh.first_seed + fresh.seeds]] if fresh else [])
+
+
+def keep_protocol(registry: Path, subject: str, protocol: Mapping[str, Any]) -> Path:
+    """Write the protocol beside the registry under its hash; the row holds the hash, this says what it stands for."""
+    path = registry.parent / FOLDER / f"{subject.replace(' ', '-')}-{digest(protocol)[:12]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(protocol, indent=1, sort_keys=True) + "\n")
+    return path

@@ -1,0 +1,174 @@
+"""The registry of protocols: an append-only file in which every row holds the hash of the row before it.
+
+A row says which protocol a subject (a claim, or the bank) had from which moment on, and why. Changing or taking out a
+row breaks every hash after it; what was committed with a run can then be told from what was written later.
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
+ALPHA = 0.05
+Seeds = list[list[int]]  # ranges [first, end), those of the verdict and those of its contrast
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One registration.
+
+    Attributes:
+        number: from 1 on.
+        before: hash of the row before it; empty for the first.
+        subject: id of a claim with its budget unless that is quick (P10, P10 full), or `bank`.
+        protocol: hash of the fully resolved protocol.
+        reason: why it is as it is, and of an amendment why it changed.
+        date: UTC, ISO 8601.
+        commit: of the checkout in which it was registered; empty outside of one.
+        amends: number of the subject's row that it replaces; None for the first.
+        alpha: what its verdict may spend: 5%, an amendment 5%/2, the next 5%/4.
+        seeds: what its verdict judges; an amendment takes none that an earlier row of the subject had.
+    """
+
+    number: int
+    before: str
+    subject: str
+    protocol: str
+    reason: str
+    date: str
+    commit: str
+    amends: int | None
+    alpha: float
+    seeds: Seeds
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the row as it stands in the file."""
+        return digest(asdict(self))
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of plain values, equal for any order of keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def read_registry(path: Path) -> list[Row]:
+    """All rows, none where there is no file. Raises ValueError with one line for the first that is not as it was."""
+    if not path.exists():
+        return []
+    return parse_registry(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse_registry(text: str, path: str) -> list[Row]:
+    rows: list[Row] = []
+    known = {field.name for field in fields(Row)}
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{path}: row {number}: "
+        try:
+            node = json.loads(line)
+        except json.JSONDecodeError:
+            raise ValueError(f"{where}is no JSON; restore the file from git, rows are only added") from None
+        if not isinstance(node, dict) or node.keys() != known:
+            raise ValueError(
+                f"{where}must have the keys {', '.join(sorted(known))}; restore the file from git"
+            )
+        rows.append(Row(**node))
+        _check(rows, where)
+    return rows
+
+
+def _check(rows: Sequence[Row], where: str) -> None:
+    """The last row against those before it."""
+    row, earlier = rows[-1], rows[:-1]
+    if row.number != len(rows):
+        raise ValueError(f"{where}number={row.number}: must be {len(rows)}; restore the file from git")
+    if row.before != (earlier[-1].hash if earlier else ""):
+        raise ValueError(
+            f"{where}before={row.before[:12]}: is not the hash of the row before it; restore the file"
+        )
+    if earlier and row.date < earlier[-1].date:
+        raise ValueError(
+            f"{where}date={row.date}: lies before that of the row before it; rows are only added"
+        )
+    own = [one for one in earlier if one.subject == row.subject]
+    if row.amends != (own[-1].number if own else None):
+        raise ValueError(
+            f"{where}amends={row.amends}: must be {own[-1].number if own else None}, the subject's last row"
+        )
+    if row.alpha != alpha_of(len(own)):
+        raise ValueError(
+            f"{where}alpha={row.alpha}: must be {alpha_of(len(own))} after {len(own)} rows of {row.subject}"
+        )
+    if clash := seen(own, row.seeds):
+        raise ValueError(
+            f"{where}seeds={row.seeds}: row {clash.number} had some of them; an amendment takes fresh seeds"
+        )
+
+
+def alpha_of(amendments: int) -> float:
+    """What the verdict after so many amendments may spend. All verdicts of a claim together spend less than 10%."""
+    return ALPHA / 2**amendments
+
+
+def seen(rows: Sequence[Row], seeds: Seeds) -> Row | None:
+    """The first of these rows that had one of the seeds."""
+    for row in rows:
+        if any(max(a[0], b[0]) < min(a[1], b[1]) for a in row.seeds for b in seeds):
+            return row
+    return None
+
+
+def latest(rows: Sequence[Row], subject: str) -> Row | None:
+    """The row that holds for a subject now."""
+    return next((row for row in reversed(rows) if row.subject == subject), None)
+
+
+def register(
+    path: Path, *, subject: str, protocol: str, reason: str, seeds: Seeds, commit: str, date: str = ""
+) -> Row:
+    """Add a row and return it. Raises ValueError for a protocol that holds already, for one without a reason, and for
+    an amendment whose seeds were seen; nothing is written then."""
+    if not reason.strip():
+        raise ValueError("reason=: is empty; say why the protocol is as it is, or why it changed")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(_lock(path)):
+        rows = read_registry(path)
+        own = [row for row in rows if row.subject == subject]
+        if own and own[-1].protocol == protocol:
+            raise ValueError(
+                f"{subject}: its protocol is registered, row {own[-1].number}; nothing has to be done"
+            )
+        row = Row(
+            number=len(rows) + 1,
+            before=rows[-1].hash if rows else "",
+            subject=subject,
+            protocol=protocol,
+            reason=" ".join(reason.split()),
+            date=date or datetime.now(UTC).isoformat(timespec="seconds"),
+            commit=commit,
+            amends=own[-1].number if own else None,
+            alpha=alpha_of(len(own)),
+            seeds=seeds,
+        )
+        if clash := seen(own, seeds):
+            first = max(end for one in own for _, end in one.seeds)
+            raise ValueError(
+                f"{subject}: row {clash.number} had some of its seeds; an amendment takes fresh ones, "
+                f"set first_seed: {first}"
+            )
+        _check([*rows, row], f"{path}: ")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(row), sort_keys=True) + "\n")
+    return row
+
+
+def _lock(path: Path) -> Path:
+    """Of a file that is committed, hence not beside it."""
+    return Path(tempfile.gettempdir()) / f"normexp-registry-{digest(str(path.resolve()))[:16]}.lock"

@@ -1,0 +1,11 @@
+"""Fix a protocol before its first run: `python scripts/register.py claim=P10 reason="..."`; `--help` explains."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+
+from normexp.commands.register import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

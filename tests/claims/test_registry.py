@@ -1,0 +1,242 @@
+"""The registry: rows are only added, amendments spend alpha and take fresh seeds, runs come after their row."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from normexp.claims.evidence.resolved_protocol import resolved_protocol, seeds_of
+from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.spec.registered_first import not_after, registry_of
+from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
+from normexp.claims.spec.settings import Contrast
+
+ROOT = Path(__file__).parents[2]
+
+
+def add(path: Path, protocol: str, seeds, subject: str = "P10", **options) -> Row:
+    kept = {"reason": "because", "commit": "", "date": "2026-01-01T00:00:00+00:00"} | options
+    return register(path, subject=subject, protocol=protocol, seeds=seeds, **kept)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "registry.jsonl"
+    add(path, "one", [[0, 20]])
+    add(path, "bank", [[0, 5]], "bank")
+    add(path, "two", [[20, 40], [200, 260]])
+    add(path, "three", [[40, 60]])
+    return path
+
+
+def test_the_committed_registry_is_whole_and_keeps_what_its_hashes_stand_for():
+    rows = read_registry(ROOT / REGISTRY)
+    kept = [json.loads(path.read_text()) for path in (ROOT / REGISTRY.parent / "protocols").glob("*.json")]
+    assert {row.protocol for row in rows} <= {digest(protocol) for protocol in kept}
+
+
+def test_rows_are_chained_by_hashes_of_what_stands_in_the_file(path):
+    rows = read_registry(path)
+    for line, row in zip(path.read_text().splitlines(), rows, strict=True):
+        assert digest(json.loads(line)) == row.hash
+    assert [row.before for row in rows[1:]] == [row.hash for row in rows[:-1]]
+    assert [row.number for row in rows] == [1, 2, 3, 4]
+    assert latest(rows, "P10") == rows[3]
+    assert latest(rows, "P11") is None
+
+
+def test_amendments_spend_halves_and_name_what_they_amend(path):
+    rows = [row for row in read_registry(path) if row.subject == "P10"]
+    assert [row.alpha for row in rows] == [0.05, 0.025, 0.0125]
+    assert [row.amends for row in rows] == [None, 1, 3]
+    assert sum(alpha_of(amendments) for amendments in range(100)) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[1:], "row 1: number=2: must be 1"),
+        (lambda lines: lines[:1] + lines[2:], "row 2: number=3: must be 2"),
+        (
+            lambda lines: [lines[0].replace("because", "for no reason"), *lines[1:]],
+            "row 2: before=.*: is not the hash",
+        ),
+        (
+            lambda lines: [*lines[:3], lines[3].replace("0.0125", "0.05")],
+            "row 4: alpha=0.05: must be 0.0125 after 2",
+        ),
+        (
+            lambda lines: [*lines[:3], lines[3].replace("[40, 60]", "[250, 270]")],
+            "row 4: seeds=.*: row 3 had some",
+        ),
+        (
+            lambda lines: [*lines[:3], lines[3].replace('"amends": 3', '"amends": 1')],
+            "row 4: amends=1: must be 3",
+        ),
+        (lambda lines: [*lines[:3], lines[3].replace("2026", "2025")], "row 4: date=2025.*lies before"),
+        (lambda lines: [*lines[:3], lines[3][:-1]], "row 4: is no JSON"),
+        (lambda lines: [*lines[:3], "{}"], "row 4: must have the keys"),
+    ],
+)
+def test_whatever_is_done_to_the_file_is_found(path, change, message):
+    lines = change(path.read_text().splitlines())
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=message) as error:
+        read_registry(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"protocol": "three", "seeds": [[60, 80]]}, "P10: its protocol is registered, row 4"),
+        (
+            {"protocol": "four", "seeds": [[59, 80]]},
+            "P10: row 4 had some of its seeds; .* set first_seed: 260",
+        ),
+        ({"protocol": "four", "seeds": [[210, 220]]}, "P10: row 3 had some"),
+        ({"protocol": "four", "seeds": [[60, 80]], "reason": " "}, "reason=: is empty"),
+        ({"protocol": "four", "seeds": [[60, 80]], "date": "2025-01-01T00:00:00+00:00"}, "lies before"),
+    ],
+)
+def test_what_may_not_be_registered_is_one_line_and_writes_nothing(path, options, message):
+    before = path.read_text()
+    with pytest.raises(ValueError, match=message):
+        add(path, **options)
+    assert path.read_text() == before
+
+
+def git(folder: Path, *arguments: str) -> str:
+    config = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    return subprocess.run(
+        ["git", *config, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """One commit before the first row, one after it, one after the second."""
+    path = tmp_path / REGISTRY
+    path.parent.mkdir(parents=True)
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a").write_text("a")
+    commits = []
+    for number in range(3):
+        if number:
+            add(
+                path, str(number), [[20 * number, 20 * number + 20]], date=f"2026-01-0{number}T00:00:00+00:00"
+            )
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "commit", "-q", "-m", str(number))
+        commits.append(git(tmp_path, "rev-parse", "HEAD").strip())
+    return tmp_path, commits, read_registry(path)
+
+
+def run(commit: str, started: str = "2026-01-03T00:00:00+00:00", **options):
+    finished = datetime.fromisoformat(started) + timedelta(seconds=100)
+    return {"run": "r", "finished": finished.isoformat(), "seconds": 100.0, "commit": commit} | options
+
+
+def test_runs_that_came_after_their_row_are_proven_by_their_commit(repository):
+    folder, commits, (first, second) = repository
+    rows_at = registry_of(folder)
+    assert not_after(first, [run(commits[1]), run(commits[2])], rows_at) == []
+    assert not_after(second, [run(commits[2])], rows_at) == []
+    (why,) = not_after(second, [run(commits[1])], rows_at)
+    assert why.startswith(f"r: names commit {commits[1][:12]}, whose registry does not have row 2")
+    assert "does not have row 1" in not_after(first, [run(commits[0])], rows_at)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"started": "2026-01-01T23:59:59+00:00"}, "before row 2 was registered"),
+        ({"commit": ""}, "names no commit"),
+        ({"dirty": True}, "came from a changed checkout"),
+        ({"commit": "f" * 40}, "which this repository does not have"),
+    ],
+)
+def test_runs_without_a_witness_are_named(repository, options, message):
+    folder, commits, (_, second) = repository
+    (why,) = not_after(second, [run(**({"commit": commits[2]} | options))], registry_of(folder))
+    assert message in why
+
+
+def test_a_row_that_was_written_anew_is_in_no_earlier_commit(repository):
+    folder, commits, (first, _) = repository
+    forged = dataclasses.replace(first, protocol="better", date="2026-01-01T00:00:00+00:00")
+    assert "does not have row 1" in not_after(forged, [run(commits[1])], registry_of(folder))[0]
+    assert datetime.now(UTC) > datetime.fromisoformat(first.date)
+
+
+def test_the_resolved_protocol_has_every_value_and_notices_each():
+    claim = load_claims(ROOT / "configs" / "claim")["P10"]
+    protocol = resolved_protocol(claim)
+    assert protocol["cells"].keys() == {"batchnorm / 2", "batchnorm / 32"}
+    assert protocol["cells"]["batchnorm / 2"]["batch_size"] == 2
+    assert protocol["common"]["norm.eps"] == 1e-5
+    assert "outputs" not in protocol["common"]
+    for other in (
+        dataclasses.replace(
+            claim, fixed=[*claim.fixed, "optimizer.momentum=0.8"]
+        ),  # what was a default before
+        dataclasses.replace(claim, sentence="BatchNorm is fine."),
+        dataclasses.replace(claim, settings={"a": ["data=mnist"], "b": ["data=digits"]}),
+        dataclasses.replace(claim, comparisons=[dataclasses.replace(claim.comparisons[0], margin=0.01)]),
+    ):
+        assert digest(resolved_protocol(other)) != digest(protocol)
+    assert digest(resolved_protocol(dataclasses.replace(claim, note="x", seconds=1))) == digest(protocol)
+    settings = dataclasses.replace(claim, settings={"a": ["data=mnist"], "b": ["data=digits"]})
+    assert len(resolved_protocol(settings)["cells"]) == 4
+
+
+def test_laws_need_no_registration_and_contrasts_register_their_seeds():
+    claims = load_claims(ROOT / "configs" / "claim")
+    with pytest.raises(ValueError, match="claim=S01: evidence=law needs no registration"):
+        resolved_protocol(claims["S01"])
+    contrast = Contrast(varies="x", key="data", groups={"a": {"a": ["data=mnist"]}}, first_seed=200, seeds=60)
+    claim = dataclasses.replace(claims["P10"], contrast=contrast)
+    assert seeds_of(claim) == [[100, 110], [200, 260]]
+    assert "contrast a: a / batchnorm / 2" in resolved_protocol(claim)["cells"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "scripts/register.py", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path):
+    path = tmp_path / "evidence" / "registry.jsonl"
+    done = command("claim=P05a", "reason=first  protocol", f"registry={path}")
+    assert done.returncode == 0, done.stderr
+    (row,) = read_registry(path)
+    assert (row.subject, row.reason, row.seeds, row.alpha) == ("P05a", "first protocol", [[0, 8]], 0.05)
+    (kept,) = (path.parent / "protocols").iterdir()
+    assert digest(json.loads(kept.read_text())) == row.protocol
+    again = command("claim=P05a", "reason=again", f"registry={path}")
+    assert (again.returncode, again.stderr) == (
+        2,
+        "Error: P05a: its protocol is registered, row 1; nothing has to be done\n",
+    )
+    assert "row 1: P05a" in command(f"registry={path}").stdout
+    assert sorted(one.name for one in path.parent.iterdir()) == ["protocols", "registry.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["claim=P10"], "reason=: is missing"),
+        (["P10"], "P10: write key=value"),
+        (["budget=huge"], "budget=huge: choose"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_one_line(arguments, message):
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {message}")
+    assert done.stderr.count("\n") == 1
