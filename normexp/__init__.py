@@ -1,3 +1,3 @@
 """normexp: a laboratory for claims about normalization."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,0 +1,83 @@
+"""`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
+
+import sys
+
+import pytest
+
+from normexp import __version__, commands, invocation
+
+INSTALLED = ["/usr/bin/normexp", "C:\\Scripts\\normexp.exe" if sys.platform == "win32" else "normexp"]
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch):
+    monkeypatch.setattr(invocation, "_sub_command", [])
+
+
+@pytest.mark.parametrize("program", INSTALLED)
+def test_installed_command_is_named_without_its_folder(monkeypatch, program):
+    monkeypatch.setattr(sys, "argv", [program, "train", "norm=none", "name=a b"])
+    assert invocation.command("report") == "normexp report"
+    assert invocation.program("report") == "normexp report"
+    assert invocation.typed(sys.argv) == "normexp train norm=none 'name=a b'"
+
+
+def test_script_is_named_as_it_was_started(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["../train.py", "norm=none"])
+    assert invocation.command("train") == "python train.py"
+    assert invocation.command("verify") == "python scripts/verify.py"
+    assert invocation.program("report") == "report.py"
+    assert invocation.typed(sys.argv) == "python ../train.py norm=none"
+    assert invocation.start() == "python ../train.py"
+    invocation.restore_command()  # nothing was hidden
+    assert sys.argv == ["../train.py", "norm=none"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["norm=none"], ["-m", "seed=0,1"]])
+def test_word_that_hydra_must_not_see_is_put_back_once(monkeypatch, arguments):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/normexp", "train", *arguments])
+    invocation.hide_command()
+    assert sys.argv == ["/usr/bin/normexp", *arguments]
+    assert invocation.start() == "normexp train"
+    for _ in range(2):
+        invocation.restore_command()
+        assert sys.argv == ["/usr/bin/normexp", "train", *arguments]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 0, "normexp evaluate  evaluate a saved run"),
+        (["--help"], 0, "`normexp <command> --help` explains a command."),
+        (["--version"], 0, f"normexp {__version__}"),
+        (["repotr"], 2, "Error: repotr: no such command; did you mean report?"),
+        (["report"], 2, "Error: name one folder"),
+        (["verify", "claim"], 2, "Error: claim: write key=value"),
+    ],
+)
+def test_first_word_chooses_the_command(monkeypatch, capsys, arguments, status, said):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/normexp", *arguments])
+    try:
+        found = commands.main()
+    except SystemExit as stop:
+        found = stop.code
+    assert found == status
+    assert said in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["train.py", "--config-path", "saved", "a=1"], ["train.py", "--config-path", "{here}/saved", "a=1"]),
+        (["train.py", "--config-path=/saved"], ["train.py", "--config-path=/saved"]),
+        (["train.py", "-cp=saved"], ["train.py", "-cp={here}/saved"]),
+        (["train.py", "--config-path", "pkg://mine"], ["train.py", "--config-path", "pkg://mine"]),
+        (["train.py", "--config-path"], ["train.py", "--config-path"]),
+    ],
+)
+def test_relative_config_path_is_one_of_the_present_folder(monkeypatch, tmp_path, argv, expected):
+    from normexp.commands.train import absolute_config_path
+
+    monkeypatch.chdir(tmp_path)
+    absolute_config_path(argv)
+    assert argv == [argument.format(here=tmp_path) for argument in expected]

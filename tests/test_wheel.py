@@ -1,0 +1,111 @@
+"""The wheel: what it carries, and its command in a folder far from the checkout."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from normexp import __version__
+from normexp.config.folder import CONFIGS, configs_folder
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2"]
+
+
+def test_configurations_are_found_in_the_checkout_and_in_an_installed_package(tmp_path):
+    assert CONFIGS == ROOT / "configs"
+    package = tmp_path / "normexp"
+    package.mkdir()
+    assert configs_folder(package) == tmp_path / "configs"
+    (package / "configs").mkdir()
+    assert configs_folder(package) == package / "configs"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet"]
+    subprocess.run([*build, "--wheel-dir", str(folder)], cwd=ROOT, check=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def normexp(wheel, tmp_path_factory):
+    """The command of the wheel, in a folder of its own; returns what it printed."""
+    place, here = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("here")
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", str(place)]
+    subprocess.run([*install, str(wheel)], check=True)
+    (command,) = (place / "bin").glob("normexp*")
+
+    def run(*arguments: str, status: int = 0) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(place)}
+        found = subprocess.run(
+            [command, *arguments], cwd=here, env=environment, capture_output=True, text=True
+        )
+        assert found.returncode == status, found.stderr
+        return found.stdout + found.stderr
+
+    run.here, run.place = here, place
+    return run
+
+
+@pytest.mark.slow
+def test_wheel_carries_the_package_its_configurations_and_the_plugins_alone(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for source, target in (("configs", "normexp/configs"), ("normexp", "normexp"), ("hydra_plugins",) * 2):
+        files = (path for path in (ROOT / source).rglob("*") if path.suffix in (".py", ".yaml", ".j2"))
+        assert {f"{target}/{path.relative_to(ROOT / source).as_posix()}" for path in files} <= names
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"normexp", "hydra_plugins", f"normexp-{__version__}.dist-info"}
+
+
+@pytest.mark.slow
+def test_every_command_works_from_any_folder(normexp):
+    assert all(f"normexp {name}" in normexp("--help") for name in ("train", "verify", "report", "evaluate"))
+    assert "normexp train norm=layernorm" in normexp("train", "--help")
+    assert "  S36 " in normexp("verify", "--help")
+
+    said = normexp("train", *SMALL, "norm=layernorm")
+    assert "folder: outputs/runs/mlp/layernorm-" in said
+    (path,) = (normexp.here / "outputs" / "runs").rglob("summary.json")
+    summary = json.loads(path.read_text())
+    assert summary["command"] == "normexp train " + " ".join([*SMALL, "norm=layernorm"])
+    assert summary["versions"]["normexp"] == __version__
+    assert "test/accuracy" in normexp("evaluate", str(path.parent))
+
+    said = normexp("train", "-m", *SMALL, "norm=none,layernorm", "name=sweep", "hydra.launcher.workers=2")
+    assert "\n2 done in" in said
+    assert "report: normexp report outputs/sweep" in said
+    commands = {
+        json.loads(path.read_text())["command"]
+        for path in (normexp.here / "outputs" / "sweep").rglob("summary.json")
+    }
+    assert commands == {
+        "normexp train " + " ".join([*SMALL, f"norm={norm}", "name=sweep"]) for norm in ("none", "layernorm")
+    }
+    assert "report: outputs/sweep/report/index.html" in normexp("report", "outputs/sweep")
+
+    assert "SUPPORTED" in normexp("verify", "claim=S36")
+    verdict = json.loads((normexp.here / "outputs" / "claims" / "S36" / "verdict.json").read_text())
+    assert verdict["command"] == "normexp verify claim=S36"
+
+
+@pytest.mark.slow
+def test_mistakes_name_the_form_that_was_typed(normexp):
+    assert "did you mean train?" in normexp("trian", status=2)
+    assert "add -m in front: normexp train -m seed=1,2" in normexp("train", "seed=1,2", status=2)
+    assert "`normexp train --cfg job` prints all keys" in normexp("train", "modle=mlp", status=2)
+    assert "normexp report" in normexp("report", "--help")
+
+
+@pytest.mark.slow
+def test_two_processes_start_again_by_the_command(normexp):
+    """Lightning repeats the command line for each device, the word `train` included."""
+    said = normexp("train", *SMALL, "trainer=ddp", "trainer.accelerator=cpu", "name=two")
+    assert "completed · 2 steps" in said
