@@ -1,7 +1,7 @@
 """From a composed configuration to the parts of a run. With `cli.py` the only module that knows Hydra."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -101,7 +101,7 @@ def build_all(
     for alone, config in runs:
         own = [f"seed={config['seed']}", f"lr={config['lr']}", "replicas=1"] if len(runs) > 1 else []
         files = None if hydra_config is None else files_of(alone, hydra_config, own)
-        loaded = parts[0].data if parts else None
+        loaded = [other.data for other in parts]
         parts.append(build(alone, choices, files=files, command=command, loaded=loaded))
     return parts
 
@@ -112,24 +112,20 @@ def build(
     *,
     files: dict[str, str] | None = None,
     command: str = "",
-    loaded: DataModule | None = None,
+    loaded: Sequence[DataModule] = (),
 ) -> Parts:
     """Build data, model and trainer of one run; raises ValueError with one line before anything is written.
 
     Args:
         files: for `.hydra/`; None for the configuration alone.
         command: the command line that asks for the run.
-        loaded: the data of a run that differs in nothing but seed and learning rate: its tensors are used, not copied.
+        loaded: the data of other runs, which are used, not copied, where they differ in nothing but the order.
     """
     quiet_lightning()
     config = resolved(cfg)
     check_kinds(config, choices)
-    if loaded is None:
-        data: DataModule = instantiate(cfg.data)
-        data.load()
-    else:
-        data = copy.copy(loaded)
-        data.seed = config["data"].get("seed", config["seed"])  # of the order of batches
+    data: DataModule = instantiate(cfg.data)
+    data.load(like=loaded)
     model = build_model(cfg, data, config["seed"])
     rehearse(model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1)
     module = LitModel(

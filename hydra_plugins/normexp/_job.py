@@ -52,7 +52,7 @@ def train_stacked(cells: list[DictConfig], argv: list[list[str]]) -> None:
     for cell, own in zip(cells, argv, strict=True):
         task, choices = without_hydra(cell), OmegaConf.to_container(cell.hydra.runtime.choices)
         files, command = files_of(task, cell.hydra), typed(own)
-        loaded = all_parts[0].data if all_parts else None
+        loaded = [other.data for other in all_parts]
         all_parts.append(build(task, choices, files=files, command=command, loaded=loaded))
     launch_replicas(all_parts)
 

@@ -1,8 +1,9 @@
 """What every data set shares: options, splits held as tensors, loaders on the training device."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 import torch
 from pytorch_lightning import LightningDataModule
@@ -11,6 +12,7 @@ from torch import Tensor
 from normexp.data.augment import Augmentation
 from normexp.data.loader import BatchLoader, EvaluationLoader
 from normexp.data.order import ShuffledOrder
+from normexp.data.rows import Rows
 from normexp.data.splits import Split
 
 
@@ -24,7 +26,7 @@ class DataModule(LightningDataModule):
 
     Attributes after `load()`:
         kind: "image" or "text".
-        splits: "train", "val", "test" -> Split, on the CPU.
+        splits: "train", "val", "test" -> Split of a text, Rows of images, on the CPU.
         num_classes: classes, or the size of the vocabulary.
         fingerprint: sha256 of content that differs between machines, "" for a standard data set.
         test_set: digest of the test examples and their order, whatever the options of scaling them.
@@ -34,10 +36,12 @@ class DataModule(LightningDataModule):
     eval_batch_size: int
     seed: int = 0  # order and augmentation of the training batches
 
-    splits: dict[str, Split] = field(default_factory=dict, init=False, repr=False)
+    splits: dict[str, Split | Rows] = field(default_factory=dict, init=False, repr=False)
     num_classes: int = field(default=0, init=False, repr=False)
     fingerprint: str = field(default="", init=False, repr=False)
     test_set: str = field(default="", init=False, repr=False)
+
+    _rows: dict[tuple[str, torch.device, bool], Rows] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -52,20 +56,23 @@ class DataModule(LightningDataModule):
         """(C, H, W) of an image, (T,) of a text."""
 
     @abstractmethod
-    def read(self) -> dict[str, Split]:
+    def read(self) -> dict[str, Split | Rows]:
         """Read the data, check the data's own options, set `num_classes`, `fingerprint` and `test_set`, return the
         splits."""
 
     @abstractmethod
-    def rows(self, split: str, device: torch.device) -> Split:
-        """A split on `device`, one row a sample."""
+    def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
+        """A split for `device`, one row a sample; `training`: what the training order chooses rows from."""
 
-    def training_rows(self, device: torch.device) -> Split:
-        """What the training order chooses rows from."""
-        return self.rows("train", device)
+    def rows(self, split: str, device: torch.device, *, training: bool = False) -> Rows:
+        """The same, made once."""
+        key = (split, device, training)
+        if key not in self._rows:
+            self._rows[key] = self.make_rows(split, device, training=training)
+        return self._rows[key]
 
     @abstractmethod
-    def training_order(self, train: Split) -> ShuffledOrder: ...
+    def training_order(self, train: Split | Rows) -> ShuffledOrder: ...
 
     @abstractmethod
     def describe(self) -> str:
@@ -74,10 +81,17 @@ class DataModule(LightningDataModule):
     def augmentation(self, device: torch.device) -> Augmentation | None:
         return None
 
-    def load(self) -> None:
-        """Read and check everything, once. Raises ValueError with one line."""
+    def load(self, like: Iterable["DataModule"] = ()) -> None:
+        """Read and check everything, once; what one of `like` has read is shared where only the order differs.
+
+        Raises ValueError with one line.
+        """
         if self.splits:
             return
+        for other in like:
+            if other.splits and type(other) is type(self) and other._content() == self._content():
+                vars(self).update({f.name: getattr(other, f.name) for f in fields(self) if not f.init})
+                return
         for option, name in ((self.batch_size, "batch_size"), (self.eval_batch_size, "data.eval_batch_size")):
             if option < 1:
                 raise ValueError(f"{name}={option}: a batch holds at least one sample; choose 1 or more")
@@ -98,6 +112,10 @@ class DataModule(LightningDataModule):
         self.load()
         frequency = torch.bincount(self.splits[split].y, minlength=self.num_classes).double()
         return torch.distributions.Categorical(probs=frequency).entropy().item()
+
+    def _content(self) -> dict[str, Any]:
+        """The options that decide what is read."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "seed"}
 
     def setup(self, stage: str) -> None:
         self.load()
@@ -120,7 +138,7 @@ class DataModule(LightningDataModule):
                 f"choose a multiple of {world_size}"
             )
         return BatchLoader(
-            *self.training_rows(self.device),
+            self.rows("train", self.device, training=True),
             self.training_order(self.splits["train"]),
             rank=rank,
             world_size=world_size,
@@ -147,11 +165,9 @@ class DataModule(LightningDataModule):
     def evaluation_loader(self, split: str, limit: int | None = None) -> EvaluationLoader:
         """A split in order and in large batches, without augmentation; its first `limit` samples if given."""
         self.load()
-        x, y = self.rows(split, self.device)
-        return EvaluationLoader(x[:limit], y[:limit], self.eval_batch_size)
+        return EvaluationLoader(self.rows(split, self.device), self.eval_batch_size, limit)
 
     def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
         """The first `n` validation samples (all, if there are fewer), on the CPU: the same in every run."""
         self.load()
-        x, y = self.rows("val", torch.device("cpu"))
-        return x[:n], y[:n]
+        return self.rows("val", torch.device("cpu")).take(slice(n))

@@ -17,6 +17,7 @@ from normexp.data.cache import cached
 from normexp.data.decode_all import Undecodable, decode_all
 from normexp.data.image_source import ImageSource, Name, Unreadable
 from normexp.data.images import ImageData
+from normexp.data.mapped_file import MappedFile
 from normexp.data.stored_images import Images
 
 LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
@@ -101,7 +102,7 @@ class ImageFiles(ImageData):
         order = sorted(range(len(names)), key=names.__getitem__)
         shape = [len(names), self.channels, self.image_size, self.image_size]
         images = Images(
-            pixels=stored_images.mapped(pixels, shape),
+            pixels=MappedFile(pixels, shape).tensor,
             labels=torch.tensor([classes[name.label] for name in names]),
             train=torch.tensor([row for row in order if names[row].part == "train"]),
             test=torch.tensor([row for row in order if names[row].part == "test"]),

@@ -8,14 +8,18 @@ from torch import Tensor
 
 from normexp.data.augment import Augmentation
 from normexp.data.base import DataModule
+from normexp.data.image_rows import on_device, rows_of
 from normexp.data.order import ClassPairedOrder, ShuffledOrder
-from normexp.data.splits import Split, digest, stratified_order
+from normexp.data.rows import Rows
+from normexp.data.scaling import Scaling, moments
+from normexp.data.splits import DIGESTED, digest, stratified_order
 from normexp.data.stored_images import Images
 
 
 @dataclass(kw_only=True, eq=False)
 class ImageData(DataModule):
-    """Labelled images as float32 (N, C, H, W). Test images are the data set's own; validation is cut from the others.
+    """Labelled images, float32 (N, C, H, W) in batches. Test images are the data set's own; validation is cut from the
+    others.
 
     Pixels are scaled to [0, 1], then binarized, then normalized with mean and standard deviation of every channel
     over the training split in use. `mean` and `std`, (C,) each, hold what was subtracted and divided by (0 and 1
@@ -37,6 +41,7 @@ class ImageData(DataModule):
 
     mean: Tensor = field(init=False, repr=False)
     std: Tensor = field(init=False, repr=False)
+    _input_shape: tuple[int, ...] = field(default=(), init=False, repr=False)
 
     @abstractmethod
     def read_images(self) -> Images:
@@ -44,30 +49,34 @@ class ImageData(DataModule):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        return tuple(self.splits["train"].x.shape[1:])
+        return self._input_shape
 
-    def read(self) -> dict[str, Split]:
+    def read(self) -> dict[str, Rows]:
         images = self.read_images()
         self.num_classes, self.fingerprint = images.num_classes, images.fingerprint
+        self._input_shape = tuple(images.pixels.shape[1:])
         val_size, train_size = self._sizes(len(images.train))
         side = min(images.pixels.shape[2:])
         if self.augment and not 0 <= self.shift < side:
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
 
         order = images.train[stratified_order(images.labels[images.train], self.split_seed)]
-        rows = {
+        places = {
             "train": order[val_size : val_size + train_size],
             "val": order[:val_size],
             "test": images.test,
         }
-        splits = {name: Split(images.pixels[rows], images.labels[rows]) for name, rows in rows.items()}
-        self.test_set = digest(splits["test"])
-        scaled = {name: self._scale(split.x) for name, split in splits.items()}
-        self.mean, self.std = self._moments(scaled["train"])
-        return {
-            name: Split(x.sub_(self.mean[:, None, None]).div_(self.std[:, None, None]), splits[name].y)
-            for name, x in scaled.items()
-        }
+        self.test_set = digest(images.pixels[images.test[:DIGESTED]], images.labels[images.test])
+        scaling = Scaling(self.max_pixel, binarize=self.binarize)
+        channels = images.pixels.shape[1]
+        self.mean, self.std = torch.zeros(channels), torch.ones(channels)
+        if self.normalize:
+            self.mean, self.std = moments(images.count(places["train"]), scaling)
+            scaling = Scaling(self.max_pixel, binarize=self.binarize, mean=self.mean, std=self.std)
+        return {split: rows_of(images, place, scaling) for split, place in places.items()}
+
+    def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
+        return on_device(self.splits[split], device)
 
     def _sizes(self, available: int) -> tuple[int, int]:
         """Sizes of the validation and the training split, of the `available` standard training images."""
@@ -84,21 +93,7 @@ class ImageData(DataModule):
             )
         return val_size, train_size
 
-    def _scale(self, pixels: Tensor) -> Tensor:
-        x = pixels.float().div_(self.max_pixel)  # a new tensor, changed in place from here on
-        return x.gt(0.5).float() if self.binarize else x
-
-    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        channels = x.shape[1]
-        if not self.normalize:
-            return torch.zeros(channels), torch.ones(channels)
-        std, mean = torch.std_mean(x, dim=(0, 2, 3), correction=0)
-        return mean, std.where(std > 0, 1.0)  # a constant channel stays constant
-
-    def rows(self, split: str, device: torch.device) -> Split:
-        return Split(*(tensor.to(device) for tensor in self.splits[split]))
-
-    def training_order(self, train: Split) -> ShuffledOrder:
+    def training_order(self, train: Rows) -> ShuffledOrder:
         if self.samples_per_class is None:
             return ShuffledOrder(len(train.y), self.batch_size, self.seed)
         return ClassPairedOrder(train.y, self.samples_per_class, self.batch_size, self.seed)

@@ -1,4 +1,4 @@
-"""Batches from tensors that already lie on the training device: one index_select per tensor and batch."""
+"""Batches of rows, in the order of training or of the data."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,13 +6,14 @@ from torch import Tensor
 
 from normexp.data.augment import Augmentation
 from normexp.data.order import ShuffledOrder
+from normexp.data.rows import Rows
 
 
 class BatchLoader:
     """Training batches (x, y), resumable in mid-epoch.
 
     Args:
-        x, y: all training rows, on the training device.
+        rows: all training rows.
         order: which rows make up the batches of each epoch.
         rank, world_size: this process takes its equal share of every global batch.
         augmentation: applied to each batch of images.
@@ -27,8 +28,7 @@ class BatchLoader:
 
     def __init__(
         self,
-        x: Tensor,
-        y: Tensor,
+        rows: Rows,
         order: ShuffledOrder,
         *,
         rank: int = 0,
@@ -36,7 +36,7 @@ class BatchLoader:
         augmentation: Augmentation | None = None,
         progress: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
-        self.x, self.y = x, y
+        self.rows = rows
         self.order = order
         share = order.batch_size // world_size
         self.share = slice(rank * share, (rank + 1) * share)
@@ -53,24 +53,27 @@ class BatchLoader:
         # A generator: this body runs at the first `next`, when Lightning has restored its progress and our state.
         epoch, _ = self.progress()
         first = self.first_batch(epoch)
-        for number, batch in enumerate(self._batches(epoch, first), first + 1):
-            self._handed_out = number
-            yield batch
-
-    def _batches(self, epoch: int, first: int) -> Iterator[tuple[Tensor, Tensor]]:
-        rows = self.order.batches(epoch)[:, self.share].to(self.x.device)  # (num_batches, share)
-        draws = None
-        if self.augmentation:
-            shape = (len(self), self.order.batch_size)
-            draws = self.augmentation.draw(epoch, shape)[:, self.share].to(self.x.device)
-        for batch in range(first, len(self)):
-            chosen = rows[batch]
-            x, y = self.x.index_select(0, chosen), self.y.index_select(0, chosen)
-            yield (x if draws is None else self.augmentation(x, draws[batch])), y
+        chosen, draws = self.drawn(epoch)
+        for batch, (x, y) in enumerate(self.rows.batches(chosen[first:]), first):
+            self._handed_out = batch + 1
+            yield self._augmented(x, draws, batch), y
 
     def batch(self, epoch: int, number: int) -> tuple[Tensor, Tensor]:
         """One batch of an epoch, counted from 0, for whoever looks back; what comes next stays what it is."""
-        return next(self._batches(epoch, number))
+        chosen, draws = self.drawn(epoch)
+        x, y = self.rows.take(chosen[number])
+        return self._augmented(x, draws, number), y
+
+    def _augmented(self, x: Tensor, draws: Tensor | None, batch: int) -> Tensor:
+        return x if self.augmentation is None or draws is None else self.augmentation(x, draws[batch])
+
+    def drawn(self, epoch: int) -> tuple[Tensor, Tensor | None]:
+        """Rows of each batch of an epoch, (num_batches, share), and what they are augmented by."""
+        chosen = self.order.batches(epoch)[:, self.share].to(self.rows.index_device)
+        if self.augmentation is None:
+            return chosen, None
+        draws = self.augmentation.draw(epoch, (len(self), self.order.batch_size))
+        return chosen, draws[:, self.share].to(self.rows.device)
 
     def first_batch(self, epoch: int) -> int:
         """Where this epoch starts, once."""
@@ -88,13 +91,16 @@ class BatchLoader:
 
 
 class EvaluationLoader:
-    """All rows in order, in slices of `batch_size`; the last may be shorter. Every process evaluates everything."""
+    """The first `limit` rows, or all, in order, in slices of `batch_size`; the last may be shorter. Every process
+    evaluates everything."""
 
-    def __init__(self, x: Tensor, y: Tensor, batch_size: int) -> None:
-        self.batches = list(zip(x.split(batch_size), y.split(batch_size), strict=True))
+    def __init__(self, rows: Rows, batch_size: int, limit: int | None = None) -> None:
+        self.rows = rows
+        end = len(rows) if limit is None else min(limit, len(rows))
+        self.chosen = [slice(start, min(start + batch_size, end)) for start in range(0, end, batch_size)]
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self.chosen)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return iter(self.batches)
+        return self.rows.batches(self.chosen)

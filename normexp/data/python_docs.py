@@ -3,8 +3,11 @@
 import hashlib
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from normexp.data.splits import split_random
 from normexp.data.text import TextData
+from normexp.data.tokens import encoded
 
 EVALUATION_SHARE = 0.05  # of the characters, for validation and for test
 
@@ -18,7 +21,7 @@ class PythonDocs(TextData):
 
     split_seed: int = 0  # which topics go where, whatever the run's seed
 
-    def read_text(self) -> dict[str, str]:
+    def read_tokens(self) -> dict[str, Tensor]:
         try:
             from pydoc_data.topics import topics
         except ImportError as error:
@@ -33,10 +36,12 @@ class PythonDocs(TextData):
         test = fill(names, topics, room)
         val = fill([name for name in names if name not in test], topics, room)
         train = [name for name in names if name not in test + val]
-        return {
+        texts = {
             split: "\n\n".join(topics[name] for name in chosen)
             for split, chosen in (("train", train), ("val", val), ("test", test))
         }
+        self.vocabulary, tokens = encoded(texts)
+        return tokens
 
 
 def fill(names: list[str], topics: dict[str, str], room: float) -> list[str]:

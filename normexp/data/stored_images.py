@@ -1,7 +1,9 @@
 """Labelled images as pixels, and their form on disk: a file of pixels that is mapped, and what belongs to them."""
 
+import hashlib
 import json
-import warnings
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from normexp.data.mapped_file import MappedFile
+from normexp.data.scaling import count_values
+
+MANY = 2**27  # pixels that take a second to count
 PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
 
 
@@ -22,6 +28,8 @@ class Images:
         train, test: row numbers, int64, in the order of the data set.
         num_classes: classes that the labels name.
         fingerprint: as a DataModule's.
+        file: which the pixels are mapped from, or None.
+        folder: where they are kept, or None.
     """
 
     pixels: Tensor
@@ -30,6 +38,25 @@ class Images:
     test: Tensor
     num_classes: int
     fingerprint: str = ""
+    file: MappedFile | None = None
+    folder: Path | None = None
+
+    def count(self, place: Tensor) -> Tensor:
+        """`count_values` of the images `place`, kept with the images where it takes seconds."""
+        if self.folder is None or len(place) * self.pixels[0].numel() < MANY:
+            return count_values(self.pixels, place)
+        known = self.folder / f"counts-{hashlib.sha256(place.numpy().tobytes()).hexdigest()[:16]}.npy"
+        if known.is_file():
+            return torch.from_numpy(np.load(known, allow_pickle=False))
+        counts = count_values(self.pixels, place)
+        with suppress(OSError):  # a cache that others may not write to
+            partial = known.with_suffix(f".{os.getpid()}.partial")
+            with partial.open("wb") as file:
+                np.save(file, counts.numpy())
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(known)
+        return counts
 
 
 def write(folder: Path, images: Images, *, pixels_there: bool = False) -> None:
@@ -50,13 +77,12 @@ def read(folder: Path) -> Images:
     about = json.loads((folder / ABOUT).read_text())
     with np.load(folder / LABELS, allow_pickle=False) as arrays:
         rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    pixels = mapped(folder / PIXELS, about["shape"])
-    return Images(pixels, **rows, num_classes=about["num_classes"], fingerprint=about["fingerprint"])
-
-
-def mapped(path: Path, shape: list[int]) -> Tensor:
-    """A file as a tensor of bytes that must not be written to."""
-    pixels = np.memmap(path, np.uint8, mode="r", shape=tuple(shape))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(pixels)
+    file = MappedFile(folder / PIXELS, about["shape"])
+    return Images(
+        file.tensor,
+        **rows,
+        num_classes=about["num_classes"],
+        fingerprint=about["fingerprint"],
+        file=file,
+        folder=folder,
+    )

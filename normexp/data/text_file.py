@@ -1,40 +1,87 @@
 """Any text file of the user's, plain or gzipped."""
 
+import codecs
 import gzip
 import hashlib
+import json
+import stat
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import Tensor
+
+from normexp.data.cache import cached
+from normexp.data.mapped_file import MappedFile
 from normexp.data.text import TextData
+from normexp.data.tokens import Encoder, vocabulary_of
+
+CHUNK = 2**22  # bytes that are decoded at once
+TOKENS, ABOUT = "tokens", "about.json"
 
 
 @dataclass(kw_only=True, eq=False)
 class TextFile(TextData):
-    """UTF-8 text at `path`, cut in three: the first 90% train, the next 5% validate, the last 5% test."""
+    """UTF-8 text at `path`, cut in three: the first 90% train, the next 5% validate, the last 5% test.
+
+    Tokens are kept in the cache, so that a file may be larger than memory.
+    """
 
     path: str | None
+    cache: str | None = None  # None: normexp in the user's cache folder
 
-    def read_text(self) -> dict[str, str]:
+    def read_tokens(self) -> dict[str, Tensor]:
         if self.path is None:
             raise ValueError("data.path is not set: name a text file with data.path=FILE, plain or .gz")
-        content = self._content()
-        self.fingerprint = hashlib.sha256(content).hexdigest()
+        path = Path(self.path).expanduser()
         try:
-            text = content.decode("utf-8-sig")
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(0, "Is a directory" if path.is_dir() else "Is no file")
+        except OSError as error:
+            raise self._unreadable(error) from error
+        now = [status.st_size, status.st_mtime_ns]
+        folder = cached(self.cache, "text", str(path.resolve()), now, lambda new: self._build(path, new))
+        about = json.loads((folder / ABOUT).read_text())
+        self.vocabulary, self.fingerprint = about["vocabulary"], about["fingerprint"]
+        length = about["length"]
+        tokens = MappedFile(folder / TOKENS, [length], Encoder(self.vocabulary).dtype).tensor
+        train_end, val_end = length * 90 // 100, length * 95 // 100
+        return {"train": tokens[:train_end], "val": tokens[train_end:val_end], "test": tokens[val_end:]}
+
+    def _build(self, path: Path, folder: Path) -> None:
+        digest = hashlib.sha256()
+        vocabulary = vocabulary_of(self._texts(path, digest))
+        if not vocabulary:
+            raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
+        encoder, length = Encoder(vocabulary), 0
+        with (folder / TOKENS).open("wb") as file:
+            for text in self._texts(path):
+                file.write(encoder(text))
+                length += len(text)
+        about = {"length": length, "vocabulary": vocabulary, "fingerprint": digest.hexdigest()}
+        (folder / ABOUT).write_text(json.dumps(about))
+
+    def _texts(self, path: Path, digest=None) -> Iterator[str]:
+        """The text in pieces; `digest` is fed with its bytes."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        try:
+            with path.open("rb") as file:
+                packed = file.read(2) == b"\x1f\x8b"
+            with gzip.open(path) if packed else path.open("rb") as file:
+                while content := file.read(CHUNK):
+                    if digest:
+                        digest.update(content)
+                    yield decoder.decode(content)
+                yield decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"data.path={self.path}: no text in UTF-8 ({error}); convert it first"
+                f"data.path={self.path}: no text in UTF-8 ({error.reason}); convert it first"
             ) from error
-        if not text:
-            raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
-        train_end, val_end = len(text) * 90 // 100, len(text) * 95 // 100
-        return {"train": text[:train_end], "val": text[train_end:val_end], "test": text[val_end:]}
-
-    def _content(self) -> bytes:
-        try:
-            content = Path(self.path).expanduser().read_bytes()
-            return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
         except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ValueError(f"data.path={self.path}: {reason}; give a text file, plain or .gz") from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> ValueError:
+        reason = getattr(error, "strerror", None) or error
+        return ValueError(f"data.path={self.path}: {reason}; give a text file, plain or .gz")

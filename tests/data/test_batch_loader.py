@@ -8,6 +8,7 @@ import torch
 from normexp.data import Digits
 from normexp.data.loader import BatchLoader, EvaluationLoader
 from normexp.data.order import ShuffledOrder
+from normexp.data.rows import Rows
 
 
 def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:
@@ -25,7 +26,7 @@ def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:
 def test_batches_are_the_rows_of_the_order():
     x, y = torch.randn(50, 3), torch.arange(50)
     order = ShuffledOrder(50, batch_size=8, seed=0)
-    loader = BatchLoader(x, y, order)
+    loader = BatchLoader(Rows(x, y), order)
     batches = list(loader)
     assert len(batches) == len(loader) == 6
     for (bx, by), rows in zip(batches, order.batches(0), strict=True):
@@ -34,7 +35,7 @@ def test_batches_are_the_rows_of_the_order():
 
 
 def test_each_epoch_has_its_own_order():
-    loader = BatchLoader(torch.arange(40), torch.arange(40), ShuffledOrder(40, 4, seed=0))
+    loader = BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
     first = torch.cat([y for _, y in loader])
     loader.epoch = 1
     assert not torch.equal(first, torch.cat([y for _, y in loader]))
@@ -73,13 +74,13 @@ def test_evaluation_can_stop_at_a_limit():
 
 def test_evaluation_batches_copy_nothing():
     x = torch.randn(10, 2)
-    first, _ = next(iter(EvaluationLoader(x, x, batch_size=4)))
+    first, _ = next(iter(EvaluationLoader(Rows(x, x), batch_size=4)))
     assert first.data_ptr() == x.data_ptr()
 
 
 def test_resumed_loader_continues_where_its_state_says_and_only_once():
     def loader():
-        return BatchLoader(torch.arange(40), torch.arange(40), ShuffledOrder(40, 4, seed=0))
+        return BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
 
     whole = [y.tolist() for _, y in loader()]
     interrupted = loader()
@@ -94,7 +95,7 @@ def test_resumed_loader_continues_where_its_state_says_and_only_once():
 
 
 def test_state_of_a_finished_epoch_starts_the_next_one_at_its_first_batch():
-    loader = BatchLoader(torch.arange(40), torch.arange(40), ShuffledOrder(40, 4, seed=0))
+    loader = BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
     loader.load_state_dict({"epoch": 0, "batch": 10})
     loader.epoch = 1
     assert len(list(loader)) == 10

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
+from normexp.data.scaling import Scaling, count_values, moments
 
 
 def digits(**options) -> Digits:
@@ -48,10 +49,26 @@ def test_binarized_pixels_are_those_above_one_half():
 
 
 def test_a_constant_channel_is_centred_and_not_divided_by_zero():
-    constant = torch.full((5, 2, 3, 3), 0.25)
-    mean, std = digits()._moments(constant)
-    assert mean.tolist() == [0.25, 0.25]
-    assert std.tolist() == [1, 1]
+    pixels = torch.zeros(5, 3, 4, 4, dtype=torch.uint8)
+    pixels[:, 1] = 4
+    pixels[0, 2] = 16
+    scaling = Scaling(16, binarize=False)
+    mean, std = moments(count_values(pixels, torch.arange(5)), scaling)
+    assert mean.tolist() == [0, 0.25, pytest.approx(0.2)]
+    assert std.tolist() == [1, 1, pytest.approx(0.4)]
+
+
+@pytest.mark.parametrize("binarize", [False, True])
+@pytest.mark.parametrize("max_pixel", [16, 255])
+def test_moments_are_those_of_all_numbers_to_the_last_bit(max_pixel, binarize):
+    random = torch.Generator().manual_seed(0)
+    pixels = torch.randint(max_pixel + 1, (500, 3, 9, 7), generator=random, dtype=torch.uint8)
+    place = torch.randperm(500, generator=random)[:321]
+    scaling = Scaling(max_pixel, binarize=binarize)
+    mean, std = moments(count_values(pixels, place), scaling)
+    expected_std, expected_mean = torch.std_mean(scaling(pixels[place]), dim=(0, 2, 3), correction=0)
+    assert torch.equal(mean, expected_mean)
+    assert torch.equal(std, expected_std)
 
 
 def test_shapes_classes_and_description():

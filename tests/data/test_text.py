@@ -31,7 +31,7 @@ def text_file(path, **options) -> TextFile:
 
 
 def stream(split) -> torch.Tensor:
-    return torch.cat([split.x, split.y[-1:]])
+    return torch.cat([split.x, split.y[-1:]]).long()
 
 
 def test_text_file_is_cut_90_5_5_without_loss(path):

@@ -48,7 +48,7 @@ def train_side_by_side(
         report(" ".join(f"{some[0].arm} {some[0].level}".split()) + f" {len(some)} runs side by side")
         parts: list[Parts] = []
         for run in some:
-            loaded = parts[0].data if parts else None
+            loaded = [other.data for other in parts]
             parts.append(build(*config_of(run), files=files_of(run), command=command, loaded=loaded))
         with contextlib.redirect_stdout(io.StringIO()):
             launch_replicas(parts)

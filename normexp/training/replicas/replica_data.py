@@ -27,12 +27,10 @@ class ReplicaLoader:
             return
         epoch, _ = first.progress()
         start = first.first_batch(epoch)
-        rows = torch.stack([loader.order.batches(epoch) for loader in self.loaders], 1).to(first.x.device)
-        for chosen in rows[start:]:  # (R, N)
-            yield tuple(
-                tensor.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
-                for tensor in (first.x, first.y)
-            )
+        order = torch.stack([loader.order.batches(epoch) for loader in self.loaders], 1)
+        chosen = order[start:].to(first.rows.index_device)  # (num_batches, R, N)
+        for x, y in first.rows.batches(chosen.flatten(1)):
+            yield tuple(part.unflatten(0, chosen.shape[1:]) for part in (x, y))
 
     def state_dict(self) -> dict[str, int]:
         return self.loaders[0].state_dict()

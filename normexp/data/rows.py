@@ -1,0 +1,70 @@
+"""The rows of a split on the device that trains, and batches of them."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+Chosen = Tensor | slice  # numbers of rows, or a stretch of them
+Batch = tuple[Tensor, Tensor]
+
+
+class Rows:
+    """Inputs and targets in the form in which the network takes them: (N, ...) each, one row a sample."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self._x, self.y = x, y
+
+    @property
+    def x(self) -> Tensor:
+        """All inputs at once."""
+        return self._x
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield self.x
+        yield self.y
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches lie."""
+        return self.y.device
+
+    @property
+    def index_device(self) -> torch.device:
+        """Where numbers of rows are wanted."""
+        return self.y.device
+
+    def to(self, device: torch.device) -> "Rows":
+        return self if device == self.device else Rows(self._x.to(device), self.y.to(device))
+
+    def take(self, chosen: Chosen) -> Batch:
+        if isinstance(chosen, slice):
+            return self._x[chosen], self.y[chosen]
+        return self._x.index_select(0, chosen), self.y.index_select(0, chosen)
+
+    def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
+        for rows in chosen:
+            yield self.take(rows)
+
+
+class Windows(Rows):
+    """Windows of a text, (N, T) views of one stream, whose tokens are kept in a small type and handed out as int64.
+
+    Args:
+        device: where batches are wanted, if the stream does not fit there.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, device: torch.device) -> None:
+        super().__init__(x, y)
+        self._wanted = device
+
+    @property
+    def device(self) -> torch.device:
+        return self._wanted
+
+    def take(self, chosen: Chosen) -> Batch:
+        x, y = super().take(chosen)
+        return x.to(self._wanted).long(), y.to(self._wanted).long()

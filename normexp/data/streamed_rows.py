@@ -1,0 +1,98 @@
+"""Images that do not fit where they are wanted: a thread reads some batches ahead."""
+
+import itertools
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from normexp.data.mapped_file import MappedFile
+from normexp.data.pixel_rows import PixelRows
+from normexp.data.rows import Batch, Chosen
+from normexp.data.scaling import Scaling
+
+AHEAD = 4  # batches that lie ready
+ASKED = 32  # batches that the disk was asked for
+
+
+class StreamedRows(PixelRows):
+    """Bytes are read on the CPU, into pinned memory for a GPU, copied while it computes, and made numbers there.
+
+    Args:
+        pixels, place, y: on the CPU.
+        device: where batches are wanted.
+        file: which the pixels are mapped from; None: they are in memory.
+    """
+
+    def __init__(
+        self,
+        pixels: Tensor,
+        place: Tensor,
+        y: Tensor,
+        scaling: Scaling,
+        device: torch.device,
+        file: MappedFile | None = None,
+    ) -> None:
+        super().__init__(pixels, place, y, scaling.to(device))
+        self.wanted, self.file = device, file
+
+    @property
+    def device(self) -> torch.device:
+        return self.wanted
+
+    def take(self, chosen: Chosen) -> Batch:
+        return self._finished(self.bytes_of(chosen))
+
+    def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
+        ready: queue.Queue[Batch | BaseException | None] = queue.Queue(AHEAD)
+        stopped = threading.Event()
+
+        def put(item: Batch | BaseException | None) -> None:
+            while not stopped.is_set():
+                try:
+                    return ready.put(item, timeout=0.1)
+                except queue.Full:
+                    continue
+
+        def read() -> None:
+            try:
+                for rows in self._asked_for(chosen):
+                    if stopped.is_set():
+                        return
+                    batch = self.bytes_of(rows)
+                    put(tuple(part.pin_memory() for part in batch) if self.wanted.type == "cuda" else batch)
+                put(None)
+            except BaseException as error:  # raised where the batch is waited for
+                put(error)
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        try:
+            while (batch := ready.get()) is not None:
+                if isinstance(batch, BaseException):
+                    raise batch
+                yield self._finished(batch)
+        finally:  # also where training stops in mid-epoch
+            stopped.set()
+            thread.join()
+
+    def _finished(self, batch: Batch) -> Batch:
+        pixels, y = (part.to(self.wanted, non_blocking=True) for part in batch)
+        return self.scaling(pixels), y
+
+    def _asked_for(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
+        """The same numbers of rows, each some time after the disk was asked for these rows."""
+        chosen = iter(chosen)
+        asked: list[Chosen] = []
+        while some := list(itertools.islice(chosen, ASKED)):
+            for rows in some:
+                self._ask_for(rows)
+            yield from asked
+            asked = some
+        yield from asked
+
+    def _ask_for(self, rows: Chosen) -> None:
+        if self.file is not None:
+            self.file.ask_for(self.place[rows].tolist())
