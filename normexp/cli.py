@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+from normexp.config.allowed import allow_from
 from normexp.config.folder import CONFIGS
 from normexp.early_interrupt import noting_interrupts
 from normexp.invocation import command, start
 
 HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
-    "--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--info",
+    "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -37,6 +38,10 @@ def run(main: Callable[[], None]) -> None:
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
     with one_line_errors():
+        from normexp.hydra_gate import guard
+
+        allow_from(arguments)
+        guard(arguments)
         main()
 
 
@@ -103,10 +108,14 @@ def find_mistake(arguments: list[str]) -> str | None:
     """Common slips, recognized before Hydra parses anything."""
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
+        if name == "--experimental-rerun":
+            return f"{name}: a pickle runs what is in it; write --config-path RUN/.hydra --config-name config"
         if name.startswith("--") and name not in HYDRA_FLAGS:
             key = name.lstrip("-").replace("-", "_")
             following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
+        if ignored := _ignored(name.lstrip("+"), value, arguments):
+            return f"{argument}: {ignored}"
         if (
             not argument.startswith("-")
             and not equals
@@ -125,6 +134,17 @@ def find_mistake(arguments: list[str]) -> str | None:
             for choice in values:
                 if known and choice not in known and choice != "null":
                     return f"{name}={choice}: no such choice; {suggest(choice, list(known))}"
+    return None
+
+
+def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
+    """What is said of a key of Hydra's that would change nothing."""
+    sweep = {"-m", "--multirun"} & set(arguments) or any(
+        other.startswith(("experiment=", "hydra.mode=")) for other in arguments
+    )
+    if key == "hydra.run.dir" or (key == "hydra.sweep.dir" and not sweep):
+        own = "outputs" if sweep else "run_dir"
+        return f"is not read; write {own}={value}"
     return None
 
 

@@ -18,6 +18,11 @@ from normexp import cli
         (["norm=batch_norm"], "did you mean batchnorm?"),
         (["optimizer=sdg"], "did you mean sgd? choose from: adam, adamw, sgd"),
         (["norm=batchnorm,layernorm"], "several values make a sweep; add -m"),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: is not read; write run_dir=x"),
+        (["hydra.sweep.dir=x"], "hydra.sweep.dir=x: is not read; write run_dir=x"),
+        (["-m", "hydra.run.dir=x"], "hydra.run.dir=x: is not read; write outputs=x"),
+        (["experiment=depth", "++hydra.run.dir=x"], "is not read; write outputs=x"),
+        (["--experimental-rerun", "x"], "a pickle runs what is in it; write --config-path RUN/.hydra"),
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
@@ -35,6 +40,7 @@ def test_slip_gets_a_hint(arguments, message):
         ["--cfg", "job"],
         ["--config-dir", "mine", "norm=mine"],
         ["experiment=null"],
+        ["-m", "seed=0,1", "hydra.sweep.dir=x"],
     ],
 )
 def test_correct_arguments_get_no_hint(arguments):

@@ -7,7 +7,9 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from normexp import cli
-from normexp.build import CONFIGS, build, check_kinds, compose, resolved
+from normexp.build import build, compose, resolved
+from normexp.config.folder import CONFIGS
+from normexp.kinds_and_names import check_kinds
 
 SMALL = {
     "mlp": ["model.depth=1", "model.width=8"],
