@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from normexp import cli
+from normexp import choices, cli
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_unexpected_error_says_how_to_see_more():
 
 
 def test_help_lists_every_choice_with_its_first_comment():
-    text = cli.help_text()
-    for group in cli.groups():
-        for name, comment in cli.choices(group).items():
+    text = choices.help_text()
+    for group in choices.groups():
+        for name, comment in choices.choices(group).items():
             assert comment, f"configs/{group}/{name}.yaml needs a first comment"
             assert name in text
             assert comment in text
