@@ -27,10 +27,9 @@ class CodeRecord(pl.Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         before, now = state["sources"], self.sources
-        self.sources = {name: _both(before.get(name), now.get(name)) for name in sorted({*before, *now})}
+        shared = {name: _joined(before[name], now[name]) for name in before.keys() & now.keys()}
+        self.sources = before | now | shared
 
 
-def _both(before: str | None, now: str | None) -> str:
-    if before and now and before.rpartition("+")[2] != now:
-        return f"{before}+{now}"
-    return before or now
+def _joined(before: str, now: str) -> str:
+    return before if before.endswith(now) else f"{before}+{now}"

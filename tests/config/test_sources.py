@@ -121,11 +121,11 @@ def test_every_import_within_the_project_leads_to_a_file():
     for path in (ROOT / "normexp").rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
-        for _, source, wanted in bindings(code._tree(name), name, path.stem == "__init__"):
+        for _, source, wanted in bindings(code.read.tree(name), name, path.stem == "__init__"):
             if source.split(".")[0] == "normexp":
-                assert code._path(source), (path, source)
+                assert code.read.path(source), (path, source)
                 is_name = wanted and wanted != "*" and not wanted.startswith("__")
-                assert not is_name or code._has(source, wanted) or code._path(f"{source}.{wanted}"), (
+                assert not is_name or code._has(source, wanted) or code.read.path(f"{source}.{wanted}"), (
                     path,
                     wanted,
                 )

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 DIGITS = 12  # of the SHA-256
 
@@ -22,7 +23,7 @@ def short(text: str) -> str:
 def _write(node: ast.AST, words: list[str]) -> None:
     words.append(type(node).__name__)
     for field in node._fields:
-        value = getattr(node, field, None)
+        value: Any = getattr(node, field, None)
         if field == "body" and isinstance(value, list):
             value = [statement for statement in value if not says_nothing(statement)]
         if isinstance(node, ast.JoinedStr):
@@ -43,7 +44,7 @@ def _joined(values: list[ast.expr]) -> Iterator[ast.expr]:
     text = ""
     for value in values:
         if isinstance(value, ast.Constant):
-            text += value.value
+            text += str(value.value)
         else:
             yield ast.Constant(text)
             yield value

@@ -71,8 +71,8 @@ def _beyond(version: Digests, before: Digests, after: Digests, present: Digests)
         before.get(name, version[name]) != version[name] for name in version
     ):
         return None
-    then = {name: after.get(name, version.get(name)) for name in present}
-    return None if None in then.values() else then
+    then = {**version, **after}
+    return {name: then[name] for name in present} if present.keys() <= then.keys() else None
 
 
 def _tested(entry: dict[str, Any], words: set[str], needed: list[set[str]], differing: set[str]) -> bool:

@@ -28,8 +28,7 @@ def checkout(root: Path = Path(__file__).parents[3]) -> dict[str, Any] | None:
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    notes, changes = [], []
-    for line in found.stdout.splitlines():
-        (notes if line.startswith("# ") else changes).append(line)
-    commits = [line.split()[-1] for line in notes if line.startswith("# branch.oid ")]
+    lines = found.stdout.splitlines()
+    commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
+    changes = [line for line in lines if not line.startswith("# ")]
     return {"commit": commits[0], "dirty": bool(changes)} if commits and commits[0] != "(initial)" else None

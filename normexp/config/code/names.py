@@ -1,7 +1,7 @@
 """What the syntax of one file says about names: which it binds by an import, defines, or only hands on."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from normexp.config.code.canonical import says_nothing
 
@@ -12,7 +12,7 @@ def bindings(tree: ast.Module, module: str, is_package: bool) -> list[tuple[str,
     The name there is None where a module itself is imported, and "*" for all that it has.
     """
     found: list[tuple[str, str, str | None]] = []
-    for node in ast.walk(tree):
+    for node in _statements(tree.body):
         if isinstance(node, ast.Import):
             found += [(alias.asname or alias.name.split(".")[0], alias.name, None) for alias in node.names]
         if isinstance(node, ast.ImportFrom):
@@ -28,7 +28,7 @@ def bindings(tree: ast.Module, module: str, is_package: bool) -> list[tuple[str,
 def defined(tree: ast.Module) -> set[str]:
     """The names that a module defines at its top, be it under a condition."""
     names: set[str] = set()
-    for statement in _top(tree.body):
+    for statement in _statements(tree.body, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(statement.name)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
@@ -39,12 +39,13 @@ def defined(tree: ast.Module) -> set[str]:
     return names
 
 
-def _top(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in statements:
+def _statements(body: Sequence[ast.AST], within: tuple[type, ...] = (ast.AST,)) -> Iterator[ast.AST]:
+    """Each statement, and those inside of it where it is one of these kinds; expressions hold none."""
+    for statement in body:
         yield statement
-        for field in ("body", "orelse", "handlers", "finalbody"):
-            if isinstance(statement, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
-                yield from _top(getattr(statement, field, []))
+        if isinstance(statement, within):
+            for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+                yield from _statements(getattr(statement, field, []), within)
 
 
 def hands_on(statement: ast.stmt) -> bool:
