@@ -109,6 +109,15 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
 
 
+def test_every_name_of_the_monitors_is_there_whatever_was_imported_before():
+    code = (
+        "import normexp.monitors.convergence, normexp.monitors as m;"
+        "assert not [name for name in m.__all__ if not callable(getattr(m, name))];"
+        "assert m.Monitor is m.Activations.__mro__[2] and set(m.__all__) <= set(dir(m))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
@@ -116,6 +125,7 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
         ("normexp.commands", ("torch", "pytorch_lightning", "hydra", "pandas")),
         ("normexp.commands.report", ("torch", "pytorch_lightning", "hydra", "pandas")),
         ("normexp.norms", ("pytorch_lightning", "hydra", "omegaconf")),
+        ("normexp.monitors", ("pytorch_lightning", "hydra", "omegaconf")),
     ],
 )
 def test_import_loads_only_what_is_needed(module, absent):

@@ -20,7 +20,8 @@ from typing import Any
 # What every job imports, late or early; a name that is absent is skipped.
 PRELOAD = [
     "normexp.build", "normexp.training.replicas.launch_replicas", "normexp.data", "normexp.models", "normexp.norms",
-    "normexp.monitors", "normexp.schedules", "sklearn.datasets", "torch.utils.tensorboard",
+    "normexp.monitors.activations", "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
+    "sklearn.datasets", "torch.utils.tensorboard",
 ]  # fmt: skip
 POLL_SECONDS = 0.2
 
