@@ -59,10 +59,15 @@ def normexp(wheel, tmp_path_factory):
 def test_wheel_carries_the_package_its_configurations_and_the_plugins_alone(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for source, target in (("configs", "normexp/configs"), ("normexp", "normexp"), ("hydra_plugins",) * 2):
-        files = (path for path in (ROOT / source).rglob("*") if path.suffix in (".py", ".yaml", ".j2"))
+        files = (path for path in (ROOT / source).rglob("*") if path.is_file() and path.suffix != ".pyc")
         assert {f"{target}/{path.relative_to(ROOT / source).as_posix()}" for path in files} <= names
     tops = {name.split("/")[0] for name in names}
-    assert tops == {"normexp", "hydra_plugins", f"normexp-{__version__}.dist-info"}
+    about = f"normexp-{__version__}.dist-info"
+    assert tops == {"normexp", "hydra_plugins", about}
+    assert f"{about}/licenses/LICENSE" in names
+    metadata = zipfile.ZipFile(wheel).read(f"{about}/METADATA").decode()
+    assert f"\nVersion: {__version__}\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
 
 
 @pytest.mark.slow
