@@ -4,8 +4,7 @@ import importlib
 import sys
 
 from normexp import __version__
-from normexp.choices import suggest
-from normexp.cli import BAD_INPUT
+from normexp.cli import BAD_INPUT, suggest
 from normexp.invocation import hide_command
 
 COMMANDS = {

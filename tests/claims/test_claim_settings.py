@@ -13,12 +13,19 @@ from normexp.claims.spec.claim_files import load_claims, read_claim
 from normexp.claims.spec.settings import labels
 
 ROOT = Path(__file__).parents[2]
-BANK = """cells:
-  digits_mlp: [model=mlp, data=digits]
-  digits_cnn: [model=cnn, data=digits]
-  mnist_mlp: [model=mlp, data=mnist]
-  mnist_cnn: [model=cnn, data=mnist, batch_size=4]
-"""
+CELLS = {
+    "digits_mlp": "[model=mlp, data=digits]",
+    "digits_cnn": "[model=cnn, data=digits]",
+    "mnist_mlp": "[model=mlp, data=mnist]",
+    "mnist_cnn": "[model=cnn, data=mnist, batch_size=4]",
+}
+REST = (
+    "labels: {data: d, model: m}, rates: [0.01, 0.03, 0.1], test: test set, replicas: false, "
+    "facts: {validation: 10, chance: 0.1, guess_loss: 2.3, test_to_train: 0.3}"
+)
+BANK = "norms: [none]\nseeds: 5\nshared: []\ncells:\n" + "".join(
+    f"  {name}: {{overrides: {overrides}, {REST}}}\n" for name, overrides in CELLS.items()
+)
 GOOD = """name: n
 sentence: s
 source: s
@@ -142,7 +149,7 @@ def test_mistakes_are_one_line(key, text, message, tmp_path):
 
 
 def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):
-    with pytest.raises(ValueError, match=r"bank.yaml: cells=None: must be names with overrides"):
+    with pytest.raises(ValueError, match=r"bank.yaml: norms: is missing; add it"):
         read(GOOD, tmp_path, "cell: {}")
     (tmp_path / "bank.yaml").unlink()
     with pytest.raises(ValueError, match=r"there is no bank\.yaml beside the claims"):

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from normexp.claims.spec.claim_checks import is_named, is_texts, shorten
+from normexp.claims.spec.bank import load_bank
 
 BANK = "bank.yaml"  # in the folder that holds the folder of claims
 NAMES = {
@@ -44,15 +42,9 @@ class Contrast:
 def bank_beside(claims: Path) -> Cells:
     """Cells of the bank for a folder of claims; none where there is no bank."""
     path = claims.parent / BANK
-    if not path.exists():
-        return {}
-    node = yaml.safe_load(path.read_text(encoding="utf-8"))
-    cells = node.get("cells") if isinstance(node, dict) else None
-    if not is_named(cells, is_texts):
-        raise ValueError(
-            f"{path}: cells={shorten(cells)}: must be names with overrides such as {{a: [model=mlp]}}"
-        )
-    return cells
+    return (
+        {name: list(cell.overrides) for name, cell in load_bank(path).cells.items()} if path.exists() else {}
+    )
 
 
 def read_settings(items: list, path: Path, key: str = "settings") -> Cells:

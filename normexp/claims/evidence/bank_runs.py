@@ -1,0 +1,85 @@
+"""The runs of the bank: the commands that train them, and one row for each that is finished."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.runs import read_summary
+from normexp.runs.folders import find_runs
+
+SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy")
+STUDY = "bank"  # the runs of a cell lie in <outputs>/bank/<cell>
+
+
+def commands(bank: Bank, outputs: Path, cells: Sequence[str]) -> Iterator[list[str]]:
+    """Arguments of train.py, a sweep for each cell: what is finished is skipped, so the same commands resume."""
+    for name in cells:
+        cell = bank.cell(name)
+        norms, rates = ",".join(bank.norms), ",".join(f"{rate:g}" for rate in cell.rates)
+        where = [f"name={STUDY}/{name}", f"outputs={outputs}"]
+        if cell.replicas:
+            family = ["seed=0", f"replicas.seeds={bank.seeds}", f"replicas.lr=[{rates}]"]
+        else:
+            family = [f"seed=range(0,{bank.seeds})", f"lr={rates}"]
+        yield ["-m", *where, *cell.overrides, f"norm={norms}", *family]
+
+
+def rows(bank: Bank, outputs: Path) -> list[dict[str, Any]]:
+    """One row for each finished run of the bank's cells, norms, rates and seeds, in their order."""
+    found = [row for cell in bank.cells.values() for row in _rows_of(bank, cell, outputs)]
+    order = {name: index for index, name in enumerate(bank.cells)}
+    norms = {name: index for index, name in enumerate(bank.norms)}
+    return sorted(found, key=lambda row: (order[row["cell"]], norms[row["norm"]], row["lr"], row["seed"]))
+
+
+def _rows_of(bank: Bank, cell: BankCell, outputs: Path) -> Iterator[dict[str, Any]]:
+    place = outputs / STUDY / cell.name
+    for folder in find_runs(place)[0] if place.is_dir() else ():
+        summary = read_summary(folder)
+        if summary["choices"]["norm"] not in bank.norms:
+            continue
+        config = summary["config"]
+        if config["lr"] in cell.rates and config["seed"] < bank.seeds:
+            yield row_of(cell.name, summary) | {"folder": str(folder)}
+
+
+def row_of(cell: str, summary: dict[str, Any]) -> dict[str, Any]:
+    """What a verdict needs to know of a run, flat."""
+    config = summary["config"]
+    metrics = {f"{split}_{name}": summary["metrics"][f"{split}/{name}"] for split in SPLITS for name in NAMES}
+    return {
+        "cell": cell,
+        "norm": summary["choices"]["norm"],
+        "lr": config["lr"],
+        "seed": config["seed"],
+        "status": summary["status"],
+        **metrics,
+        "steps": summary["steps"],
+        "seconds": round(summary["seconds"], 2),
+        "mode": summary["execution"]["mode"],
+        "hash": summary["hash"],
+        "finished": summary["finished"],
+        "commit": summary.get("checkout", {}).get("commit", ""),
+        "dirty": summary.get("checkout", {}).get("dirty", True),
+        "code": summary.get("code", ""),
+        "torch": summary["versions"]["torch"],
+    }
+
+
+def bank_protocol(bank: Bank) -> dict[str, Any]:
+    """What the registry fixes of the bank: every value of every cell under every norm, the rates and the seeds."""
+    from normexp.claims.evidence.resolved_protocol import (
+        resolved_cells,
+    )  # composes configurations: seconds, and torch
+
+    overrides = {
+        f"{cell.name} / {norm}": [*cell.overrides, f"norm={norm}", f"lr={cell.rates[0]:g}"]
+        for cell in bank.cells.values()
+        for norm in bank.norms
+    }
+    families = {
+        cell.name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
+        for cell in bank.cells.values()
+    }
+    return {"seeds": bank.seeds, "families": families, **resolved_cells(overrides)}

@@ -1,0 +1,110 @@
+"""From the ledger to the settings that the judge knows: every seed at its own best rate, with its test examples."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.evidence.ledger import read_examples, read_ledger, tuned_runs
+from normexp.claims.judge.failures import never_above_chance
+from normexp.claims.judge.outcomes import Outcomes, Setting, blocks
+from normexp.claims.spec.bank import Bank, BankCell
+
+BLOCK = 16  # windows of a text that count as one example
+
+
+def bank_settings(
+    bank: Bank, folder: Path, arms: Mapping[str, str], measure: str, cells: Sequence[str] = ()
+) -> list[Setting]:
+    """The settings of the bank in which every arm is finished.
+
+    Args:
+        folder: of the ledger.
+        arms: name of an arm -> norm of the bank.
+        measure: `error` (wrong answers) or `loss` on test; it also chooses the rates, on validation.
+        cells: names of cells; all if left out.
+    """
+    names = list(cells or bank.cells)
+    ledger = read_ledger(folder, names)
+    found = []
+    for name in names:
+        cell = bank.cell(name)
+        runs = ledger[ledger["cell"] == name]
+        runs = runs[runs["norm"].isin(set(arms.values()))] if len(runs) else runs
+        if len(runs) == len(cell.rates) * bank.seeds * len(set(arms.values())):
+            found.append(_setting(cell, runs, arms, measure, folder))
+    return found
+
+
+def _setting(
+    cell: BankCell, runs: pd.DataFrame, arms: Mapping[str, str], measure: str, folder: Path
+) -> Setting:
+    best = tuned_runs(runs, measure)
+    of = read_examples(folder, cell.name)
+    outcomes = {}
+    for arm, norm in arms.items():
+        own = best[best["norm"] == norm].sort_values("seed")
+        examples = [of(run) for run in own["hash"]]
+        values = np.stack([_each(item.right, item.loss, measure, cell) for item in examples])
+        outcomes[arm, ""] = Outcomes(
+            own["seed"].to_numpy(), values.mean(1), _failed(own, cell), values, tuple(own["hash"])
+        )
+    return Setting(
+        name=cell.name,
+        outcomes=outcomes,
+        design="cut again" if cell.test == "cut again" else "test set",
+        counts=measure == "error" and cell.test != "blocks",
+        shared=cell.labels["data"],
+        test_to_train=cell.test_to_train,
+        guess=1 - cell.chance if measure == "error" else cell.guess_loss,
+        labels=cell.labels,
+    )
+
+
+def _each(right: np.ndarray, loss: np.ndarray, measure: str, cell: BankCell) -> np.ndarray:
+    """What each example of a run gave: wrong or not, or its loss; of a text the mean of each block of windows."""
+    values = ~right if measure == "error" else loss
+    values = values.astype(float)
+    if values.ndim == 2:  # tokens of a window
+        values = values.mean(1)
+    return blocks(values, BLOCK) if cell.test == "blocks" else values
+
+
+def _failed(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
+    """Diverged, or at its end no better on validation than guessing."""
+    accuracy = runs["val_accuracy"].fillna(0.0).to_numpy()
+    right = np.round(accuracy * cell.validation)
+    return (runs["status"] != "completed").to_numpy() | never_above_chance(
+        right, cell.validation, cell.chance
+    )
+
+
+def norm_table(bank: Bank, folder: Path, measure: str = "error") -> pd.DataFrame:
+    """cell, norm, mean over seeds at each seed's best rate, half of its interval, failed runs, seeds."""
+    from normexp.claims.judge.noise import crossed, cut_again
+    from normexp.claims.judge.uncertain_mean import UncertainMean
+
+    rows = []
+    for setting in bank_settings(bank, folder, {norm: norm for norm in bank.norms}, measure):
+        for (norm, _), own in setting.outcomes.items():
+            trained = own.at(~own.failed)
+            row = {
+                "cell": setting.name,
+                "norm": norm,
+                "failed": int(own.failed.sum()),
+                "seeds": len(own.seeds),
+            }
+            if len(trained.seeds) < 3:
+                rows.append(row | {"mean": math.nan, "low": math.nan, "high": math.nan})
+                continue
+            noise = (
+                cut_again(trained.values, setting.test_to_train)
+                if setting.design == "cut again"
+                else crossed(trained.examples)
+            )
+            mean = UncertainMean(float(trained.values.mean()), *map(float, noise))
+            low, high = mean.interval(0.95)
+            rows.append(row | {"mean": mean.effect, "low": low, "high": high})
+    return pd.DataFrame(rows)

@@ -1,0 +1,115 @@
+"""The ledger: the finished runs of the bank as committed files, from which verdicts are judged without training.
+
+`<folder>/<cell>.csv` has one row a run, `<folder>/<cell>.npz` the test examples of those runs that a seed's own
+validation scores chose among the rates, and `<folder>/code.json` what each digest of code in the rows stands for.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.evidence.bank_runs import rows
+from normexp.claims.judge.tuning import rate_table, tuned
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.runs import TestExamples, load_test_examples, read_summary
+
+# What may choose a rate: higher is better, with what decides between equal ones.
+SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
+    "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
+    "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
+}
+
+
+def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
+    """Write what is finished; returns the number of runs of each cell. Cells without a run keep their files."""
+    found = pd.DataFrame(rows(bank, outputs))
+    folder.mkdir(parents=True, exist_ok=True)
+    codes: dict[str, Any] = {}
+    for name in [] if found.empty else found["cell"].unique():
+        runs = found[found["cell"] == name].reset_index(drop=True)
+        summaries = [read_summary(Path(place)) for place in runs["folder"]]
+        runs["code"] = [_digest(summary["sources"], codes) for summary in summaries]
+        wanted = chosen(bank.cells[name], runs)
+        kept = {
+            row.hash: load_test_examples(row.folder) for row in runs[runs["hash"].isin(wanted)].itertuples()
+        }
+        _write(folder / f"{name}.npz", {run: own for run, own in kept.items() if own is not None})
+        runs.drop(columns="folder").to_csv(folder / f"{name}.csv", index=False, float_format="%.9g")
+    if codes:
+        path = folder / "code.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(known | codes, indent=1, sort_keys=True) + "\n")
+    return {} if found.empty else found["cell"].value_counts().to_dict()
+
+
+def read_ledger(folder: Path, cells: Iterable[str]) -> pd.DataFrame:
+    """The rows of these cells; a cell that is not in the ledger has none."""
+    paths = [folder / f"{name}.csv" for name in cells]
+    tables = [pd.read_csv(path) for path in paths if path.exists()]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell"])
+
+
+def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:
+    """What gives the test examples of a run of the cell by its hash; KeyError where none are kept."""
+    stored = np.load(folder / f"{cell}.npz")
+    places = {name: index for index, name in enumerate(stored["hash"].tolist())}
+    shape = tuple(stored["shape"])
+    right, loss = stored["right"], stored["loss"]
+
+    def of(run: str) -> TestExamples:
+        index = places[run]
+        bits = np.unpackbits(right[index], count=int(np.prod(shape))).astype(bool).reshape(shape)
+        return TestExamples(bits, loss[index].astype(np.float32), str(stored["test_set"][index]))
+
+    return of
+
+
+def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
+    """Hashes of the runs at each seed's best rate, by error and by loss, where every rate of a norm is finished."""
+    wanted: set[str] = set()
+    for measure in SCORES:
+        for _, own in runs.groupby("norm"):
+            complete = own.groupby("seed")["lr"].nunique() == len(cell.rates)
+            ready = own[own["seed"].isin(complete.index[complete])]
+            if len(ready):
+                wanted |= set(tuned_runs(ready, measure)["hash"])
+    return wanted
+
+
+def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The row of each norm and seed at its best rate by its own validation score on what is measured. Where every rate
+    failed, the one that comes first."""
+    score, tie = SCORES[measure](runs)
+    table = rate_table(
+        [
+            {"setting": row.cell, "arm": row.norm, "rate": row.lr, "seed": row.seed, "score": s, "tie": t,
+             "value": index, "failed": row.status != "completed"}
+            for index, (row, s, t) in enumerate(zip(runs.itertuples(), score, tie, strict=True))
+        ]
+    )  # fmt: skip
+    return runs.iloc[tuned(table)["value"].astype(int).tolist()]
+
+
+def _write(path: Path, examples: dict[str, TestExamples]) -> None:
+    if not examples:
+        return
+    names = sorted(examples)
+    np.savez_compressed(
+        path,
+        hash=np.array(names),
+        shape=np.array(examples[names[0]].right.shape),
+        right=np.stack([np.packbits(examples[name].right) for name in names]),
+        loss=np.stack([examples[name].loss.astype(np.float16) for name in names]),
+        test_set=np.array([examples[name].test_set for name in names]),
+    )
+
+
+def _digest(sources: dict[str, Any], codes: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:12]
+    codes[digest] = sources
+    return digest

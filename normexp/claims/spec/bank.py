@@ -1,0 +1,140 @@
+"""The bank: a registered grid of cells x norms x learning rates x seeds, from which claims read."""
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+Sample = Literal["test set", "cut again", "blocks"]
+FACTS = ("validation", "chance", "guess_loss", "test_to_train")
+BANK_KEYS = ("norms", "seeds", "shared", "cells")
+CELL_KEYS = ("labels", "overrides", "rates", "test", "replicas", "facts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankCell:
+    """One setting: everything that decides a result but norm, learning rate and seed.
+
+    Attributes:
+        labels: the setting in words, `data` and `model` at least.
+        overrides: of train.py, those that all cells share included.
+        rates: learning rates, the same for every norm.
+        test: what the test examples are: `test set`, the same in every run; `cut again`, each seed cuts its own split;
+            `blocks`, stretches of one text, the same in every run.
+        replicas: whether all seeds and rates of a norm train together in one process.
+        validation: answers on validation, images or characters.
+        chance: share of the most frequent answer, the accuracy of a constant guess.
+        guess_loss: loss in nats of the best guess that looks at no input.
+        test_to_train: test examples over training examples.
+    """
+
+    name: str
+    labels: dict[str, str]
+    overrides: tuple[str, ...]
+    rates: tuple[float, ...]
+    test: Sample
+    replicas: bool
+    validation: int
+    chance: float
+    guess_loss: float
+    test_to_train: float
+
+    @property
+    def what(self) -> str:
+        return ", ".join(self.labels.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bank:
+    norms: tuple[str, ...]
+    seeds: int
+    cells: dict[str, BankCell]
+
+    @property
+    def runs(self) -> int:
+        return sum(len(cell.rates) for cell in self.cells.values()) * len(self.norms) * self.seeds
+
+    def cell(self, name: str) -> BankCell:
+        """Raises ValueError with the nearest names for a cell that is not there."""
+        if name not in self.cells:
+            near = difflib.get_close_matches(name, self.cells, n=3, cutoff=0.3) or list(self.cells)
+            raise ValueError(f"cell={name}: no such cell; nearest: {', '.join(near)}")
+        return self.cells[name]
+
+
+def load_bank(path: Path) -> Bank:
+    """Read and check `configs/bank.yaml`; raises ValueError with one line for the first thing wrong in it."""
+    try:
+        node = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
+    _check_keys(node, BANK_KEYS, f"{path}: ")
+    if not _is_whole(node["seeds"]) or node["seeds"] < 1:
+        raise ValueError(f"{path}: seeds={node['seeds']}: must be a whole number of at least 1")
+    if not isinstance(node["cells"], dict) or not node["cells"]:
+        raise ValueError(f"{path}: cells: must be cells by name; see docs/claims.md")
+    shared = _texts(node["shared"], f"{path}: shared") if node["shared"] else ()
+    cells = {name: _read_cell(name, cell, shared, path) for name, cell in node["cells"].items()}
+    return Bank(norms=_texts(node["norms"], f"{path}: norms"), seeds=node["seeds"], cells=cells)
+
+
+def _read_cell(name: str, node: Any, shared: tuple[str, ...], path: Path) -> BankCell:
+    where = f"{path}: {name}."
+    _check_keys(node, CELL_KEYS, where)
+    if node["test"] not in get_args(Sample):
+        raise ValueError(f"{where}test={node['test']}: choose from {', '.join(get_args(Sample))}")
+    if not isinstance(node["replicas"], bool):
+        raise ValueError(f"{where}replicas={node['replicas']}: must be true or false")
+    _check_keys(node["facts"], FACTS, f"{where}facts.")
+    rates = node["rates"]
+    if not (isinstance(rates, list) and len(rates) > 2 and all(_is_number(r) and r > 0 for r in rates)):
+        raise ValueError(f"{where}rates={rates}: must be three or more positive numbers")
+    if rates != sorted(set(rates)):
+        raise ValueError(f"{where}rates={rates}: must rise, each once")
+    return BankCell(
+        name=name,
+        labels=_labels(node["labels"], f"{where}labels"),
+        overrides=(*shared, *_texts(node["overrides"], f"{where}overrides")),
+        rates=tuple(map(float, rates)),
+        test=node["test"],
+        replicas=node["replicas"],
+        **{key: _number(node["facts"][key], f"{where}facts.{key}") for key in FACTS},
+    )
+
+
+def _check_keys(node: Any, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(node, dict):
+        raise ValueError(f"{where}{node}: must be the keys {', '.join(known)}")
+    for key in (*known, *node):
+        if key not in node:
+            raise ValueError(f"{where}{key}: is missing; add it")
+        if key not in known:
+            raise ValueError(f"{where}{key}: no such key; the keys are {', '.join(known)}")
+
+
+def _texts(node: Any, where: str) -> tuple[str, ...]:
+    if not (isinstance(node, list) and node and all(isinstance(item, str) for item in node)):
+        raise ValueError(f"{where}={node}: must be a list of texts")
+    return tuple(node)
+
+
+def _labels(node: Any, where: str) -> dict[str, str]:
+    if not (isinstance(node, dict) and {"data", "model"} <= set(node)):
+        raise ValueError(f"{where}={node}: must name data and model, such as {{data: MNIST, model: MLP}}")
+    return {str(key): str(value) for key, value in node.items()}
+
+
+def _number(value: Any, where: str) -> float:
+    if not _is_number(value) or value <= 0:
+        raise ValueError(f"{where}={value}: must be a positive number")
+    return value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,114 @@
+"""The bank of runs that claims read: `python scripts/bank.py` prints its plan; `register`, `train` and `ledger` follow.
+
+register  fixes the grid in docs/evidence/registry.jsonl, before its first run; commit that file
+train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit
+ledger    writes what is finished to docs/evidence/bank, from which verdicts are judged
+table     test errors of every norm in every cell, each seed at its own best rate
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+
+from normexp.claims.evidence.bank_runs import bank_protocol, commands, rows
+from normexp.claims.evidence.bank_settings import norm_table
+from normexp.claims.evidence.ledger import write_ledger
+from normexp.claims.spec.bank import Bank, load_bank
+from normexp.claims.spec.registry import REGISTRY, digest, register
+from normexp.sweeps.sweep_screen import duration
+
+ROOT = Path(__file__).parents[1]
+LEDGER = ROOT / "docs" / "evidence" / "bank"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="bank.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=("plan", "register", "train", "ledger", "table"), default="plan"
+    )
+    parser.add_argument("--cells", help="some cells alone, with commas (default: all)")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
+    parser.add_argument("--reason", default="", help="register: why the grid is as it is")
+    asked = parser.parse_args(arguments)
+    try:
+        bank = load_bank(ROOT / "configs" / "bank.yaml")
+        cells = asked.cells.split(",") if asked.cells else list(bank.cells)
+        for name in cells:
+            bank.cell(name)
+        if asked.action == "register":
+            print(register_bank(bank, asked.reason))
+        elif asked.action == "ledger":
+            print(write_ledger(bank, asked.outputs, LEDGER))
+        elif asked.action == "table":
+            print(table(bank))
+        else:
+            print(plan(bank, asked.outputs, cells))
+    except ValueError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    return train(bank, asked.outputs, cells) if asked.action == "train" else 0
+
+
+def register_bank(bank: Bank, reason: str) -> str:
+    from normexp.claims.evidence.resolved_protocol import keep_protocol
+    from normexp.config.code import checkout
+
+    protocol = bank_protocol(bank)
+    path = ROOT / REGISTRY
+    row = register(
+        path,
+        subject="bank",
+        protocol=digest(protocol),
+        reason=reason,
+        seeds=[[0, bank.seeds]],
+        commit=(checkout() or {}).get("commit", ""),
+    )
+    keep_protocol(path, "bank", protocol)
+    return (
+        f"row {row.number}: bank {row.protocol[:12]} on {row.date}; commit {REGISTRY} before the runs start"
+    )
+
+
+def table(bank: Bank) -> str:
+    """Mean error in % over seeds with its 95% interval, a line a cell; cells that are not complete are left out."""
+    found = norm_table(bank, LEDGER)
+    lines = [f"{'cell':<24}" + "".join(f"{norm:>26}" for norm in bank.norms)]
+    for name, own in found.groupby("cell", sort=False) if len(found) else ():
+        texts = [
+            f"{100 * row.mean:.2f} [{100 * row.low:.2f}, {100 * row.high:.2f}]"
+            + (f" {row.failed} failed" if row.failed else "")
+            for row in own.itertuples()
+        ]
+        lines.append(f"{name:<24}" + "".join(f"{text:>26}" for text in texts))
+    return "\n".join(lines)
+
+
+def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
+    """A line a cell: runs that are finished, and core-seconds, from those that are."""
+    finished = rows(bank, outputs)
+    lines = [f"{'cell':<24}{'runs':>6}{'finished':>10}{'left, core time':>18}"]
+    for name in cells:
+        cell = bank.cell(name)
+        own = [row["seconds"] for row in finished if row["cell"] == name]
+        total = len(cell.rates) * len(bank.norms) * bank.seeds
+        left = duration(sum(own) / len(own) * (total - len(own))) if own else "unknown"
+        lines.append(f"{name:<24}{total:>6}{len(own):>10}{left:>18}  {cell.what}")
+    return "\n".join(lines)
+
+
+def train(bank: Bank, outputs: Path, cells: list[str]) -> int:
+    """One sweep a cell; stops at the first that is interrupted or fails."""
+    for command in commands(bank, outputs, cells):
+        code = subprocess.run([sys.executable, str(ROOT / "train.py"), *command], check=False).returncode
+        if code:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
