@@ -18,11 +18,10 @@ from normexp.claims.judge.verdict import (
     UNTUNED,
     VERDICT,
     make_verdict,
-    paragraph,
-    section,
     untestable,
     write_verdict,
 )
+from normexp.claims.judge.verdict_text import paragraph, section
 from normexp.claims.pages.claim_figure import draw
 from normexp.claims.spec.claim import Claim
 from normexp.report.style import Style

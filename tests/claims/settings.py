@@ -1,7 +1,9 @@
 """Fabricated settings with known truth."""
 
 import numpy as np
+from tables import spread
 
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.outcomes import Outcomes, Setting
 
 
@@ -30,3 +32,40 @@ def values(arms: dict[str, list], name: str = "mnist", failed: dict | None = Non
         lost = np.array((failed or {}).get(arm, [False] * len(own)))
         found[arm, ""] = Outcomes(np.arange(len(own)), np.array(own, float), lost)
     return Setting(name, found, **options)
+
+
+FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
+PLACES = [
+    ("digits", "MLP"),
+    ("digits", "CNN"),
+    ("MNIST", "MLP"),
+    ("MNIST", "CNN"),
+    ("CIFAR-10", "CNN"),
+    ("CIFAR-10", "MLP"),
+]
+
+
+def family(
+    effects: list[float],
+    *,
+    n: int = 12,
+    noise: float = 0.1,
+    seed: int = 0,
+    failed: dict | None = None,
+    first=0,
+):
+    """A setting for each effect (log ratio of a to b), drawn, or of exactly that mean where `seed` is None."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for place, effect in enumerate(effects):
+        data, model = PLACES[place % len(PLACES)]
+        own = {"a": effect, "b": 0.0}
+        exact = {"a": np.array(spread(0.0, noise, n)), "b": np.zeros(n)}
+        drawn = {arm: noise * generator.normal(size=n) for arm in own}
+        arms = {arm: np.exp(own[arm] + (exact if seed is None else drawn)[arm] - 2.5) for arm in own}
+        setting = values(
+            arms, f"{data}_{model}_{place}", failed, labels={"data": data, "model": model}, guess=0.9
+        )
+        moved = {arm: Outcomes(o.seeds + first, o.values, o.failed) for arm, o in setting.outcomes.items()}
+        found.append(Setting(setting.name, moved, guess=0.9, labels=setting.labels))
+    return found

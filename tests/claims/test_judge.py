@@ -12,7 +12,7 @@ from normexp.claims.judge.decide import judge, overall
 from normexp.claims.judge.estimate import MeanEstimate, RankEstimate, rank_levels
 from normexp.claims.judge.evidence_table import check_complete
 from normexp.claims.judge.holm import holm
-from normexp.claims.judge.verdict import describe_effect, describe_question
+from normexp.claims.judge.verdict_text import describe_effect, describe_question
 
 ZERO = [0.0] * 8
 
@@ -291,3 +291,51 @@ def test_inconclusive_says_how_many_seeds_would_decide():
     n = 10 + found.more_seeds
     decided = [MeanEstimate(generator.normal(0.5, 1.0, n)).p_within(0, math.inf) <= 0.05 for _ in range(500)]
     assert np.mean(decided) == pytest.approx(0.8, abs=0.06)
+
+
+def trained(a, b, comparison=None, **options):
+    comparison = comparison or Comparison(kind="greater", arm="a", baseline="b")
+    return judge(table_of({"a": a, "b": b}, **options), [comparison], better="higher", trained=True)[0]
+
+
+def test_of_trained_values_the_mean_stays_a_mean_where_runs_diverged():
+    a, b = [0.9, 0.91, 0.92, 0.93, 0.94, 0.9, 0.91, math.nan], [*[0.5, 0.51, 0.52] * 2, 0.5, 0.9]
+    found = trained(a, b)
+    effects = np.subtract(a[:7], b[:7])
+    expected = stats.ttest_1samp(effects, 0.0)
+    assert (found.verdict, found.method, found.n_seeds) == ("supported", "paired t", 7)
+    assert found.p_raw == pytest.approx(expected.pvalue)
+    assert found.note == "given that all trained: 1 of 8 seeds are left out"
+
+
+def test_of_trained_values_failures_alone_decide_no_mean():
+    never = trained([0.9] * 8, [math.nan] * 8)
+    assert (never.verdict, never.p_raw) == ("inconclusive", 1.0)
+    assert math.isnan(never.effect)
+    assert "trained at 0 of 8 seeds, and 5 are needed" in never.note
+
+
+def test_of_trained_values_equal_effects_are_no_proof():
+    found = trained([2 / 360] * 5, [0.0] * 5)
+    assert (found.verdict, found.p_raw) == ("inconclusive", 1.0)
+    assert found.note == "all effects are equal, so the measure resolves too little"
+    exact = judge(
+        table_of({"a": [2 / 360] * 5, "b": [0.0] * 5}), [Comparison(kind="greater", arm="a", baseline="b")]
+    )[0]
+    assert (exact.verdict, exact.p_raw) == ("supported", 0.0)
+
+
+def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_taken():
+    arms = {"a": [100.0, 110.0, 120.0, 130.0, 500.0], "b": [500.0] * 5}
+    comparison = Comparison(kind="smaller", arm="a", baseline="b", log=True)
+    censored = {"a": [False] * 4 + [True], "b": [True] * 5}
+    found = judge(table_of(arms, censored=censored), [comparison], better="lower", trained=True)[0]
+    assert found.method == "paired t"
+    assert found.effect == pytest.approx(np.log(arms["a"]).mean() - math.log(500))
+
+
+def test_of_trained_values_ranks_are_for_claims_that_ask_for_them():
+    values = [[0.9, 0.8, 0.7 - 0.01 * seed] for seed in range(8)]
+    comparison = Comparison(kind="decreasing", arm="a", by="rank", margin=0.5)
+    found = judge(table_of({"a": values}, [1, 2, 4]), [comparison], better="higher", trained=True)[0]
+    assert (found.verdict, found.method) == ("supported", "signed rank")

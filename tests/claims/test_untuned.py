@@ -60,7 +60,7 @@ def test_alone_it_says_that_the_fair_one_is_not_known_and_the_page_has_none(tmp_
 def test_the_page_names_it_beside_the_fair_one_and_never_in_its_place(tmp_path):
     ask(tmp_path, tuned=True)
     ask(tmp_path, tuned=False)
-    assert written(tmp_path).startswith("**supported** (untuned: refuted)")
+    assert written(tmp_path).startswith("**supported (one setting, unregistered)** (untuned: refuted)")
     (tmp_path / "P08" / "untuned" / "verdict.json").rename(tmp_path / "P08" / "verdict.json")
     assert written(tmp_path).startswith("not yet run")
 

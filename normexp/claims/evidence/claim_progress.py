@@ -25,7 +25,9 @@ def to_train(claim: Claim, runs: Runs) -> int:
         if _missing(claim, runs, rates, look):
             return len(_missing(claim, runs, rates, claim.looks[-1]))
         table = gather(claim, runs, rates, claim.seed_range(look))
-        judgements = judge(table, claim.comparisons, better=claim.better, looks=len(claim.looks))
+        judgements = judge(
+            table, claim.comparisons, better=claim.better, looks=len(claim.looks), trained=True
+        )
         if overall(judgements)[0] != "inconclusive":
             break
     return 0

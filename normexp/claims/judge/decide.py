@@ -1,19 +1,23 @@
 """From a table of evidence to one of three words, with the numbers that led to it."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison, Region
 from normexp.claims.judge.estimate import RANK_SEEDS, Estimate, MeanEstimate, RankEstimate, TiedEstimate
+from normexp.claims.judge.evidence_table import given_all_trained
 from normexp.claims.judge.holm import holm
+from normexp.claims.judge.noise import without_rounding
 from normexp.claims.judge.power import seeds_to_decide, seeds_to_decide_by_rank
 from normexp.claims.judge.universal import judge_universal
 
 Word = Literal["supported", "refuted", "inconclusive"]
 ALPHA = 0.05
 FEWEST_SEEDS = 5
+GIVEN = "given that all trained"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,12 @@ class Judgement:
 
 
 def judge(
-    table: pd.DataFrame, comparisons: list[Comparison], *, better: str | None = None, looks: int = 1
+    table: pd.DataFrame,
+    comparisons: list[Comparison],
+    *,
+    better: str | None = None,
+    looks: int = 1,
+    trained: bool = False,
 ) -> list[Judgement]:
     """Judge every comparison of a claim; the comparisons of one claim are one Holm family.
 
@@ -42,19 +51,32 @@ def judge(
     if the whole interval lies elsewhere. `looks` is how often the claim may be judged while seeds are added: each look
     spends alpha / looks, so that all of them together err at most in alpha of the cases.
 
+    Of values that were `trained` the estimand never depends on what they happen to be: it is the mean over the seeds at
+    which every run that is compared gave a number, and five equal effects are no proof. Of laws and networks at their
+    start an infinite value is infinitely bad, ranks take it in, and equal effects are exact.
+
     Raises ValueError with fewer than five seeds: nothing is ranked on less.
     """
     n = table["seed"].nunique()
     if n < FEWEST_SEEDS:
         raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
     alpha = ALPHA / looks
-    drafts = [_draft(table, comparison, better) for comparison in comparisons]
+    drafts = [_draft(table, comparison, better, trained) for comparison in comparisons]
     statistical = [i for i, draft in enumerate(drafts) if not isinstance(draft, Judgement)]
     adjusted = dict(zip(statistical, holm([drafts[i][1] for i in statistical]).tolist(), strict=True))
-    return [
+    found = [
         decide(comparisons[i], *draft, adjusted[i], alpha) if i in adjusted else draft
         for i, draft in enumerate(drafts)
     ]
+    return [_said(judgement, n) for judgement in found] if trained else found
+
+
+def _said(judgement: Judgement, seeds: int) -> Judgement:
+    """A mean over fewer than all seeds says so."""
+    if judgement.n_seeds == seeds or judgement.comparison["kind"] == "every":
+        return judgement
+    left_out = f"{GIVEN}: {seeds - judgement.n_seeds} of {seeds} seeds are left out"
+    return replace(judgement, note=f"{left_out}; {judgement.note}".removesuffix("; "))
 
 
 def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:
@@ -67,12 +89,37 @@ def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:
     raise ValueError("claim: it has no comparison; add one")
 
 
-def _draft(table: pd.DataFrame, comparison: Comparison, better: str | None):
+def _draft(table: pd.DataFrame, comparison: Comparison, better: str | None, trained: bool):
     if comparison.kind == "every":
         found = judge_universal(table, comparison)
         return Judgement(**found, level=1.0, n_seeds=table["seed"].nunique(), comparison=comparison.shown())
-    estimate = comparison.estimate(table, better)
+    if not trained:
+        estimate = comparison.estimate(table, better)
+        return estimate, p_decided(estimate, comparison)
+    kept = given_all_trained(table, comparison)
+    if kept["seed"].nunique() < FEWEST_SEEDS:
+        return _nothing_known(comparison, table["seed"].nunique(), kept["seed"].nunique())
+    effects = without_rounding(comparison.effects(kept, better)[0], kept["value"].abs().max())
+    estimate = (
+        RankEstimate(effects, effects) if comparison.by == "rank" else MeanEstimate(effects, exact=False)
+    )
     return estimate, p_decided(estimate, comparison)
+
+
+def _nothing_known(comparison: Comparison, seeds: int, kept: int) -> Judgement:
+    return Judgement(
+        verdict="inconclusive",
+        effect=math.nan,
+        interval=(-math.inf, math.inf),
+        level=1 - ALPHA,
+        n_seeds=seeds,
+        method="paired t",
+        p_raw=1.0,
+        p_adjusted=1.0,
+        note=f"every run that is compared trained at {kept} of {seeds} seeds, and {FEWEST_SEEDS} are needed; claims "
+        "over several settings judge failure too (metric: failed, or failed: guess)",
+        comparison=comparison.shown(),
+    )
 
 
 def p_decided(estimate: Estimate, comparison: Comparison) -> float:
@@ -99,6 +146,8 @@ def decide(
         word = "supported" if supports else "refuted"
     elif isinstance(estimate, TiedEstimate):
         note = "every run that is compared diverged, so nothing is known of their difference"
+    elif isinstance(estimate, MeanEstimate) and not estimate.exact and not estimate.deviation:
+        note = "all effects are equal, so the measure resolves too little"
     elif few:
         more = RANK_SEEDS - estimate.n
         note = f"a rank test (values are infinite, censored or ranks) needs {RANK_SEEDS} seeds"

@@ -47,7 +47,7 @@ def _judged(first: list[float], second: list[float], better: str | None) -> dict
         for seed, value in enumerate(values)
     )
     comparison = Comparison(kind="different", arm="first", baseline="second")
-    judgement = judge(table, [comparison], better=better)[0]
+    judgement = judge(table, [comparison], better=better, trained=True)[0]
     return {
         "effect": judgement.effect,
         "interval": judgement.interval,

@@ -1,9 +1,13 @@
 """The evidence of a claim: one row for each (arm, factor, seed), and effects paired by seed."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from normexp.claims.judge.comparison import Comparison
 
 COLUMNS = ["arm", "factor", "seed", "value", "censored"]
 
@@ -57,6 +61,17 @@ def bounds(table: pd.DataFrame, arm: str, better: str | None, log: bool) -> tupl
         return lows, highs
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(lows, 0)), np.log(np.maximum(highs, 0))
+
+
+def given_all_trained(table: pd.DataFrame, comparison: "Comparison") -> pd.DataFrame:
+    """The rows that a comparison reads, of those seeds at which each of them is a number. A target that was never
+    reached counts as the steps that were taken: the mean is that of times up to there."""
+    arms = [comparison.arm, comparison.baseline, comparison.over]
+    rows = table[table["arm"].isin(arms)]
+    if comparison.at is not None:
+        rows = rows[rows["factor"] == comparison.at]
+    lost = rows.loc[~np.isfinite(rows["value"].to_numpy(float)), "seed"]
+    return rows[~rows["seed"].isin(lost)].assign(censored=False)
 
 
 def difference(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple:

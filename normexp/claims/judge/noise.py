@@ -21,7 +21,7 @@ class Noise(NamedTuple):
 def over_seeds(z: np.ndarray) -> Noise:
     """Of the mean of `z` (..., seeds), one effect a seed: s^2 / n."""
     n = z.shape[-1]
-    return Noise(z.var(-1, ddof=1) / n, np.full(z.shape[:-1], n - 1.0), third_cumulant(z))
+    return Noise(_spread(z) / n, np.full(z.shape[:-1], n - 1.0), third_cumulant(z))
 
 
 def cut_again(z: np.ndarray, test_to_train: float) -> Noise:
@@ -31,7 +31,7 @@ def cut_again(z: np.ndarray, test_to_train: float) -> Noise:
     resampled t). It does not vanish with many seeds, as it should not, because the pool is one sample.
     """
     alone = over_seeds(z)
-    return alone._replace(variance=alone.variance + test_to_train * z.var(-1, ddof=1))
+    return alone._replace(variance=alone.variance + test_to_train * _spread(z))
 
 
 def crossed(z: np.ndarray, resolution: np.ndarray | float = 0.0) -> Noise:
@@ -55,6 +55,18 @@ def crossed(z: np.ndarray, resolution: np.ndarray | float = 0.0) -> Noise:
     spread = of_seeds**2 / (n - 1) + of_examples**2 / (examples - 1) + of_rest**2 / (n - 1) / (examples - 1)
     df = np.divide(variance**2, spread, out=np.full_like(variance, n - 1.0), where=spread > 0)
     return Noise(variance, np.maximum(df, n - 1.0), third_cumulant(seeds) + third_cumulant(means))
+
+
+def _spread(z: np.ndarray) -> np.ndarray:
+    """s^2 over the last axis; exactly 0 of equal values, whose mean may be rounded to another."""
+    return np.where(np.ptp(z, axis=-1) == 0, 0.0, z.var(-1, ddof=1))
+
+
+def without_rounding(effects: np.ndarray, scale: float) -> np.ndarray:
+    """Differences of values of about this size, without their last digits: what rounding alone makes different is
+    equal."""
+    step = 1e-9 * scale
+    return np.round(effects / step) * step if step > 0 else effects
 
 
 def third_cumulant(z: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.comparison import TRENDS, Comparison
-from normexp.claims.judge.noise import Noise, crossed, cut_again, over_seeds
+from normexp.claims.judge.noise import Noise, crossed, cut_again, over_seeds, without_rounding
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.judge.uncertain_mean import UncertainMean
 
@@ -109,7 +109,8 @@ def effects_of_seeds(
             {arm: np.log(value) for arm, value in values.items()},
             math.log(target) if target else 0.0,
         )
-    return sum(weight * values[arm] for arm, weight in weights.items()) - target
+    effects = sum(weight * values[arm] for arm, weight in weights.items()) - target
+    return without_rounding(effects, max(np.abs(value).max() for value in values.values()))
 
 
 def point_effect(

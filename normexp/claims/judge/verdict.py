@@ -1,7 +1,6 @@
 """The verdict of a claim as people read it and as `verdict.json` keeps it."""
 
 import math
-import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.judge.decide import judge, overall
+from normexp.claims.judge.scope import ONE_SETTING
 from normexp.claims.spec.claim import Claim
 from normexp.runs.whole_file import write_json
 
@@ -17,6 +17,7 @@ UNTUNED = (
     "untuned"  # the folder, beside a claim's own verdict, of what comes out where no learning rate is tuned
 )
 UNTESTABLE = "cannot be tested"
+NO_COUNTEREXAMPLE = "no counterexample"
 
 
 def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[str, Any]) -> dict[str, Any]:
@@ -24,14 +25,17 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
 
     The keys `effect`, `interval`, `p_raw` and the like belong to the comparison that decided; `comparisons` has all.
     """
-    judgements = judge(table, claim.comparisons, better=claim.better, looks=looks)
+    trained = claim.evidence == "training"
+    judgements = judge(table, claim.comparisons, better=claim.better, looks=looks, trained=trained)
     word, deciding = overall(judgements)
+    word, scope = scope_of_one_setting(claim, word, len(table))
     kept = asdict(deciding)
     return {
         "id": claim.id,
         "name": claim.name,
         "sentence": claim.sentence,
         "verdict": word,
+        "scope": scope,
         **{key: kept[key] for key in ("effect", "interval", "level", "n_seeds")},
         "measure": claim.measure,
         "source": claim.source,
@@ -43,10 +47,38 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
         "as_expected": None if claim.expected is None else word == claim.expected,
         "comparisons": [asdict(judgement) for judgement in judgements],
         "arms": arm_means(table),
-        "budget": claim.budget,
-        "protocol": claim.protocol,
+        "settings": [],
+        "failures": failed_runs(table) if trained else {},
+        **of_the_claim(claim),
         **extra,
     }
+
+
+def scope_of_one_setting(claim: Claim, word: str, cases: int) -> tuple[str, str]:
+    """The word and its scope. A law holds as it stands. A universal sentence that mathematics does not give is never
+    supported by cases: it has no counterexample among them."""
+    universal = all(comparison.kind == "every" for comparison in claim.comparisons)
+    if universal and word == "supported" and claim.expected != "supported":
+        return NO_COUNTEREXAMPLE, f"in {cases} cases"
+    return word, "" if claim.evidence == "law" else ONE_SETTING
+
+
+def of_the_claim(claim: Claim) -> dict[str, Any]:
+    """What a verdict repeats of its claim beside the sentence."""
+    return {
+        "kind": claim.kind,
+        "paper_effect": claim.paper_effect,
+        "budget": claim.budget,
+        "protocol": claim.protocol,
+    }
+
+
+def failed_runs(table: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """Of each arm how many of its values are no number: runs that diverged."""
+    lost = table.assign(lost=[not math.isfinite(value) for value in table["value"]]).groupby(
+        "arm", sort=False
+    )["lost"]
+    return {str(arm): {"failed": int(own.sum()), "of": len(own)} for arm, own in lost}
 
 
 def untestable(claim: Claim, command: str) -> dict[str, Any]:
@@ -62,8 +94,8 @@ def untestable(claim: Claim, command: str) -> dict[str, Any]:
         "covers": list(claim.covers),
         "evidence": claim.evidence,
         "reason": claim.reason,
-        "budget": claim.budget,
-        "protocol": claim.protocol,
+        **{"scope": "", "settings": [], "failures": {}},
+        **of_the_claim(claim),
         "untuned": False,
         "seconds": 0.0,
         "command": command,
@@ -92,70 +124,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-def paragraph(verdict: dict[str, Any]) -> str:
-    """What a person reads on the screen."""
-    low, high = verdict["interval"]
-    universal = verdict["comparison"]["kind"] == "every"
-    span = f"all values from {low:.4g} to {high:.4g}" if universal else (
-        f"{verdict['level']:.4g} interval {low:.4g} to {high:.4g}, {verdict['method']}"
-    )  # fmt: skip
-    effect = "decisive value" if universal else describe_effect(verdict["comparison"])
-    lines = [
-        f"{title(verdict, upper=True)}: {verdict['sentence']}",
-        f"{verdict['measure']}: {effect} {verdict['effect']:.4g} ({span}, {verdict['n_seeds']} seeds); "
-        f"asked: {describe_question(verdict['comparison'])}."
-        + (f" {verdict['note'][0].upper()}{verdict['note'][1:]}." if verdict["note"] else "")
-        + (f" {verdict['means']}" if verdict["means"] else ""),
-    ]
-    if verdict["as_expected"] is False:
-        lines.append(
-            f"UNEXPECTED: mathematics says {verdict['expected']}; look for an error before you believe this."
-        )
-    lines.append(f"source: {verdict['source']}")
-    return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
-
-
-def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
-    """The id and the word, which says so where nobody's learning rate was tuned though the claim asks for it."""
-    word = verdict["verdict"].upper() if upper else verdict["verdict"]
-    return f"{verdict['id']}{' (untuned)' if verdict.get('untuned') else ''}{'  ' if upper else ': '}{word}"
-
-
-def describe_effect(comparison: dict[str, Any]) -> str:
-    against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
-    what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
-    if comparison["kind"] in ("increasing", "decreasing", "flat"):
-        what = ("Kendall's tau of " if comparison.get("by") == "rank" else "slope of ") + what
-        what += f" over {comparison['over']}" if "over" in comparison else ""
-    return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
-
-
-def describe_question(comparison: dict[str, Any]) -> str:
-    """The comparison and its threshold, as fixed in the yaml."""
-    kind, margin = comparison["kind"], comparison.get("margin", 0.0)
-    if kind == "every":
-        bounds = {"at_most": "at most", "at_least": "at least", "equals": "equal to"}
-        parts = [f"{text} {_bound(comparison[key])}" for key, text in bounds.items() if key in comparison]
-        within = f" within {comparison['tolerance']:g}" if "tolerance" in comparison else ""
-        return f"every value {' and '.join(parts)}{within}"
-    if kind in ("equivalent", "flat"):
-        if kind == "flat" and "target" in comparison:
-            return f"a slope of {comparison['target']:g} within {margin:g}"
-        return f"{'no slope' if kind == 'flat' else 'no difference'} beyond {margin:g}"
-    return f"{kind} by more than {margin:g}"
-
-
-def _bound(bound: Any) -> str:
-    if isinstance(bound, dict):
-        return "; ".join(f"{arm}: {_bound(value)}" for arm, value in bound.items())
-    return "[" + ", ".join(f"{value:g}" for value in bound) + "]" if isinstance(bound, list) else f"{bound:g}"
-
-
-def section(verdict: dict[str, Any]) -> str:
-    """A section of a report in Markdown, to stand beside `figure.png`."""
-    return (
-        f"## {title(verdict)}\n\n> {verdict['sentence']}\n\n{verdict['source']}\n\n"
-        f"```\n{paragraph(verdict)}\n```\n\n![{verdict['id']}](figure.png)\n\n`{verdict['command']}`\n"
-    )

@@ -9,9 +9,16 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from normexp.claims.judge.verdict import title
+from normexp.claims.judge.verdict_text import title
 
-WORD_COLORS = {"supported": "#009e73", "refuted": "#d55e00", "inconclusive": "#666666"}
+WORD_COLORS = {
+    "supported": "#009e73",
+    "no counterexample": "#009e73",
+    "refuted": "#d55e00",
+    "varies across settings": "#cc79a7",
+    "inconclusive": "#666666",
+}
+DEPENDS_COLOR = "#cc79a7"
 
 
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mapping[str, str]) -> None:
@@ -24,7 +31,12 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mappi
     draw_values(axes[0], table, verdict, colors)
     if not universal:
         draw_effects(axes[1], verdict)
-    figure.suptitle(title(verdict), color=WORD_COLORS[verdict["verdict"]], fontweight="bold", fontsize=11)
+    figure.suptitle(
+        title(verdict),
+        color=WORD_COLORS.get(verdict["verdict"], DEPENDS_COLOR),
+        fontweight="bold",
+        fontsize=11,
+    )
     figure.savefig(path, dpi=110)
 
 

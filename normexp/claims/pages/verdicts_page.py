@@ -8,7 +8,10 @@ from typing import Any
 from normexp.claims.evidence.cost import duration
 from normexp.claims.judge.equal_arms import equal_arms
 from normexp.claims.judge.error_rates import error_rates
-from normexp.claims.judge.verdict import UNTUNED, VERDICT, describe_question
+from normexp.claims.judge.multiplicity import counts_by_kind
+from normexp.claims.judge.verdict import UNTUNED, VERDICT
+from normexp.claims.judge.verdict_text import describe_question, with_scope
+from normexp.claims.pages.how_many_false import by_kind, how_many_false, words_table
 from normexp.claims.spec.claim import Claim
 
 HEAD = """# Verdicts
@@ -18,7 +21,9 @@ HEAD = """# Verdicts
 A claim is one file in `configs/claim/`; its verdict is one command, `python scripts/verify.py claim=<id>`.
 Supported: the whole interval lies beyond the smallest effect that matters, which was fixed beforehand. Refuted: it lies
 on the other side, or within that margin where a difference was claimed; one counterexample refutes a universal
-sentence. Inconclusive: neither, with the number of seeds that would likely decide. `docs/claims.md` has the rules.
+sentence. Inconclusive: neither. Behind the word stands where it holds: in how many settings and which, or "one
+setting, unregistered". A universal sentence that no case refutes and mathematics does not prove has "no counterexample
+in N cases". `docs/claims.md` has the rules.
 Intervals hold at 95%, at more where a claim may be judged again with more seeds; of a universal sentence the range of
 all values stands in their place, and `nan` there means that a value was not a number, which refutes it; an infinite end
 of an interval belongs to runs that diverged or never reached their target, which are compared by ranks. Where each arm
@@ -40,6 +45,8 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
     parts.append("## Others\n\n" + table(claims, verdicts, "X"))
+    words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
+    parts += [by_kind(claims, words), how_many_false(verdicts)]
     parts.append(error_rates(equal_arms(claims, verdicts, out)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
@@ -66,19 +73,15 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    rows = [
-        "| | supported | refuted | inconclusive | not yet run | cannot be tested |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
+    words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
+    rows = {}
     for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
-        own = [claim for claim in claims.values() if claim.id.startswith(letter)]
-        words = [status(claim, verdicts.get(claim.id)) for claim in own]
-        columns = ("supported", "refuted", "inconclusive", "not yet run", "cannot be tested")
-        rows.append(f"| {name} | " + " | ".join(str(words.count(word)) for word in columns) + " |")
+        own = {key: claim for key, claim in claims.items() if key.startswith(letter)}
+        rows[name] = counts_by_kind(dict.fromkeys(own, name), words).get(name, {})
     exact = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] != "training"]
     trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
     return (
-        "\n".join(rows)
+        words_table(rows)
         + "\n\nWith a verdict, be it inconclusive: "
         + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
         + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
@@ -148,7 +151,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
             continue
         question = cell(describe_question(verdict["comparison"]))
         cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
-        word, seeds = f"**{verdict['verdict']}**", verdict["n_seeds"]
+        word, seeds = f"**{cell(with_scope(verdict))}**", verdict["n_seeds"]
         word += f" (untuned: {verdict['untuned_word']})" if verdict["untuned_word"] else ""
         rows.append(
             f"| {claim.id} | {sentence} | {word} | {effect_of(verdict)} | {question} | {seeds} | {cost} "
