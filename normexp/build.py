@@ -8,18 +8,19 @@ import torch
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.conf import HydraConf
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from normexp.config.checks import check_compiler, validate
+from normexp.config.construct import construct, refused
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
+from normexp.config.interpolations import check_interpolations
 from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
 from normexp.config.settings import GROUPS
-from normexp.config.targets import resolve_target
 from normexp.data.base import DataModule
+from normexp.kinds_and_names import check_kinds, name_of
 from normexp.lit_model import LitModel
 from normexp.training.length import total_steps
 from normexp.training.lightning import quiet_lightning
@@ -43,13 +44,15 @@ def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
     return cfg, hydra_config
 
 
-def resolved(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain values, validated."""
+def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:
+    """The configuration as plain values, validated. `allowed` are packages of one's own that `_target_` may name; by
+    default those of the command line."""
+    check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
     try:
         config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from None
-    validate(config)
+    validate(config, allowed)
     check_options(config["trainer"])
     return config
 
@@ -69,9 +72,11 @@ def files_of(
     }
 
 
-def each_run(cfg: DictConfig) -> list[tuple[DictConfig, dict[str, Any]]]:
+def each_run(
+    cfg: DictConfig, allowed: Iterable[str] | None = None
+) -> list[tuple[DictConfig, dict[str, Any]]]:
     """Each run that a configuration asks for: the configuration that asks for it alone, and that as plain values."""
-    if (config := resolved(cfg))["replicas"] == ALONE:
+    if (config := resolved(cfg, allowed))["replicas"] == ALONE:
         return [(cfg, config)]
     asked, runs = seeds_and_rates(config), []
     if config["run_dir"] and len(asked) > 1:
@@ -82,7 +87,7 @@ def each_run(cfg: DictConfig) -> list[tuple[DictConfig, dict[str, Any]]]:
         alone.seed = seed
         if lr is not None:
             alone.lr = lr
-        runs.append((alone, resolved(alone)))
+        runs.append((alone, resolved(alone, allowed)))
     return runs
 
 
@@ -91,18 +96,19 @@ def build_all(
     choices: dict[str, str],
     hydra_config: HydraConf | DictConfig | None = None,
     command: str = "",
+    allowed: Iterable[str] | None = None,
 ) -> list[Parts]:
     """The runs that a configuration asks for: one, or one for each replica, with one copy of the data for all.
 
     With Hydra's own configuration `.hydra/` says how the runs were composed.
     """
     parts: list[Parts] = []
-    runs = each_run(cfg)
+    runs = each_run(cfg, allowed)
     for alone, config in runs:
         own = [f"seed={config['seed']}", f"lr={config['lr']}", "replicas=1"] if len(runs) > 1 else []
         files = None if hydra_config is None else files_of(alone, hydra_config, own)
         loaded = [other.data for other in parts]
-        parts.append(build(alone, choices, files=files, command=command, loaded=loaded))
+        parts.append(build(alone, choices, files=files, command=command, loaded=loaded, allowed=allowed))
     return parts
 
 
@@ -113,6 +119,7 @@ def build(
     files: dict[str, str] | None = None,
     command: str = "",
     loaded: Sequence[DataModule] = (),
+    allowed: Iterable[str] | None = None,
 ) -> Parts:
     """Build data, model and trainer of one run; raises ValueError with one line before anything is written.
 
@@ -120,26 +127,28 @@ def build(
         files: for `.hydra/`; None for the configuration alone.
         command: the command line that asks for the run.
         loaded: the data of other runs, which are used, not copied, where they differ in nothing but the order.
+        allowed: packages of one's own that `_target_` may name; by default those of the command line.
     """
     quiet_lightning()
-    config = resolved(cfg)
-    check_kinds(config, choices)
-    data: DataModule = instantiate(cfg.data)
+    config = resolved(cfg, allowed)
+    check_kinds(config, choices, allowed)
+    data: DataModule = construct("data", config["data"], allowed)
     data.load(like=loaded)
-    model = build_model(cfg, data, config["seed"])
+    model = build_model(config, data, allowed)
     rehearse(model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1)
     module = LitModel(
         model,
-        instantiate(cfg.optimizer),
-        instantiate(cfg.schedule),
+        construct("optimizer", config["optimizer"], allowed),
+        construct("schedule", config["schedule"], allowed),
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
     )
-    make_trainer = instantiate(cfg.trainer)
+    make_trainer = construct("trainer", config["trainer"], allowed)
     check_trainer(make_trainer, config, choices)
     if config["compile"]:
         check_compiler(config)
-    monitors = [instantiate(node) for node in cfg.monitor.values() if node is not None]
+    nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
+    monitors = [construct(path, node, allowed) for path, node in nodes.items()]
     chosen = {group: choices.get(group) or name_of(group, config[group]) for group in GROUPS}
     return Parts(
         config=config,
@@ -154,41 +163,11 @@ def build(
     )
 
 
-def name_of(group: str, node: dict[str, Any]) -> str:
-    """The choice that a node came from where Hydra keeps none: of a list, monitor=[light,hessian], its members; of a
-    configuration saved by a run, the file with these values."""
-    if "_target_" not in node:
-        return "+".join(node) or "none"
-    for path in sorted((CONFIGS / group).glob("*.yaml")):
-        written = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))
-        written.pop("defaults", None)
-        same = (value == node.get(key) or "${" in str(value) for key, value in written.items())
-        if written.keys() == node.keys() and all(same):
-            return path.stem
-    return "own"
-
-
-def build_model(cfg: DictConfig, data: DataModule, seed: int) -> torch.nn.Module:
+def build_model(
+    config: dict[str, Any], data: DataModule, allowed: Iterable[str] | None = None
+) -> torch.nn.Module:
     """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
-    torch.manual_seed(seed)
-    return instantiate(cfg.model)(
-        input_shape=data.input_shape, num_classes=data.num_classes, norm=instantiate(cfg.norm)
-    )
-
-
-def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
-    """Refuse a model on data that it cannot read, naming the data that fits."""
-    allowed = tuple(config["allow_targets"])
-    model = resolve_target("model", config["model"]["_target_"], allowed)
-    data = resolve_target("data", config["data"]["_target_"], allowed)
-    if model.accepts == data.kind:
-        return
-    fitting = []
-    for path in sorted((CONFIGS / "data").glob("*.yaml")):
-        target = OmegaConf.select(OmegaConf.load(path), "_target_")
-        if target and resolve_target("data", target, allowed).kind == model.accepts:
-            fitting.append(path.stem)
-    raise ValueError(
-        f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
-        f"use data={' or data='.join(fitting)}"
-    )
+    make_model, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
+    torch.manual_seed(config["seed"])
+    with refused("model", make_model.func.__name__):
+        return make_model(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)

@@ -1,4 +1,4 @@
-"""The command line around Hydra: help that explains, hints where people go wrong, errors of one line.
+"""The command line around Hydra: hints where people go wrong, errors of one line.
 
 Imports nothing heavy: `--help` and most mistakes are answered before torch is loaded.
 """
@@ -7,17 +7,19 @@ import contextlib
 import difflib
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from normexp.config.folder import CONFIGS
+from normexp.choices import choices, groups, help_text, keys, suggest
+from normexp.config.allowed import allow_from
 from normexp.early_interrupt import noting_interrupts
 from normexp.invocation import command, start
 
 HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
-    "--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--info",
+    "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -26,7 +28,8 @@ def run(main: Callable[[], None]) -> None:
     """Call a function decorated with `hydra.main`; print every error as one line unless HYDRA_FULL_ERROR=1."""
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
-        print(help_text())
+        with cut_quietly():
+            print(help_text())
         return
     mistake = find_mistake(arguments)
     if mistake:
@@ -37,7 +40,23 @@ def run(main: Callable[[], None]) -> None:
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
     with one_line_errors():
+        from normexp.hydra_gate import guard
+
+        allow_from(arguments)
+        guard(arguments)
         main()
+
+
+@contextlib.contextmanager
+def cut_quietly() -> Iterator[None]:
+    """Inside, `| head` ends this process without an error."""
+    if not hasattr(signal, "SIGPIPE"):  # on Windows
+        yield
+        return
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    yield
+    sys.stdout.flush()
+    signal.signal(signal.SIGPIPE, previous)
 
 
 def full_errors() -> bool:
@@ -74,39 +93,18 @@ def say_and_exit(message: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def choices(group: str) -> dict[str, str]:
-    """The choices of a config group with the first comment of each file."""
-    found = {}
-    for path in sorted((CONFIGS / group).glob("*.yaml")):
-        lines = [
-            line for line in path.read_text().splitlines() if line.startswith("#") and "@package" not in line
-        ]
-        found[path.stem] = lines[0].lstrip("# ").strip() if lines else ""
-    return found
-
-
-def groups() -> list[str]:
-    first = ["model", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment"]
-    return [name for name in first if (CONFIGS / name).is_dir()]
-
-
-def keys() -> list[str]:
-    """Every key that some choice has: `lr`, `norm.eps`, ..."""
-    found = set(re.findall(r"^(\w+):", (CONFIGS / "train.yaml").read_text(), re.M)) | set(groups())
-    for group in set(groups()) - {"recipe"}:  # it sets keys of others
-        for path in (CONFIGS / group).glob("*.yaml"):
-            found |= {f"{group}.{key}" for key in re.findall(r"^ {0,2}([a-z]\w*):", path.read_text(), re.M)}
-    return sorted(name for name in found if not name.endswith("defaults"))
-
-
 def find_mistake(arguments: list[str]) -> str | None:
     """Common slips, recognized before Hydra parses anything."""
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
+        if name == "--experimental-rerun":
+            return f"{name}: a pickle runs what is in it; write --config-path RUN/.hydra --config-name config"
         if name.startswith("--") and name not in HYDRA_FLAGS:
             key = name.lstrip("-").replace("-", "_")
             following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
+        if ignored := _ignored(name.lstrip("+"), value, arguments):
+            return f"{argument}: {ignored}"
         if (
             not argument.startswith("-")
             and not equals
@@ -128,12 +126,15 @@ def find_mistake(arguments: list[str]) -> str | None:
     return None
 
 
-def suggest(word: str, known: list[str]) -> str:
-    """`did you mean ...? choose from: ...`"""
-    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in known}
-    near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
-    hint = f"did you mean {folded[near[0]]}? " if near else ""
-    return f"{hint}choose from: {', '.join(known)}"
+def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
+    """What is said of a key of Hydra's that would change nothing."""
+    sweep = {"-m", "--multirun"} & set(arguments) or any(
+        other.startswith(("experiment=", "hydra.mode=")) for other in arguments
+    )
+    if key == "hydra.run.dir" or (key == "hydra.sweep.dir" and not sweep):
+        own = "outputs" if sweep else "run_dir"
+        return f"is not read; write {own}={value}"
+    return None
 
 
 def one_line(error: Exception) -> str:
@@ -161,37 +162,3 @@ def one_line(error: Exception) -> str:
     if is_bad_input(error):
         return line
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
-
-
-EXAMPLES = {
-    "norm=layernorm": "train, show the result, leave a run folder",
-    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
-    "norm=none monitor=full": "measure everything while it trains",
-    "model=gpt data=python_docs max_steps=300": "",
-    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
-    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep: the product of all",
-    "--cfg job": "print the whole configuration and stop",
-}
-
-
-def help_text() -> str:
-    """What `--help` prints."""
-    examples = [(f"{command('train')} {arguments}", what) for arguments, what in EXAMPLES.items()]
-    examples.append(("tensorboard --logdir outputs", "look at all runs"))
-    parts = [
-        "normexp: train a network with a norm of your choice and look at what happens.",
-        "",
-        *(f"  {line:<49}   {what}".rstrip() for line, what in examples),
-        "",
-        "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8):",
-    ]
-    for group in groups():
-        parts.append(f"\n{group}")
-        known = choices(group)
-        width = max((len(name) for name in known), default=0)
-        parts += [f"  {name:<{width}}  {text}" for name, text in known.items()]
-    parts.append("\nKeys (key=value):")
-    for line in (CONFIGS / "train.yaml").read_text().splitlines():
-        if match := re.match(r"(\w+): (.*?)\s*(?:#\s*(.*))?$", line):
-            parts.append(f"  {match[1]}={match[2]:<8}  {match[3] or ''}".rstrip())
-    return "\n".join(parts)

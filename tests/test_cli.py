@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from normexp import cli
+from normexp import choices, cli
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,11 @@ from normexp import cli
         (["norm=batch_norm"], "did you mean batchnorm?"),
         (["optimizer=sdg"], "did you mean sgd? choose from: adam, adamw, sgd"),
         (["norm=batchnorm,layernorm"], "several values make a sweep; add -m"),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: is not read; write run_dir=x"),
+        (["hydra.sweep.dir=x"], "hydra.sweep.dir=x: is not read; write run_dir=x"),
+        (["-m", "hydra.run.dir=x"], "hydra.run.dir=x: is not read; write outputs=x"),
+        (["experiment=depth", "++hydra.run.dir=x"], "is not read; write outputs=x"),
+        (["--experimental-rerun", "x"], "a pickle runs what is in it; write --config-path RUN/.hydra"),
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
@@ -35,6 +40,7 @@ def test_slip_gets_a_hint(arguments, message):
         ["--cfg", "job"],
         ["--config-dir", "mine", "norm=mine"],
         ["experiment=null"],
+        ["-m", "seed=0,1", "hydra.sweep.dir=x"],
     ],
 )
 def test_correct_arguments_get_no_hint(arguments):
@@ -67,9 +73,9 @@ def test_unexpected_error_says_how_to_see_more():
 
 
 def test_help_lists_every_choice_with_its_first_comment():
-    text = cli.help_text()
-    for group in cli.groups():
-        for name, comment in cli.choices(group).items():
+    text = choices.help_text()
+    for group in choices.groups():
+        for name, comment in choices.choices(group).items():
             assert comment, f"configs/{group}/{name}.yaml needs a first comment"
             assert name in text
             assert comment in text

@@ -71,6 +71,13 @@ def test_sweep_that_cannot_be_written_is_one_line_naming_the_key(arguments):
     )
 
 
+def test_sweep_that_cannot_run_removes_nothing_that_it_did_not_make(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    found = run("-m", "batch_size=a,b", f"hydra.sweep.dir={tmp_path}", f"outputs={tmp_path}/outputs")
+    assert found.returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
 @pytest.mark.parametrize("seconds", [0.3, 1.5])
 def test_interruption_before_training_leaves_nothing_but_one_line(tmp_path, seconds):
     process = subprocess.Popen(

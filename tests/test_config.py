@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from normexp.config.checks import validate
-from normexp.config.targets import resolve_target
 from normexp.config.types import fits_type
 
 CONFIG = {
@@ -17,12 +16,12 @@ CONFIG = {
     "replicas": {"seeds": 1, "lr": None},
     "name": "runs", "outputs": "outputs", "run_dir": None, "fast_dev_run": False, "threads": None,
     "allow_targets": [],
-    "model": {"_target_": "torch.nn.Linear", "in_features": 4, "out_features": 2, "bias": True},
-    "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": 4, "eps": 1e-5},
-    "data": {"_target_": "torch.nn.Identity"},
+    "model": {"_target_": "normexp.models.MLP", "_partial_": True, "depth": 1, "width": 4, "norm_output": True},
+    "norm": {"_target_": "normexp.norms.LayerNorm", "_partial_": True, "eps": 1e-5},
+    "data": {"_target_": "normexp.data.Digits", "batch_size": 64, "eval_batch_size": 64},
     "optimizer": {"_target_": "torch.optim.SGD", "_partial_": True, "lr": 0.1},
     "schedule": {"_target_": "normexp.schedules.WarmupCosine", "warmup_steps": 5},
-    "trainer": {"_target_": "pytorch_lightning.Trainer", "precision": "32-true", "devices": 1},
+    "trainer": {"_target_": "pytorch_lightning.Trainer", "_partial_": True, "precision": "32-true", "devices": 1},
     "monitor": {},
 }  # fmt: skip
 
@@ -61,7 +60,7 @@ def test_good_configuration_passes():
         ("accuracies", ["a"], "must be a list such as"),
         ("schedule.warmup_step", 1, "schedule.warmup_step: no such key; did you mean schedule.warmup_steps?"),
         ("schedule.final_fraction", "low", "schedule.final_fraction='low': must be a number"),
-        ("model.bias", 3, "model.bias=3: must be true or false"),
+        ("model.norm_output", 3, "model.norm_output=3: must be true or false"),
         ("model._target_", "normexp.models.Nothing", "cannot be imported"),
         ("model._target_", "os.system", "not a class of normexp, torch or Lightning"),
         ("model._target_", "torch.load", "not a class of normexp, torch or Lightning"),
@@ -70,6 +69,35 @@ def test_good_configuration_passes():
             {"a": {"_target_": "subprocess.Popen"}},
             r"monitor\.a\._target_=subprocess\.Popen: not a class",
         ),
+        ("model", None, "model=None: must be a choice or keys with values"),
+        ("model", {"depth": 1}, "model: names no class; choose model=<name>"),
+        ("monitor", {"a": {"every_n_steps": 5}}, r"monitor\.a: names no class"),
+        ("monitor", [1], r"monitor=\[1\]: must be a choice"),
+        ("model._partial_", False, "model._partial_=False: must be true"),
+        ("model._partial_", "yes", "model._partial_='yes': must be true or false"),
+        ("data._partial_", True, "data._partial_=True: must be false"),
+        ("model._args_", [1], "model._args_: is not read"),
+        ("model.input_shape", [1], "model.input_shape: is given by normexp; leave it out"),
+        ("norm.num_features", 3, "norm.num_features: is given by normexp"),
+        ("optimizer.fused", True, "optimizer.fused: is given by normexp"),
+        (
+            "optimizer.momentum",
+            {"_target_": "normexp.schedules.Constant"},
+            "optimizer.momentum._target_=.*: must be a number",
+        ),
+        (
+            "accuracies",
+            [0.5, 95],
+            r"accuracies=\[0\.5, 95\]: must be fractions above 0, at most 1, not percents",
+        ),
+        ("accuracies", [0.0], "must be fractions above 0"),
+        ("accuracies", [float("nan")], "must be"),
+        ("max_steps", 10**13, "max_steps=10000000000000: must be at most 1000000000000"),
+        ("model.width", 10**30, "model.width: a number of 31 digits; must be at most"),
+        ("norm.eps", float("nan"), "norm.eps=nan: must be finite"),
+        ("optimizer.lr", float("inf"), "optimizer.lr=inf: must be finite"),
+        ("name", "a\0b", "has a null character"),
+        ("replicas", {"seeds": {1: 2}}, r"replicas\.seeds\.1: a key must be text"),
     ],
 )
 def test_mistake_is_refused_in_one_line(path, value, message):
@@ -78,22 +106,11 @@ def test_mistake_is_refused_in_one_line(path, value, message):
     assert "\n" not in str(caught.value)
 
 
-def test_group_of_which_nothing_is_chosen_is_named():
-    without = {key: value for key, value in CONFIG.items() if key != "monitor"}
-    with pytest.raises(ValueError, match="monitor: none is chosen; use monitor=<name>"):
+@pytest.mark.parametrize("key", ["monitor", "seed"])
+def test_what_is_missing_is_named(key):
+    without = {name: value for name, value in CONFIG.items() if name != key}
+    with pytest.raises(ValueError, match=f"^{key}: (none is chosen|is missing); use {key}=<value>"):
         validate(without)
-
-
-def test_target_is_judged_by_the_object_not_by_its_name():
-    # the name starts with normexp, the object found is json's
-    with pytest.raises(ValueError, match="not a class of normexp"):
-        resolve_target("model", "normexp.config.identity.json.JSONDecoder")
-
-
-def test_own_package_is_allowed_by_an_explicit_flag():
-    with pytest.raises(ValueError, match=r"allow_targets=\[fractions\]"):
-        resolve_target("norm", "fractions.Fraction")
-    assert resolve_target("norm", "fractions.Fraction", ("fractions",)).__name__ == "Fraction"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from normexp import cli
-from normexp.build import CONFIGS, build, check_kinds, compose, resolved
+from normexp.build import build, compose, resolved
+from normexp.choices import groups
+from normexp.config.folder import CONFIGS
+from normexp.kinds_and_names import check_kinds
 
 SMALL = {
     "mlp": ["model.depth=1", "model.width=8"],
@@ -33,7 +35,7 @@ def test_every_choice_validates_and_norms_share_one_eps(group):
 
 
 def test_every_choice_starts_with_a_comment_that_explains_it():
-    for path in (path for group in cli.groups() for path in (CONFIGS / group).glob("*.yaml")):
+    for path in (path for group in groups() for path in (CONFIGS / group).glob("*.yaml")):
         lines = [line for line in path.read_text().splitlines() if "@package" not in line]
         assert lines[0].startswith("# "), f"{path}: the first line explains the choice (--help shows it)"
 

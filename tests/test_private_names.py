@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 import pytorch_lightning as pl
 import torch
+from hydra.plugins.config_source import ConfigSource
 from pytorch_lightning.loggers.logger import Logger
 from torch import nn
 
@@ -113,6 +114,22 @@ NAMES = {
     "_num_ready_batches_reached": Private(
         "epoch_loop: whether the epoch is over",
         lambda: callable(trainer().fit_loop.epoch_loop._num_ready_batches_reached),
+    ),
+    # Silent: without them files could ask Hydra for anything; tests/config/test_hydra_gate.py tries.
+    "hydra._internal.config_loader_impl": Private(
+        "hydra_gate: judge what Hydra composes",
+        lambda: callable(
+            importlib.import_module("hydra._internal.config_loader_impl").ConfigLoaderImpl.load_configuration
+        ),
+    ),
+    "hydra._internal.config_repository": Private(
+        "hydra_gate: check a file before Hydra loads it",
+        lambda: callable(
+            importlib.import_module("hydra._internal.config_repository").ConfigRepository.load_config
+        ),
+    ),
+    "_normalize_file_name": Private(
+        "hydra_gate: which file Hydra loads", lambda: ConfigSource._normalize_file_name("a") == "a.yaml"
     ),
     "hydra._internal.core_plugins.basic_sweeper": Private(
         "sweeper: the product of all choices",

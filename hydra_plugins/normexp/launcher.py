@@ -1,6 +1,5 @@
 """The project's launcher. Hydra imports this file at every start, so whatever takes time is imported in `launch`."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,8 +49,9 @@ class NormexpLauncher(Launcher):
 
 
 def _remove(folder: Path) -> None:
-    """Remove what Hydra's sweeper made for this sweep, and its parents as far as they are empty."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for parent in list(folder.parents)[:3]:  # .sweeps, the study, outputs
-        if parent.is_dir() and not any(parent.iterdir()):
-            parent.rmdir()
+    """Remove what Hydra's sweeper made for this sweep. The folder and its parents go only where they are empty:
+    hydra.sweep.dir may name one that holds anything."""
+    (folder / "multirun.yaml").unlink(missing_ok=True)
+    for place in (folder, *list(folder.parents)[:3]):  # .sweeps, the study, outputs
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()

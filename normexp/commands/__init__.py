@@ -4,7 +4,8 @@ import importlib
 import sys
 
 from normexp import __version__
-from normexp.cli import BAD_INPUT, suggest
+from normexp.choices import suggest
+from normexp.cli import BAD_INPUT
 from normexp.invocation import hide_command
 
 COMMANDS = {

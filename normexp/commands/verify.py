@@ -1,17 +1,16 @@
 """Name a claim, get a verdict with its evidence: `normexp verify claim=S37`; `--help` lists all claims."""
 
-import contextlib
-import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from normexp.claims.pages.verdicts_page import write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.select import select, unreadable
-from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
+from normexp.cli import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line
 from normexp.config import folder
+from normexp.config.allowed import allow_from
 from normexp.invocation import command
 
 CONFIGS = folder.CONFIGS / "claim"
@@ -26,6 +25,7 @@ DEFAULTS = {
     "tune": "validation",
     "page": "",
     "workers": "auto",
+    "allow_targets": "",
 }
 
 EXAMPLES = {
@@ -38,6 +38,7 @@ EXAMPLES = {
     "verdict stays and is named beside it",
     "claim=all workers=4": "so many training claims at a time, each in a process of its own;\n"
     "auto: as many as there are cores, on a GPU one",
+    "claim=mine allow_targets=[pkg]": "a claim of yours may build classes of that package",
     "page=docs/verdicts.md": "write the page of all verdicts found in out",
 }
 
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         options = read(arguments)
+        allow_from([f"allow_targets={options['allow_targets']}"])  # inherited by the processes of `workers`
         if options["page"]:
             if Path(options["page"]).is_dir():
                 raise ValueError(f"page={options['page']}: is a folder; give the file to write")
@@ -117,18 +119,6 @@ def show_help() -> None:
         print(f"  {claim.id:<{width}}  {claim.sentence} [{kind}]")
 
 
-@contextlib.contextmanager
-def cut_quietly() -> Iterator[None]:
-    """Inside, `| head` ends this process without an error."""
-    if not hasattr(signal, "SIGPIPE"):  # on Windows
-        yield
-        return
-    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    yield
-    sys.stdout.flush()
-    signal.signal(signal.SIGPIPE, previous)
-
-
 def warn(mistakes: Iterable[str]) -> None:
     """Files that nobody asked for stop nothing, but their author should know."""
     for mistake in mistakes:
@@ -164,4 +154,5 @@ def workers(asked: str) -> int:
 def command_of_one(options: dict[str, str]) -> str:
     """The command that reproduces one claim, but for its id and for tune=none."""
     budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
-    return command("verify") + " claim={id}" + budget
+    allowed = f" allow_targets={options['allow_targets']}" if options["allow_targets"] else ""
+    return command("verify") + " claim={id}" + budget + allowed

@@ -6,37 +6,59 @@ The yaml tree has no schema of its own: `normexp.config.settings` is the schema 
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from normexp.config.nodes import check_keys, check_node, check_type
-from normexp.config.settings import GROUPS, ROOT
+from normexp.config.allowed import allowed_packages
+from normexp.config.nodes import check_group, check_keys, check_plain, check_type
+from normexp.config.settings import GROUPS, ROOT, Setting
 from normexp.invocation import command
 
 
-def validate(config: dict[str, Any]) -> None:
-    """Raise a ValueError of one line for the first thing that is wrong in a resolved configuration."""
-    check_keys(config, [*(setting.key for setting in ROOT), *GROUPS], path="")
-    for group in GROUPS:
-        if group not in config:
-            raise ValueError(
-                f"{group}: none is chosen; use {group}=<name>, {command('train')} --help lists them"
-            )
+def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> None:
+    """Raise a ValueError of one line for the first thing that is wrong in a resolved configuration.
+
+    `allowed` are packages of one's own that `_target_` may name; by default those of the command line.
+    """
+    known = [*(setting.key for setting in ROOT), *GROUPS]
+    check_keys(config, known, path="")
+    for key in known:
+        if key not in config:
+            what = "none is chosen" if key in GROUPS else "is missing"
+            raise ValueError(f"{key}: {what}; use {key}=<value>, {command('train')} --help lists them")
     for setting in ROOT:
-        key, value = setting.key, config[setting.key]
-        check_type(key, value, setting.kind)
-        if value is None:
-            continue
-        if setting.least is not None and not value >= setting.least:  # `not >=` catches nan
-            raise ValueError(f"{key}={value}: must be at least {setting.least}")
-        if setting.most is not None and value > setting.most:
-            raise ValueError(f"{key}={value}: must be at most {setting.most}")
+        check_setting(setting, config[setting.key])
+    for key, value in config.items():
+        check_plain(key, value)
     if Path(config["name"]).is_absolute() or ".." in Path(config["name"]).parts:
         raise ValueError(f"name={config['name']}: a study lies below outputs; set outputs for another place")
+    for accuracy in config["accuracies"]:
+        if not 0 < accuracy <= 1:
+            raise ValueError(
+                f"accuracies={config['accuracies']}: must be fractions above 0, at most 1, not percents"
+            )
+    packages = allowed_packages() if allowed is None else tuple(allowed)
+    if foreign := [name for name in config["allow_targets"] if name not in packages]:
+        raise ValueError(
+            f"allow_targets={foreign}: no file can allow a package; if you trust it, add allow_targets="
+            f"[{','.join(foreign)}] to the command line"
+        )
     for group in GROUPS:
-        check_node(group, config[group], tuple(config["allow_targets"]))
+        check_group(group, config[group], packages)
+
+
+def check_setting(setting: Setting, value: Any) -> None:
+    """A value of the root against its row of the table."""
+    check_type(setting.key, value, setting.kind)
+    if value is None:
+        return
+    if setting.least is not None and not value >= setting.least:  # `not >=` catches nan
+        raise ValueError(f"{setting.key}={value}: must be at least {setting.least}")
+    if setting.most is not None and value > setting.most:
+        raise ValueError(f"{setting.key}={value}: must be at most {setting.most}")
 
 
 def check_compiler(config: dict[str, Any]) -> None:

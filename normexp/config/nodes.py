@@ -3,13 +3,49 @@
 import difflib
 import inspect
 import math
-from collections.abc import Sequence
-from typing import Any, get_type_hints
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
 
 from normexp.config.targets import resolve_target
-from normexp.config.types import describe, fits_type
+from normexp.config.types import describe, fits_type, is_union
 
-INJECTED = ("norm", "input_shape", "num_classes", "num_features", "channel_dim", "layer", "params")
+# group -> what normexp gives to the class when it is called; its node may not
+INJECTED = {
+    "model": ("input_shape", "num_classes", "norm"),
+    "norm": ("num_features", "channel_dim", "layer"),
+    "optimizer": ("params", "fused"),
+}
+OPTIONAL = ("params", "fused")  # an optimizer may call its parameters otherwise and have no fused kernel
+PARTIAL = ("model", "norm", "optimizer", "trainer")
+LARGEST = 2**63 - 1
+HYDRAS = ("_target_", "_partial_", "_convert_")  # keys of Hydra's that mean something here
+
+
+def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
+    """Check a group's node, and the nodes inside it. Raises ValueError, in one line, for the first mistake."""
+    if group == "monitor":
+        for key, value in _options(group, node).items():
+            if value is not None:
+                _check_named(f"{group}.{key}", value)
+                check_node(f"{group}.{key}", value, allowed)
+        return
+    _check_named(group, node)
+    check_node(group, node, allowed, injected=INJECTED.get(group, ()))
+    partial = group in PARTIAL
+    if node.get("_partial_", False) is not partial:
+        why = "normexp calls it later" if partial else "it is built as it stands"
+        raise ValueError(f"{group}._partial_={node.get('_partial_')}: must be {str(partial).lower()}; {why}")
+
+
+def _check_named(path: str, node: Any) -> None:
+    if "_target_" not in _options(path, node):
+        raise ValueError(f"{path}: names no class; choose {path.partition('.')[0]}=<name> or write _target_")
+
+
+def _options(path: str, node: Any) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        raise ValueError(f"{path}={node!r}: must be a choice or keys with values, such as {path}.key=1")
+    return node
 
 
 def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
@@ -20,38 +56,102 @@ def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
             raise ValueError(f"{path}{key}: no such key; {hint}")
 
 
-def check_node(path: str, node: Any, allowed: tuple[str, ...]) -> None:
+def check_node(path: str, node: Any, allowed: Iterable[str] | None, injected: Sequence[str] = ()) -> None:
     """A node with a `_target_` is checked against its signature; others are searched for such nodes."""
-    if isinstance(node, dict) and "_target_" in node:
-        target = resolve_target(path, node["_target_"], allowed)
-        parameters = inspect.signature(target).parameters
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            names = [name for name, p in parameters.items() if p.kind is not p.VAR_POSITIONAL]
-            hidden = [name for name in names if name in INJECTED and name not in node]
-            shown = [name for name in names if name not in hidden]
-            check_keys({k: v for k, v in node.items() if not k.startswith("_")}, shown, f"{path}.")
-        hints = _hints(target)
-        for key, value in node.items():
-            if key in hints and not (isinstance(value, dict) and "_target_" in value):
-                check_type(f"{path}.{key}", value, hints[key])
-    if isinstance(node, dict):
-        for key, value in node.items():
-            check_node(f"{path}.{key}", value, allowed)
     if isinstance(node, list):
         for index, value in enumerate(node):
             check_node(f"{path}[{index}]", value, allowed)
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        if not key.startswith("_"):
+            check_node(f"{path}.{key}", value, allowed)
+    if "_target_" in node:
+        check_options(path, node, resolve_target(path, node["_target_"], allowed), allowed, injected)
 
 
-def _hints(target: Any) -> dict[str, Any]:
+def check_options(
+    path: str, node: dict[str, Any], target: type, allowed: Iterable[str] | None, injected: Sequence[str]
+) -> None:
+    """A node's keys and values against the constructor of its class."""
+    for key in node:
+        if key.startswith("_") and key not in HYDRAS:
+            raise ValueError(f"{path}.{key}: is not read; the keys of Hydra's are {', '.join(HYDRAS)}")
+        if key in injected:
+            raise ValueError(f"{path}.{key}: is given by normexp; leave it out")
+    if not isinstance(node.get("_partial_", False), bool):
+        raise ValueError(f"{path}._partial_={node['_partial_']!r}: must be true or false")
+    options = {key: value for key, value in node.items() if not key.startswith("_")}
+    parameters = _parameters(target)
+    if parameters is None:
+        return
+    names = [name for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        check_keys(options, [name for name in names if name not in injected], f"{path}.")
+        lacking = [name for name in injected if name not in names and name not in OPTIONAL]
+        if lacking:
+            raise ValueError(
+                f"{path}._target_={node['_target_']}: does not take {', '.join(lacking)}; name a class that does"
+            )
+    for name in names:
+        required = parameters[name].default is inspect.Parameter.empty
+        if required and name not in options and name not in injected and not node.get("_partial_", False):
+            raise ValueError(f"{path}.{name}: is missing; {path}.{name}=VALUE is needed")
+    hints = _hints(target)
+    for key, value in options.items():
+        if key in hints and isinstance(value, dict) and "_target_" in value:
+            if not _takes_part(hints[key], resolve_target(f"{path}.{key}", value["_target_"], allowed)):
+                raise ValueError(f"{path}.{key}._target_={value['_target_']}: {describe(hints[key])}")
+        elif key in hints:
+            check_type(f"{path}.{key}", value, hints[key])
+
+
+def _parameters(target: type) -> dict[str, inspect.Parameter] | None:
+    try:
+        return dict(inspect.signature(target).parameters)
+    except (TypeError, ValueError):  # a class written in C
+        return None
+
+
+def _hints(target: type) -> dict[str, Any]:
     """Type hints of a constructor; of a class with `__init__` inherited from elsewhere, those it declares itself."""
     try:
-        return get_type_hints(target.__init__ if isinstance(target, type) else target)
+        return get_type_hints(target.__init__)
     except (NameError, TypeError, AttributeError):
         return {}
 
 
+def _takes_part(kind: Any, target: type) -> bool:
+    """Whether an object of this class, or a factory of it, may stand where `kind` is annotated."""
+    if is_union(kind):
+        return any(_takes_part(option, target) for option in get_args(kind))
+    if kind in (Any, object) or get_origin(kind) is Callable:
+        return True
+    if isinstance(kind, type):
+        return issubclass(target, kind)
+    return isinstance(get_origin(kind), type) and issubclass(target, get_origin(kind))
+
+
 def check_type(path: str, value: Any, kind: Any) -> None:
-    if isinstance(value, float) and math.isinf(value):
-        raise ValueError(f"{path}={value}: must be finite")
+    """Raise ValueError, in one line, for a value that does not fit its annotation."""
     if not fits_type(value, kind):
         raise ValueError(f"{path}={value!r}: {describe(kind)}")
+
+
+def check_plain(path: str, value: Any) -> None:
+    """Raise ValueError, in one line, for a value that no setting can have, wherever it stands: a key that is no text,
+    a number that is not finite or larger than 64 bits hold, text with a null character."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{path}.{key}: a key must be text; quote it")
+            check_plain(f"{path}.{key}", item)
+    elif isinstance(value, list):
+        for item in value:
+            check_plain(path, item)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{path}={value}: must be finite")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
+    elif isinstance(value, str) and "\0" in value:
+        raise ValueError(f"{path}={value!r}: has a null character; leave it out")

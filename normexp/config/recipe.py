@@ -2,12 +2,12 @@
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+from normexp.config.folder import CONFIGS
+
 CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from
 VALUES = ("lr", "batch_size", "max_epochs", "max_steps")
 OF_TRAINER = ("gradient_clip_val", "accumulate_grad_batches")
@@ -76,5 +76,7 @@ def _chosen(node: dict[str, Any]) -> dict[str, str]:
 @cache
 def _file(*place: str | None) -> dict[str, Any] | None:
     """A file of the configuration; None where there is none. Its content is shared: change nothing in it."""
-    path = CONFIGS.joinpath(*map(str, place)).with_suffix(".yaml")
+    if not all(isinstance(name, str) and re.fullmatch(r"\w+", name) for name in place):
+        return None  # a saved run names it, which may be a stranger's
+    path = CONFIGS.joinpath(*place).with_suffix(".yaml")
     return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else None

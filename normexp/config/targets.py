@@ -1,31 +1,125 @@
-"""Which classes a configuration may name in `_target_`."""
+"""Which classes a configuration may name in `_target_`: judged by their name before anything is imported, then by
+what is found there.
 
+A configuration may come from a stranger and must not run anything else. So it can name classes of these kinds alone,
+never a function: models and norms (torch modules), data modules, optimizers, schedules, the trainer and its parts,
+monitors (callbacks). They may come from normexp, `torch.nn`, `torch.optim`, the list LIGHTNING, and packages that the
+user allows on the command line or as a Python argument. A class that is reached through one package but defined in
+another must be allowed in both.
+"""
+
+import functools
 import pkgutil
+import re
+from collections.abc import Iterable
 from typing import Any
 
+from pytorch_lightning import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from normexp.config.allowed import KEY, allowed_packages, lies_in
 
-def resolve_target(path: str, name: str, allowed: tuple[str, ...] = ()) -> Any:
-    """The class that a `_target_` names. A config from a stranger must not run anything else, so what counts is
-    the object found, not the text: classes of normexp, torch modules, optimizers and schedulers, Lightning parts."""
+NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
+HOMES = ("normexp.models", "normexp.norms", "normexp.data", "normexp.schedules", "normexp.monitors")
+TORCH = ("torch.nn", "torch.optim")
+# Lightning has classes that write, move or delete files (loggers, checkpoints, profilers, plugins for them) and
+# callbacks that change the training, which monitors must not. These do neither.
+LIGHTNING = {
+    "pytorch_lightning.Trainer",
+    "pytorch_lightning.callbacks.LearningRateMonitor",
+    "pytorch_lightning.strategies.DDPStrategy",
+    "pytorch_lightning.plugins.TorchSyncBatchNorm",
+    "pytorch_lightning.plugins.environments.LightningEnvironment",
+    "pytorch_lightning.plugins.environments.SLURMEnvironment",
+    "pytorch_lightning.plugins.environments.TorchElasticEnvironment",
+}
+# group -> what its `_target_` must be
+BASES: dict[str, tuple[type, ...]] = {
+    "model": (nn.Module,), "norm": (nn.Module,), "data": (LightningDataModule,), "optimizer": (Optimizer,),
+    "schedule": (), "trainer": (Trainer,), "monitor": (Callback,),
+}  # fmt: skip
+PARTS = (nn.Module, Optimizer, LRScheduler, LightningDataModule, Callback, Trainer)
+
+
+def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -> type:
+    """The class that `<path>._target_=<name>` names.
+
+    Args:
+        path: of the node, e.g. `model` or `monitor.gradients`; a group's own node must name a class of its kind.
+        allowed: packages that may be named too; by default those of the command line.
+
+    Raises ValueError, in one line, for everything else.
+    """
+    packages = allowed_packages() if allowed is None else tuple(allowed)
+    where = f"{path}._target_={name}"
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"{where}: is no class; write package.module.Class")
+    if not _may_import(name, packages):
+        raise ValueError(f"{where}: {_remedy(name)}")
     try:
         target = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # importing somebody's package runs it
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{where}: cannot be imported ({reason}); check its spelling") from error
+    if not isinstance(target, type):
+        raise ValueError(f"{where}: not a class; functions and objects are not built from a configuration")
+    if not _defined_where_allowed(target, name, packages):
         raise ValueError(
-            f"{path}._target_={name}: cannot be imported ({error}); check its spelling"
-        ) from None
-    package = getattr(target, "__module__", "").split(".")[0]
-    fits = isinstance(target, type) and (
-        package == "normexp"
-        or (package == "torch" and issubclass(target, (nn.Module, Optimizer, LRScheduler)))
-        or package in ("pytorch_lightning", "lightning_fabric")
-    )
-    if not fits and not (package in allowed and callable(target)):
-        raise ValueError(
-            f"{path}._target_={name}: not a class of normexp, torch or Lightning that may be built; "
-            f"allow your own package with allow_targets=[{package}]"
+            f"{where}: is {target.__module__}.{target.__qualname__}, {_remedy(target.__module__)}"
         )
+    if _is_abstract(target):
+        raise ValueError(f"{where}: is abstract; name a class that is derived from it")
+    if not _is_part(target, _group(path)):
+        raise ValueError(f"{where}: not a class of the kind that {path} takes ({_kinds(_group(path))})")
     return target
+
+
+def _is_abstract(target: type) -> bool:
+    """Also of classes whose metaclass is not ABCMeta, as Lightning's."""
+    return any(getattr(getattr(target, name, None), "__isabstractmethod__", False) for name in dir(target))
+
+
+def _may_import(name: str, packages: tuple[str, ...]) -> bool:
+    return name in LIGHTNING or lies_in(name, (*HOMES, *TORCH, *packages))
+
+
+def _defined_where_allowed(target: type, name: str, packages: tuple[str, ...]) -> bool:
+    module = target.__module__
+    listed = any(target is part for part in _lightning_parts()) and name in LIGHTNING
+    return listed or lies_in(module, (*HOMES, *TORCH, *packages))
+
+
+@functools.cache
+def _lightning_parts() -> tuple[type, ...]:
+    return tuple(pkgutil.resolve_name(name) for name in sorted(LIGHTNING))
+
+
+def _group(path: str) -> str | None:
+    """The group whose own node this is; None for a node inside one."""
+    group, _, rest = path.partition(".")
+    own = "." not in rest and "[" not in path if group == "monitor" else not rest and "[" not in path
+    return group if own and group in BASES else None
+
+
+def _is_part(target: type, group: str | None) -> bool:
+    called = any("__call__" in vars(base) for base in target.__mro__)  # schedules, factories for weights
+    if group is None:
+        return called or issubclass(target, PARTS) or any(target is part for part in _lightning_parts())
+    return issubclass(target, BASES[group]) if BASES[group] else called
+
+
+def _kinds(group: str | None) -> str:
+    bases = PARTS if group is None else BASES[group]
+    return ", ".join(base.__name__ for base in bases) or "one that is called with a step"
+
+
+def _remedy(name: str) -> str:
+    root = name.partition(".")[0]
+    if root in ("normexp", "torch", "pytorch_lightning", "lightning_fabric"):
+        return "not a class of normexp, torch or Lightning that a configuration may build"
+    return (
+        f"not a class of normexp, torch or Lightning; if you trust that package, add {KEY}=[{root}] to the command "
+        "line (no file can allow it)"
+    )

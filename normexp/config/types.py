@@ -5,11 +5,15 @@ from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 
+def is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
+
+
 def fits_type(value: Any, kind: Any) -> bool:
     """Whether a yaml value may stand where `kind` is annotated; a kind that yaml cannot express accepts nothing
     but itself, an unknown one accepts everything."""
     origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
+    if is_union(kind):
         return any(fits_type(value, option) for option in get_args(kind))
     if origin is Literal:
         # True == 1 in Python, but not in a configuration
@@ -32,7 +36,7 @@ def fits_type(value: Any, kind: Any) -> bool:
 def describe(kind: Any) -> str:
     """What a message says of a value that does not fit: `must be a whole number or null`."""
     origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
+    if is_union(kind):
         literals = [a for k in get_args(kind) for a in (get_args(k) if get_origin(k) is Literal else ())]
         names = [str(a) for a in literals] + [
             _name(k) for k in get_args(kind) if get_origin(k) is not Literal

@@ -1,6 +1,7 @@
 """What a person sees: the choices before training, the result after it."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +65,21 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         f"{status_line(summary)} · {summary['steps']:,} steps in {summary['seconds']:.1f} s of training",
         highlight=False,
     )
-    if warning := hint(summary, folder):
-        console.print(warning, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    show_hint([summary], [folder], console)
     if folder:
         outputs = shlex.quote(str(summary["config"]["outputs"]))
         console.print(f"folder: {folder}", highlight=False, markup=False, soft_wrap=True)
         console.print(
             f"look:   tensorboard --logdir {outputs}", highlight=False, markup=False, soft_wrap=True
         )
+
+
+def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], console: Console) -> None:
+    """The warning of the first run that has one, and of how many it is."""
+    found = [words for run in zip(summaries, folders, strict=True) if (words := hint(*run))]
+    if found:
+        of = f"{len(found)} of {len(summaries)} runs: " if len(summaries) > 1 else ""
+        console.print(f"{of}{found[0]}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def status_line(summary: dict[str, Any]) -> str:

@@ -2,12 +2,15 @@
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 from torch import nn
 
 from normexp.build import build_model, compose_with_hydra, resolved
+from normexp.config.construct import construct
 from normexp.config.targets import resolve_target
 
 IMAGE = SimpleNamespace(input_shape=(1, 16, 16), num_classes=10)
@@ -27,27 +30,35 @@ def composed(overrides: tuple[str, ...]):
     return cfg, dict(hydra_config.runtime.choices)
 
 
+@functools.cache
+def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
+    """The configuration as plain values, checked; shared, so nobody changes it."""
+    return resolved(composed(overrides)[0])
+
+
 def law(name: str) -> Callable[..., float]:
     """The function `<file>.<function>` of normexp.claims.laws."""
     file, _, function = name.partition(".")
+    module = f"normexp.claims.laws.{file}"
     try:
-        return getattr(importlib.import_module(f"normexp.claims.laws.{file}"), function)
+        found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError):
-        raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/laws") from None
+        found = None
+    if not inspect.isfunction(found) or found.__module__ != module:  # a claim's file may name nothing else
+        raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/claims/laws")
+    return found
 
 
 @functools.cache
 def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
-    node = resolved(composed(overrides)[0])["norm"]
-    options = {key: value for key, value in node.items() if not key.startswith("_")}
-    return functools.partial(resolve_target("norm", node["_target_"]), **options)
+    return construct("norm", plain(overrides)["norm"])
 
 
 def network(overrides: tuple[str, ...], seed: int) -> nn.Module:
     """A network with its initial weights, for inputs of a fixed shape, which it keeps as attributes."""
-    cfg, _ = composed(overrides)
-    accepts = resolve_target("model", cfg.model["_target_"]).accepts
+    config = plain(overrides)
+    accepts = resolve_target("model", config["model"]["_target_"]).accepts
     data = IMAGE if accepts == "image" else TEXT
-    model = build_model(cfg, data, seed)
+    model = build_model({**config, "seed": seed}, data)
     model.input_shape, model.num_classes = data.input_shape, data.num_classes
     return model

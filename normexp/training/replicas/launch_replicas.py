@@ -15,7 +15,7 @@ from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.folder import RunFolder
 from normexp.training.launch import launch, make_console, run_folder
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
-from normexp.training.run_screen import show_choices, status_line
+from normexp.training.run_screen import show_choices, show_hint, status_line
 from normexp.training.stopping import stopping
 
 
@@ -90,4 +90,5 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
         cells = [f"{score:.2%}" if score is not None else "–" for score in scores]
         table.add_row(str(config["seed"]), f"{config['lr']:g}", *cells, status_line(summary), folder.name)
     console.print(table, highlight=False)
+    show_hint(summaries, folders, console)
     console.print(f"folder: {folders[0].parent}", highlight=False, soft_wrap=True)

@@ -1,0 +1,74 @@
+"""What there is to choose, read from the yaml files: for `--help` and for hints. Imports nothing heavy."""
+
+import difflib
+import re
+
+from normexp.config.folder import CONFIGS
+from normexp.invocation import command
+
+
+def choices(group: str) -> dict[str, str]:
+    """The choices of a config group with the first comment of each file."""
+    found = {}
+    for path in sorted((CONFIGS / group).glob("*.yaml")):
+        lines = [
+            line for line in path.read_text().splitlines() if line.startswith("#") and "@package" not in line
+        ]
+        found[path.stem] = lines[0].lstrip("# ").strip() if lines else ""
+    return found
+
+
+def groups() -> list[str]:
+    first = ["model", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment"]
+    return [name for name in first if (CONFIGS / name).is_dir()]
+
+
+def keys() -> list[str]:
+    """Every key that some choice has: `lr`, `norm.eps`, ..."""
+    found = set(re.findall(r"^(\w+):", (CONFIGS / "train.yaml").read_text(), re.M)) | set(groups())
+    for group in set(groups()) - {"recipe"}:  # it sets keys of others
+        for path in (CONFIGS / group).glob("*.yaml"):
+            found |= {f"{group}.{key}" for key in re.findall(r"^ {0,2}([a-z]\w*):", path.read_text(), re.M)}
+    return sorted(name for name in found if not name.endswith("defaults"))
+
+
+def suggest(word: str, known: list[str]) -> str:
+    """`did you mean ...? choose from: ...`"""
+    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in known}
+    near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
+    hint = f"did you mean {folded[near[0]]}? " if near else ""
+    return f"{hint}choose from: {', '.join(known)}"
+
+
+EXAMPLES = {
+    "norm=layernorm": "train, show the result, leave a run folder",
+    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
+    "norm=none monitor=full": "measure everything while it trains",
+    "model=gpt data=python_docs max_steps=300": "",
+    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
+    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep: the product of all",
+    "--cfg job": "print the whole configuration and stop",
+}
+
+
+def help_text() -> str:
+    """What `--help` prints."""
+    examples = [(f"{command('train')} {arguments}", what) for arguments, what in EXAMPLES.items()]
+    examples.append(("tensorboard --logdir outputs", "look at all runs"))
+    parts = [
+        "normexp: train a network with a norm of your choice and look at what happens.",
+        "",
+        *(f"  {line:<49}   {what}".rstrip() for line, what in examples),
+        "",
+        "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8):",
+    ]
+    for group in groups():
+        parts.append(f"\n{group}")
+        known = choices(group)
+        width = max((len(name) for name in known), default=0)
+        parts += [f"  {name:<{width}}  {text}" for name, text in known.items()]
+    parts.append("\nKeys (key=value):")
+    for line in (CONFIGS / "train.yaml").read_text().splitlines():
+        if match := re.match(r"(\w+): (.*?)\s*(?:#\s*(.*))?$", line):
+            parts.append(f"  {match[1]}={match[2]:<8}  {match[3] or ''}".rstrip())
+    return "\n".join(parts)

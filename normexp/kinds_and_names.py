@@ -1,0 +1,48 @@
+"""The choices that normexp ships, where a configuration does not say which of them it came from or which fit."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+
+from normexp.config.folder import CONFIGS
+from normexp.config.targets import resolve_target
+
+
+def name_of(group: str, node: dict[str, Any]) -> str:
+    """The choice that a node came from where Hydra keeps none: of a list, monitor=[light,hessian], its members; of a
+    configuration saved by a run, the file with these values."""
+    if "_target_" not in node:
+        return "+".join(node) or "none"
+    for path in sorted((CONFIGS / group).glob("*.yaml")):
+        written = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))
+        written.pop("defaults", None)
+        same = (value == node.get(key) or "${" in str(value) for key, value in written.items())
+        if written.keys() == node.keys() and all(same):
+            return path.stem
+    return "own"
+
+
+def check_kinds(
+    config: dict[str, Any], choices: dict[str, str], allowed: Iterable[str] | None = None
+) -> None:
+    """Refuse a model on data that it cannot read, naming the data that fits."""
+    model = resolve_target("model", config["model"]["_target_"], allowed)
+    data = resolve_target("data", config["data"]["_target_"], allowed)
+    for group, target, attribute in (("model", model, "accepts"), ("data", data, "kind")):
+        if getattr(target, attribute, None) not in ("image", "text"):
+            name = config[group]["_target_"]
+            raise ValueError(
+                f'{group}._target_={name}: must say {attribute} = "image" or "text" in its class'
+            )
+    if model.accepts == data.kind:
+        return
+    fitting = []
+    for path in sorted((CONFIGS / "data").glob("*.yaml")):
+        target = OmegaConf.select(OmegaConf.load(path), "_target_")
+        if target and resolve_target("data", target).kind == model.accepts:
+            fitting.append(path.stem)
+    raise ValueError(
+        f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
+        f"use data={' or data='.join(fitting)}"
+    )

@@ -1,0 +1,78 @@
+"""The configuration that a run left behind, with overrides put in place. The run's folder may be a stranger's."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+from yaml import YAMLError
+
+from normexp.build import compose
+from normexp.config.allowed import allowed_packages
+from normexp.config.interpolations import check_interpolations
+from normexp.config.yaml_files import read_yaml
+from normexp.runs.columns import OLDER
+
+
+def configuration(
+    run: Path, summary: dict[str, Any], overrides: list[str]
+) -> tuple[DictConfig, dict[str, str]]:
+    """The run's configuration with the overrides put in place, and its choices. Only the command line allows packages
+    of one's own, whatever the file says.
+
+    Raises ValueError, in one line, for files that cannot be read and for overrides that name no key.
+    """
+    saved = run / ".hydra" / "config.yaml"
+    if not saved.exists() and "config" not in summary:
+        raise ValueError(f"{saved}: not found; name the folder of a run that was trained")
+    try:
+        # runs in the cache of claims did not always have the file, but every finished run recorded what it says
+        cfg = (
+            read_configuration(saved) if saved.exists() else _checked(summary["config"], run / "summary.json")
+        )
+        choices = summary.get("choices") or _choices(saved.with_name("hydra.yaml"))
+    except ValueError as error:
+        raise ValueError(f"{error}; train the run again") from None
+    for key, default in compose([])[0].items_ex(resolve=False):
+        if key not in cfg:  # a run of an earlier version, before there was this key
+            cfg[key] = OLDER if key == "recipe" else default
+    for override in overrides:
+        _put(cfg, override, saved)
+    cfg.allow_targets = list(allowed_packages())
+    return cfg, dict(choices)
+
+
+def read_configuration(path: Path) -> DictConfig:
+    """A saved configuration, which may be a stranger's. Raises ValueError, in one line, for one that cannot be read."""
+    return _checked(read_yaml(path), path)
+
+
+def _checked(content: Any, path: Path) -> DictConfig:
+    try:
+        cfg = OmegaConf.create(content)
+    except Exception as error:  # OmegaConf and the parser have a dozen
+        raise ValueError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    if not isinstance(cfg, DictConfig):
+        raise ValueError(f"{path}: cannot be read (holds no keys with values)")
+    check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
+    return cfg
+
+
+def _choices(path: Path) -> dict[str, str]:
+    choices = OmegaConf.to_container(read_configuration(path), resolve=False)
+    for key in ("hydra", "runtime", "choices"):
+        choices = choices.get(key) if isinstance(choices, dict) else None
+    if not isinstance(choices, dict):
+        raise ValueError(f"{path}: names no choices")
+    return {str(group): str(choice) for group, choice in choices.items()}
+
+
+def _put(cfg: DictConfig, override: str, saved: Path) -> None:
+    key, equals, value = override.removeprefix("+").partition("=")
+    try:
+        # cfg stands for no such key, since None is a value too
+        known = OmegaConf.select(cfg, key, default=cfg) is not cfg
+        if not equals or not key or not (known or override.startswith("+")):
+            raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")
+        OmegaConf.update(cfg, key, OmegaConf.from_dotlist([f"value={value}"]).value)
+    except YAMLError:
+        raise ValueError(f"{override}: is no value; close its brackets and quotes") from None

@@ -1,0 +1,156 @@
+"""A folder given by --config-dir may be a stranger's: what its files may not ask of Hydra, and nothing of it ran."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hostile import doubling_references, doubling_yaml, write_trap
+from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+
+from normexp.config.folder import CONFIGS
+from normexp.hydra_gate import guard
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def brought(tmp_path, monkeypatch):
+    """Composes as train.py does under `--config-dir`, with one file of a stranger's folder; gives Hydra's node."""
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", ConfigLoaderImpl.load_configuration)
+    monkeypatch.setattr(ConfigRepository, "load_config", ConfigRepository.load_config)
+    folder = tmp_path / "brought"
+
+    def load(text: str, *arguments: str, group: str = "experiment"):
+        (folder / group).mkdir(parents=True, exist_ok=True)
+        (folder / group / "nice.yaml").write_text(text)
+        overrides = [f"hydra.searchpath=[file://{folder}]", f"{group}=nice", *arguments]
+        guard(overrides)
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return compose("train", overrides=overrides, return_hydra_config=True).hydra
+
+    return load
+
+
+def preset(hydra: dict) -> str:
+    return "# @package _global_\n" + yaml.safe_dump({"hydra": hydra})
+
+
+TARGET = {"_target_": "joblib.load", "filename": "x"}
+REFUSED = {
+    "callback": ({"callbacks": {"x": TARGET}}, "hydra.callbacks="),
+    "callbacks by a reference": ({"callbacks": "${model}"}, "hydra.callbacks="),
+    "launcher": ({"launcher": {"workers": TARGET}}, r"hydra.launcher.workers._target_=joblib.load"),
+    "launcher's class": ({"launcher": {"_target_": "joblib.load"}}, r"hydra.launcher._target_=joblib.load"),
+    "launcher in a list": ({"launcher": {"workers": [TARGET]}}, r"hydra.launcher.workers.0._target_=joblib.load"),
+    "launcher by a reference": ({"launcher": {"workers": "${optimizer}"}}, r"hydra.launcher.workers._target_=torch"),
+    "sweeper": ({"sweeper": {"max_batch_size": TARGET}}, r"hydra.sweeper.max_batch_size._target_=joblib.load"),
+    "logging's factory": (
+        {"job_logging": {"handlers": {"x": {"()": "joblib.load", "filename": "x"}}}}, "hydra.job_logging=",
+    ),
+    "logging's import": (
+        {"hydra_logging": {"handlers": {"x": {"class": "logging.StreamHandler", "stream": "ext://this.s"}}}},
+        "hydra.hydra_logging=",
+    ),
+    "logging's file": (
+        {"job_logging": {"handlers": {"x": {"class": "logging.FileHandler", "filename": "/tmp/x"}}}},
+        "hydra.job_logging=",
+    ),
+    "environment": ({"job": {"env_set": {"NORMEXP_ALLOW_TARGETS": "joblib"}}}, "hydra.job.env_set="),
+    "environment copied": ({"job": {"env_copy": ["HOME"]}}, "hydra.job.env_(set|copy)="),
+    "another folder": ({"job": {"chdir": True}}, "hydra.job.chdir=True"),
+    "files beside": ({"output_subdir": "../x"}, "hydra.output_subdir="),
+    "run's folder": ({"run": {"dir": "/tmp/x"}}, "hydra.run.dir=/tmp/x"),
+    "sweep's folder": ({"sweep": {"dir": "/tmp/x"}}, "hydra.sweep.dir=/tmp/x"),
+    "sweep's subfolder": ({"sweep": {"subdir": "../x"}}, "hydra.sweep.subdir="),
+    "shell commands of a cluster": ({"launcher": {"setup": ["rm -r x"]}}, "hydra.launcher.setup="),
+    "interpreter of a cluster": ({"launcher": {"python": "x"}}, "hydra.launcher.python=x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_file_may_not_set_what_hydra_acts_on(name, brought):
+    asked, message = REFUSED[name]
+    with pytest.raises(
+        ValueError, match=rf"^{message}.*: no file can set it; if you trust it, give it on the command"
+    ):
+        brought(preset(asked))
+
+
+def test_what_stands_on_the_command_line_is_the_users_own(brought):
+    hydra = brought(preset({"job": {"env_set": {"A": "b"}}}), "hydra.job.env_set.A=c")
+    assert hydra.job.env_set == {"A": "c"}
+
+
+def test_file_may_make_a_sweep(brought):
+    node = {"mode": "MULTIRUN", "sweeper": {"params": {"seed": "0,1"}}, "launcher": {"workers": 2}}
+    hydra = brought(preset(node))
+    assert (hydra.mode.name, hydra.sweeper.params.seed, hydra.launcher.workers) == ("MULTIRUN", "0,1", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (doubling_yaml(40), "cannot be read (more than 20,000 values with its aliases written out)"),
+        (doubling_references(40), "its references grow beyond all measure"),
+        ("a: &a [*a]\n", "cannot be read (an alias stands for the value that it is part of)"),
+        ("a: " + "[" * 3000, "cannot be read (nested more than 50 deep)"),
+        ("a: " + "[" * 60 + "]" * 60, "cannot be read (nested more than 50 deep)"),
+        ("a: x" * 100_000, "cannot be read (larger than 256 KiB, no configuration is)"),
+        ("a: !!python/object/apply:os.system [true]\n", "could not determine a constructor"),
+        ("x: ${.x}\n", "x: refers to itself"),
+    ],
+    ids=["aliases", "references", "own alias", "open brackets", "deep", "large", "python", "own reference"],
+)
+def test_file_that_would_not_be_read_in_a_lifetime_is_one_line(text, message, brought):
+    with pytest.raises(Exception) as caught:  # noqa: PT011, Hydra wraps what its parser says
+        brought("# @package _global_\n" + text)
+    assert message in " ".join(str(caught.value).split())
+
+
+def test_search_path_is_judged_before_it_is_searched(tmp_path):
+    (tmp_path / "main.yaml").write_text("defaults: [train]\nhydra: {searchpath: ['pkg://this']}\n")
+    found = run("--config-path", str(CONFIGS), "--config-dir", str(tmp_path), "--config-name", "main")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("Error: hydra.searchpath=['pkg://this']: no file can set it")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "train.py", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"allow_targets": ["pandas"], "monitor": {"x": {}}}, id="allows itself a package"),
+        pytest.param({"hydra": {"callbacks": {"x": {}}}}, id="callback"),
+        pytest.param(
+            {
+                "hydra": {
+                    "mode": "MULTIRUN",
+                    "sweeper": {"params": {"seed": "0,1", "allow_targets": "[pandas]"}},
+                },
+                "monitor": {"x": {}},
+            },
+            id="sweep that allows itself a package",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_nothing_of_a_strangers_folder_runs(asked, tmp_path):
+    trap = write_trap(tmp_path / "trap.pkl", tmp_path / "sprung")
+    load = f"{{_target_: pandas.read_pickle, filepath_or_buffer: {trap}}}"
+    (tmp_path / "brought" / "experiment").mkdir(parents=True)
+    text = yaml.safe_dump(asked).replace("{}", load)
+    (tmp_path / "brought" / "experiment" / "nice.yaml").write_text(f"# @package _global_\n{text}")
+    found = run(
+        "--config-dir", str(tmp_path / "brought"), "experiment=nice", f"outputs={tmp_path / 'outputs'}"
+    )
+    assert found.returncode == 2
+    assert "no file can" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert not (tmp_path / "sprung").exists()
+    assert not (tmp_path / "outputs").exists()
