@@ -55,7 +55,7 @@ Tests passed, and what a dash means:
 - `gradcheck`: in training and eval mode; `adanorm` and `layernorm_detach` with what they detach held constant. In
   training the gradient of `powernorm` is by design not the derivative: `paper` compares it with the paper's algorithm.
 - `2nd derivative` (`powernorm` in eval mode), `forward mode`: Dash: the gradient is by design not the derivative.
-- `vmap`: stacked replicas. Dash: it keeps a count that decides, or a backward pass with memory, and says so.
+- `vmap`: replicas train together. Dash: it keeps a count that decides, or a backward pass with memory, and says so.
 - `compiled`: one graph; of `batchnorm_noisy` several, since it seeds a generator at every step.
 """
 INVARIANCES = """## Invariances of norm(W x)

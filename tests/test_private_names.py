@@ -71,7 +71,7 @@ NAMES = {
     ),
     # Silent: without it the schedules of replicas resume with each other's rates.
     "_last_lr": Private("replica_checkpoint: a schedule's rates", lambda: "_last_lr" in schedule_state()),
-    # Silent: without it replicas with dropout would train side by side and draw other masks than alone.
+    # Silent: without it replicas with dropout would train together and draw other masks than alone.
     "_DropoutNd": Private(
         "fit_replicas: every kind of dropout",
         lambda: all(

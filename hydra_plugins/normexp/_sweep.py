@@ -17,7 +17,6 @@ from normexp.cli import one_line
 from normexp.cores import cores
 from normexp.invocation import restore_command, typed
 from normexp.sweeps.cell import Cell, write_ledger
-from normexp.sweeps.grouping import Arrangement, arrange, share_time
 from normexp.sweeps.pool import Ended, Job, Pool
 from normexp.sweeps.sweep_screen import Board, show_end, show_plan
 
@@ -36,17 +35,13 @@ class Sweep:
         self.slots = places(trainers, launcher.workers, launcher.runs_per_gpu)[: len(self.configs)]
         self.threads = max(1, cores() // max(1, len(self.slots)))
         self.pool = Pool(self.threads) if self.slots else None
-        self.grouped = launcher.replicas == "auto" and bool(self.slots)
         self.cells = self._plan(job_overrides)
-        one_by_one = Arrangement(self._one_by_one())
-        self.arrangement = arrange(self.cells, len(self.slots)) if self.grouped else one_by_one
-        share_time(self.arrangement, self.cells)
+        self.to_run = [index for index, cell in enumerate(self.cells) if cell.state == "planned"]
 
     def _plan(self, job_overrides: list[list[str]]) -> list[Cell]:
         import torch
 
-        from normexp.build import build_all, each_run
-        from normexp.sweeps.beside import beside
+        from normexp.build import build, each_run
         from normexp.sweeps.plan import plan
 
         tasks = [without_hydra(config) for config in self.configs]
@@ -56,23 +51,22 @@ class Sweep:
             names(job_overrides),
             job_overrides,
             resolve=lambda index: ([config for _, config in each_run(tasks[index])], choices[index]),
-            build=lambda index: build_all(tasks[index], choices[index])[0],
-            beside=beside if self.grouped else None,
+            build=lambda index: build(each_run(tasks[index])[0][0], choices[index]),
         )
 
     def run(self) -> list[JobReturn]:
         from normexp.training.launch import make_console  # loads torch: not before the pool runs
 
-        self.console = console = make_console()
+        console = make_console()
         logs = self.folder / "logs"
-        show_plan(self.cells, self.arrangement, len(self.slots), self.threads, logs, console)
+        show_plan(self.cells, len(self.slots), self.threads, logs, console)
         for cell, config in zip(self.cells, self.configs, strict=True):
             cell.log = logs / f"{cell.run}.log"
             if config.threads is None and self.slots:
                 config.threads = self.threads
         started = time.monotonic()
         self._write_ledger()
-        with Board(self.cells, min(len(self.slots), len(self.arrangement.jobs)), console) as board:
+        with Board(self.cells, min(len(self.slots), len(self.to_run)), console) as board:
             for cell in self._in_processes() if self.pool else self._in_here():
                 board.update(cell)
                 self._write_ledger()
@@ -87,41 +81,25 @@ class Sweep:
     def _write_ledger(self) -> None:
         write_ledger(self.folder, typed(self.argv), self.cells)
 
-    def _one_by_one(self) -> list[list[int]]:
-        return [[index] for index, cell in enumerate(self.cells) if cell.state == "planned"]
-
     def _in_processes(self) -> Iterator[Cell]:
         """Yields a cell whenever its state changed."""
-        yield from self._work(self.arrangement.jobs)
-        left = self._one_by_one()
-        if left and self.pool.stopped_by is None:  # one run may have taken its neighbours down
-            self.console.print(
-                f"{len(left)} runs that failed side by side are tried one by one", highlight=False
-            )
-            yield from self._work(left)
-
-    def _work(self, groups: list[list[int]]) -> Iterator[Cell]:
         jobs, started = [], {}
-        for number, group in enumerate(groups):
-            argv = [command_of(self.argv, self.cells[index].overrides) for index in group]
-            more = f".and-{len(group) - 1}-more" if len(group) > 1 else ""
-            log = self.folder / "logs" / f"{self.cells[group[0]].run}{more}.log"
-            configs, stacked = [self.configs[index] for index in group], self.arrangement.stacked
-            call = Call(configs, argv, self.function.__module__, self.function.__name__, stacked)
-            jobs.append(Job(number, call, log))
+        for index in self.to_run:
+            cell = self.cells[index]
+            argv = command_of(self.argv, cell.overrides)
+            call = Call(self.configs[index], argv, self.function.__module__, self.function.__name__)
+            jobs.append(Job(index, call, cell.log))
         for event in self.pool.run(run_in_process, jobs, self.slots):
-            number, group = event.job.index, groups[event.job.index]
-            for cell in (self.cells[index] for index in group):
-                if isinstance(event, Ended):
-                    taken = (time.monotonic() - started[number]) / len(group)
-                    stopped = self.pool.stopped_by is not None
-                    cell.finish(event.exit_code, taken, stopped=stopped, neighbours=len(group) - 1)
-                else:
-                    cell.state, cell.log, started[number] = "running", event.job.log, time.monotonic()
-                yield cell
+            cell = self.cells[event.job.index]
+            if isinstance(event, Ended):
+                seconds = time.monotonic() - started[event.job.index]
+                cell.finish(event.exit_code, seconds, stopped=self.pool.stopped_by is not None)
+            else:
+                cell.state, started[event.job.index] = "running", time.monotonic()
+            yield cell
 
     def _in_here(self) -> Iterator[Cell]:
-        for (index,) in self.arrangement.jobs:
+        for index in self.to_run:
             cell = self.cells[index]
             cell.state = "running"
             yield cell

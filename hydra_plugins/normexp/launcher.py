@@ -16,21 +16,14 @@ class NormexpLauncher(Launcher):
         workers: runs at a time, each in a process of its own; null takes as many as there are cores, or GPUs; 0 runs
             them one by one inside this process (for a debugger).
         runs_per_gpu: small runs leave most of a GPU idle, so several may share one.
-        replicas: auto trains runs that differ in seed and learning rate alone side by side in one process where that
-            was measured to be faster; off never does.
     """
 
-    def __init__(self, workers: int | None = None, runs_per_gpu: int = 1, replicas: str = "auto") -> None:
+    def __init__(self, workers: int | None = None, runs_per_gpu: int = 1) -> None:
         for name, value, least in (("workers", workers, 0), ("runs_per_gpu", runs_per_gpu, 1)):
             if value is not None and (type(value) is not int or value < least):
                 raise ValueError(f"hydra.launcher.{name}={value}: must be a whole number, at least {least}")
         self.workers = workers
         self.runs_per_gpu = runs_per_gpu
-        self.replicas = "off" if replicas is False else replicas  # what YAML takes `off` for
-        if self.replicas not in ("auto", "off"):
-            raise ValueError(
-                f"hydra.launcher.replicas={replicas}: must be auto or off; for replicas of one run write replicas=16"
-            )
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config

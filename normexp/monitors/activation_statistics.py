@@ -1,7 +1,7 @@
 """Statistics of activations, as functions of tensors.
 
 `rows` are (..., n, C): n places (samples, pixels or tokens) of C channels. Every axis before them is kept, so that
-replicas of a network are measured side by side.
+replicas of a network are measured together.
 """
 
 import functools

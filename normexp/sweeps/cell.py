@@ -2,7 +2,7 @@
 
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,6 @@ class Cell:
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
-    kind: str = ""  # cells of one kind differ in nothing but seed and learning rate
-    # Number of its kind side by side in one process -> times as fast as one after the other.
-    speedups: dict[int, float] = field(default_factory=dict)
-    alone: str | None = None  # why it cannot be trained side by side with its kind
 
     @property
     def folder(self) -> Path:
@@ -40,19 +36,13 @@ class Cell:
         """The run's name inside its study, as TensorBoard shows it."""
         return f"{self.choices['model']}/{self.folder.name}"
 
-    def finish(self, exit_code: int, seconds: float, *, stopped: bool, neighbours: int = 0) -> None:
-        """Note how the run's process ended. Its summary says what came of it: no summary, no run.
-
-        A run that failed beside neighbours is planned again, by itself: the mistake may be theirs.
-        """
-        status = self.status()
-        if (status and (exit_code == 0 or neighbours)) or (exit_code == 0 and self.config["fast_dev_run"]):
-            self.state = status or "completed"
+    def finish(self, exit_code: int, seconds: float, *, stopped: bool) -> None:
+        """Note how the cell's process ended. Its summaries say what came of it: no summary, no run."""
+        status = "completed" if self.config["fast_dev_run"] else self.status()
+        if status and exit_code == 0:
+            self.state = status
         elif stopped or exit_code in (130, 143):
             self.state = "interrupted"
-        elif neighbours:
-            self.state = "planned"
-            return
         else:
             self.state, self.error = "failed", _reason(exit_code, self.log)
         self.seconds = seconds

@@ -10,9 +10,8 @@ import torch
 from normexp.cli import one_line
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_parts import Parts
-from normexp.sweeps.beside import Beside
 from normexp.sweeps.cell import Cell
-from normexp.sweeps.run_time import estimate, seconds_per_step, steps_of
+from normexp.sweeps.run_time import estimate, seconds_per_step
 
 SHOWN = 3  # so many errors are told, the others are counted
 
@@ -22,7 +21,6 @@ def plan(
     overrides: Sequence[list[str]],
     resolve: Callable[[int], tuple[list[dict[str, Any]], dict[str, str]]],
     build: Callable[[int], Parts],
-    beside: Callable[[Parts], Beside] | None = None,
 ) -> list[Cell]:
     """The cells of a sweep, checked; those that are finished already are marked as skipped.
 
@@ -30,13 +28,12 @@ def plan(
         names, overrides: of each cell, for people and for its command.
         resolve: the configuration of each run of the i-th cell, validated, and the cell's choices.
         build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
-        beside: whether these can be trained side by side, and how much faster that is; None if nobody asks.
 
     Raises ValueError in one line that names the cells which cannot run, or two cells that are the same run.
     """
     cells: list[Cell] = []
     broken: dict[str, list[str]] = {}  # what is wrong -> cells
-    built: dict[str, tuple[str, int, float | None, Beside]] = {}  # what building one of its kind taught
+    built: dict[str, tuple[str, int, float | None]] = {}  # what building one of its kind taught
     step_seconds: dict[str, float] = {}
     for index, name in enumerate(names):
         try:
@@ -45,28 +42,19 @@ def plan(
             kind = _kind(config)
             if kind not in built:
                 parts = build(index)
-                time = _timed(parts, step_seconds)
-                built[kind] = (
-                    parts.data.fingerprint,
-                    steps_of(parts),
-                    time,
-                    beside(parts) if beside else Beside(),
-                )
+                steps = parts.module.total_steps
+                built[kind] = (parts.data.fingerprint, steps, _timed(parts, step_seconds))
         except Exception as error:
             broken.setdefault(one_line(error), []).append(name)
             continue
-        fingerprint, steps, seconds, more = built[kind]
+        fingerprint, steps, seconds = built[kind]
         digests = [config_hash(one, fingerprint) for one in configs]
         folders = [
             Path(one["run_dir"]) if one["run_dir"] else default_folder(one, choices, digest)
             for one, digest in zip(configs, digests, strict=True)
         ]
         time = None if seconds is None else estimate(steps, seconds) * len(configs)
-        alone = more.why_not if len(configs) == 1 else "is several replicas already"
-        cell = Cell(
-            name, list(overrides[index]), choices, config, digests[0], folders, time,
-            kind=kind, speedups=more.speedups, alone=alone,
-        )  # fmt: skip
+        cell = Cell(name, list(overrides[index]), choices, config, digests[0], folders, time)
         cell.state = "skipped" if cell.status() else "planned"
         cells.append(cell)
     if broken:

@@ -8,14 +8,6 @@ AROUND_A_STEP = 1.4  # training loop, light monitors and validation, as a factor
 AROUND_A_RUN = 1.0  # seconds to build, evaluate and save
 
 
-def steps_of(parts: Parts) -> int:
-    """Optimizer steps that the run will take."""
-    if parts.config["max_steps"] is not None:
-        return parts.config["max_steps"]
-    batches = len(parts.data.training_order(parts.data.splits["train"]))
-    return parts.config["max_epochs"] * batches // parts.config["trainer"].get("accumulate_grad_batches", 1)
-
-
 def seconds_per_step(parts: Parts) -> float:
     """One forward and backward pass of a training batch on the CPU; the first pass warms up."""
     batch = parts.data.probe_batch(parts.config["batch_size"])

@@ -13,29 +13,20 @@ from rich.table import Table
 
 from normexp.invocation import command
 from normexp.sweeps.cell import Cell
-from normexp.sweeps.grouping import Arrangement
 
 RUNNING_SHOWN = 2
 
 
-def show_plan(
-    cells: Sequence[Cell],
-    arrangement: Arrangement,
-    workers: int,
-    threads: int,
-    logs: Path,
-    console: Console,
-) -> None:
+def show_plan(cells: Sequence[Cell], workers: int, threads: int, logs: Path, console: Console) -> None:
     to_run = [cell for cell in cells if cell.state == "planned"]
-    rows = {"sweep": f"{len(cells)} runs"}
+    rows = {"sweep": count(cells)}
     for key, values in axes(cells).items():
         rows[f"  {key}"] = ", ".join(values)
     if len(to_run) < len(cells):
-        rows["finished"] = f"{len(cells) - len(to_run)} runs, skipped"
+        rows["finished"] = f"{count([cell for cell in cells if cell.state == 'skipped'])}, skipped"
     if to_run:
-        rows["to run"] = f"{len(to_run)} runs, {_how(arrangement, workers, threads)}"
-        if arrangement.reason:
-            rows["side by side"] = f"none: {arrangement.reason}"
+        each = f"{workers} at a time, {threads} thread{'s' * (threads > 1)} each"
+        rows["to run"] = f"{count(to_run)}, {each if workers else 'one by one, in here'}"
         times = [cell.estimate for cell in to_run]
         rows["estimate"] = (
             "known after the first runs (a GPU computes)"
@@ -51,14 +42,10 @@ def show_plan(
         console.print(f"[bold]{'logs':<{width}}[/bold]  {escape(str(logs))}", highlight=False, soft_wrap=True)
 
 
-def _how(arrangement: Arrangement, workers: int, threads: int) -> str:
-    if not workers:
-        return "one by one, in here"
-    each = f"{threads} thread{'s' * (threads > 1)} each"
-    if not arrangement.stacked:
-        return f"{workers} at a time, {each}"
-    beside, count = max(map(len, arrangement.jobs)), len(arrangement.jobs)
-    return f"up to {beside} side by side in a process, {min(workers, count)} of {count} processes at a time, {each}"
+def count(cells: Sequence[Cell]) -> str:
+    """5 runs; 4 cells of 32 runs, where cells have replicas"""
+    runs = sum(len(cell.folders) for cell in cells)
+    return f"{runs} runs" if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
 
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
-from normexp.runs import write_test_examples
+from normexp.runs import TestExamples, write_test_examples
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints, load_to_resume
 from normexp.training.code_record import CodeRecord
 from normexp.training.ending import EndingFitLoop
@@ -49,23 +49,9 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
     if mode := parts.config["compile"]:
         parts.module.model.compile(mode="default" if mode is True else mode)
     with open_records(folder, resumed) as loggers:
-        trainer = parts.make_trainer(
-            **length(parts.config),
-            callbacks=callbacks,
-            logger=loggers,
-            default_root_dir=folder,
-            fast_dev_run=folder is None,
-            num_sanity_val_steps=0,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
-            **({"devices": 1, "strategy": "auto"} if no_step else {}),  # for others there is nothing to do
-        )
-        trainer.strategy.checkpoint_io = WholeCheckpoints(resumed)
-        PlainEpochLoop.install(trainer)
-        EndingFitLoop.install(trainer)
-        # Lightning converts after it has loaded a checkpoint, whose float64 weights a float32 module would round.
-        trainer.precision_plugin.convert_module(parts.module)
+        alone = {"devices": 1, "strategy": "auto"} if no_step else {}  # for others there is nothing to do
+        more = {"logger": loggers, "default_root_dir": folder, "fast_dev_run": folder is None, **alone}
+        trainer = trainer_of(parts, parts.module, callbacks, resumed, **more)
         parts.data.trainer = trainer
         # Dropout draws the same stream whatever initialization, or another run of this process, drew.
         torch.manual_seed(parts.config["seed"])
@@ -74,12 +60,49 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
                 take_no_step(parts, trainer, last)
             else:
                 trainer.fit(parts.module, datamodule=parts.data, ckpt_path=last.path if resumed else None)
-            metrics, examples = final_metrics(parts, trainer)
-        summary = summarize(parts, recorder, trainer, metrics)
-        if folder and rank_zero_only.rank == 0:
-            write_test_examples(folder, examples)
-        for logger in loggers:
-            logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
+            results = final_metrics(parts, trainer)
+        return conclude(parts, recorder, trainer, folder, *results)
+
+
+def trainer_of(
+    parts: Parts,
+    module: pl.LightningModule,
+    callbacks: list[pl.Callback],
+    resumed: dict[str, Any] | None,
+    **more: Any,
+) -> pl.Trainer:
+    """The trainer of a run, ready to train a module, which may stand for several runs, from a checkpoint's content."""
+    trainer = parts.make_trainer(
+        **length(parts.config),
+        callbacks=callbacks,
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
+        **more,
+    )
+    trainer.strategy.checkpoint_io = WholeCheckpoints(resumed)
+    PlainEpochLoop.install(trainer)
+    EndingFitLoop.install(trainer)
+    # Lightning converts after it has loaded a checkpoint, whose float64 weights a float32 module would round.
+    trainer.precision_plugin.convert_module(module)
+    return trainer
+
+
+def conclude(
+    parts: Parts,
+    recorder: Recorder,
+    trainer: pl.Trainer,
+    folder: Path | None,
+    metrics: dict[str, float],
+    examples: TestExamples,
+) -> dict[str, Any]:
+    """The summary of a trained run, which its loggers get too; the folder gets the test examples."""
+    summary = summarize(parts, recorder, trainer, metrics)
+    if folder and rank_zero_only.rank == 0:
+        write_test_examples(folder, examples)
+    for logger in trainer.loggers:
+        logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
     return summary
 
 

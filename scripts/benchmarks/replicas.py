@@ -1,4 +1,4 @@
-"""Replicas trained side by side against the same runs one after the other: seed-steps a second, and equality."""
+"""Replicas trained together against the same runs one after the other: seed-steps a second, and equality."""
 
 import argparse
 import contextlib

@@ -46,10 +46,12 @@ def seconds(*command: str, clock: str = "wall") -> float:
     return CLOCKS[clock]() - started
 
 
-def launch(runs: int, overrides: list[str], *, workers: int, replicas: str = "off") -> float:
+def launch(runs: int, overrides: list[str], *, workers: int, replicas: bool = False) -> float:
     """Seconds of a whole sweep; the launcher shares the cores out among the workers."""
-    grid = ["norm=none,batchnorm,layernorm,groupnorm", f"seed=range(0,{-(-runs // 4)})"]
-    how = ["recipe=plain", f"hydra.launcher.workers={workers}", f"hydra.launcher.replicas={replicas}"]
+    seeds = -(-runs // 4)
+    axis = f"replicas={seeds}" if replicas else f"seed=range(0,{seeds})"
+    grid = ["norm=none,batchnorm,layernorm,groupnorm", axis]
+    how = ["recipe=plain", f"hydra.launcher.workers={workers}"]
     with tempfile.TemporaryDirectory() as place:
         return seconds("train.py", "-m", *grid, *overrides, *how, f"outputs={place}")
 
@@ -153,8 +155,8 @@ def main(arguments: list[str]) -> list[dict]:
         way = {"workers": cores()}
         what = f"{cores()} processes x 1 thread, over 1 x {cores()}"
         rows.append(compare_sweeps(what, options.runs, way, {"workers": 1}, options))
-        what = "seeds side by side where that is known to be faster, over a process each"
-        rows.append(compare_sweeps(what, 4 * options.runs, way | {"replicas": "auto"}, way, options))
+        what = f"replicas={options.runs}, over a process for each seed"
+        rows.append(compare_sweeps(what, 4 * options.runs, way | {"replicas": True}, way, options))
     if options.only != "launcher":
         rows += time_reading(options)
     table = Table("ratio", "range", "measured", "seconds", "over seconds", "runs a minute")

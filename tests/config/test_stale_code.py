@@ -40,7 +40,7 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
     """What a claim does with a run that is in its cache."""
     monkeypatch.setattr(training_runs, "read_summary", lambda folder: summary)
     runs = training_runs.Runs(CLAIMS[claim], tmp_path)
-    return runs.summary("rmsnorm", "", 0, 0.1)[0]
+    return runs.summary(training_runs.Wanted("rmsnorm", "", 0, 0.1))[0]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_words_leave_a_run_valid(train, edit):
     assert changed(summary) == []
 
 
-def test_run_side_by_side_counts_what_trains_replicas(train, make_parts, edit):
+def test_replica_counts_what_trains_replicas(train, make_parts, edit):
     from normexp.training.replicas.launch_replicas import launch_replicas
 
     parts = [make_parts("norm=layernorm", "max_steps=1", f"seed={seed}") for seed in (0, 1)]

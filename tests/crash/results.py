@@ -29,7 +29,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 def summary(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / "summary.json").read_text())
-    # How many were trained side by side depends on which of them were finished.
+    # How many were trained together depends on which of them were finished.
     found["execution"].pop("replicas", None)
     found["convergence"] = {key: value for key, value in found["convergence"].items() if "seconds" not in key}
     return {key: value for key, value in found.items() if key not in TIMES}

@@ -121,7 +121,7 @@ def test_weight_norm_gets_each_initialized_linear_map_and_its_result_is_used(nam
 
 @pytest.mark.parametrize("norm", ["none", "batchnorm", "layernorm"])
 @pytest.mark.parametrize("name", SMALL)
-def test_stacked_replicas_equal_the_models_run_one_by_one(name, norm):
+def test_replicas_equal_the_models_run_one_by_one(name, norm):
     models = [small_model(name, norm, seed).double() for seed in (0, 1)]
     inputs, _ = small_batch(name)
     inputs = inputs.double() if inputs.is_floating_point() else inputs

@@ -136,8 +136,8 @@ def test_replicas_under_vmap_equal_layers_alone(name, layout):
     parameters, buffers = stack_module_state(layers)
     template = copy.deepcopy(layers[0])
     leaves = {key: value.detach().clone().requires_grad_() for key, value in parameters.items()}
-    stacked_x = x.clone().requires_grad_()
-    y = torch.vmap(lambda p, b, x: functional_call(template, (p, b), (x,)))(leaves, buffers, stacked_x)
+    every_x = x.clone().requires_grad_()
+    y = torch.vmap(lambda p, b, x: functional_call(template, (p, b), (x,)))(leaves, buffers, every_x)
     y.backward(g)
 
     for k, layer in enumerate(layers):
@@ -145,7 +145,7 @@ def test_replicas_under_vmap_equal_layers_alone(name, layout):
         expected = layer(alone)
         expected.backward(g[k])
         torch.testing.assert_close(y[k], expected)
-        torch.testing.assert_close(stacked_x.grad[k], alone.grad)
+        torch.testing.assert_close(every_x.grad[k], alone.grad)
         for key, parameter in layer.named_parameters():
             torch.testing.assert_close(leaves[key].grad[k], parameter.grad)
         for key, buffer in layer.named_buffers():

@@ -16,10 +16,10 @@ CHOICES = {"model": "mlp", "norm": "none"}
 @pytest.fixture
 def parts(monkeypatch):
     """Built parts without a network: what the plan reads of them."""
-    monkeypatch.setattr("normexp.sweeps.plan.steps_of", lambda parts: 100)
     monkeypatch.setattr("normexp.sweeps.plan.seconds_per_step", lambda parts: 0.01)
     monkeypatch.setattr("normexp.sweeps.plan.torch.cuda.is_available", lambda: False)
-    return lambda made: types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=""), config=made)
+    data, module = types.SimpleNamespace(fingerprint=""), types.SimpleNamespace(total_steps=100)
+    return lambda made: types.SimpleNamespace(data=data, module=module, config=made)
 
 
 def make(configs: list[dict], parts, built: list[int] | None = None) -> list[Cell]:
@@ -62,10 +62,11 @@ def test_broken_cells_are_named_once_for_each_error(parts, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_seed_of_the_data_and_rate_of_the_optimizer_that_do_not_follow_make_another_kind(parts, tmp_path):
+def test_seed_of_the_data_and_rate_of_the_optimizer_that_do_not_follow_are_built_again(parts, tmp_path):
     def kinds(*changes: dict) -> int:
-        cells = make([config("none", 2, 0, outputs=str(tmp_path)) | change for change in changes], parts)
-        return len({cell.kind for cell in cells})
+        built = []
+        make([config("none", 2, 0, outputs=str(tmp_path)) | change for change in changes], parts, built)
+        return len(built)
 
     sgd = config("none", 2, 0)["optimizer"]
     data = config("none", 2, 0)["data"]
@@ -84,7 +85,7 @@ def test_cell_of_several_runs_is_finished_when_all_of_them_are(parts, tmp_path):
 
     write_run(tmp_path / "study", "none", 2, 0)
     cell = two_seeds()
-    assert (cell.state, len(cell.folders), cell.alone) == ("planned", 2, "is several replicas already")
+    assert (cell.state, len(cell.folders)) == ("planned", 2)
     cell.finish(0, 1.0, stopped=False)
     assert cell.state == "failed"
     write_run(tmp_path / "study", "none", 2, 1)

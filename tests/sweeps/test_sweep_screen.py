@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 
 from normexp.sweeps.cell import Cell
-from normexp.sweeps.grouping import Arrangement
 from normexp.sweeps.sweep_screen import show_end, show_plan
 from normexp.training.launch import make_console
 
@@ -25,7 +24,7 @@ def test_output_that_goes_to_a_file_is_wide(capsys):
 
 
 def test_plan_names_the_folder_of_logs_in_one_piece(capsys):
-    show_plan(cells("planned"), Arrangement([[0]]), 1, 1, LONG / "[logs]", Console(width=80))
+    show_plan(cells("planned"), 1, 1, LONG / "[logs]", Console(width=80))
     assert f"{LONG}/[logs]\n" in capsys.readouterr().out
 
 

@@ -4,8 +4,7 @@ import time
 from typing import Any
 
 from normexp.claims.evidence.cost import duration
-from normexp.claims.evidence.side_by_side import Wanted
-from normexp.claims.evidence.training_runs import Runs, gather, tune
+from normexp.claims.evidence.training_runs import Runs, Wanted, gather, tune
 from normexp.claims.judge.decide import judge, overall
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim
 

@@ -2,19 +2,18 @@
 
 import contextlib
 import copy
-import functools
 import hashlib
 import io
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from normexp.build import build, files_of, resolved
 from normexp.claims.evidence.metric import read_metric
-from normexp.claims.evidence.side_by_side import Wanted, pays, train_side_by_side
 from normexp.claims.evidence.subjects import composed, composed_with_hydra
 from normexp.claims.judge.evidence_table import check_complete, make_table
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim
@@ -22,7 +21,17 @@ from normexp.config.code import changed, in_words
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_parts import Parts
 from normexp.runs import read_summary
-from normexp.training.launch import folder_of, launch
+from normexp.training.launch import launch
+from normexp.training.replicas.launch_replicas import launch_replicas
+
+
+class Wanted(NamedTuple):
+    """One run of a claim."""
+
+    arm: str
+    level: Any
+    seed: int
+    lr: float | None
 
 
 class Runs:
@@ -43,6 +52,8 @@ class Runs:
         monitors = [override for override in claim.fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
         self.study = f"watched-{digest}" if monitors else "runs"
+        if claim.replicas:  # they differ from runs alone in rounding, so they are kept apart
+            self.study += "-replicas"
         self.monitors = [] if monitors else ["monitor=none"]
         self.reads_log = "logged/" in str(claim.metric)  # a text, or one for each arm
 
@@ -58,41 +69,38 @@ class Runs:
     def seconds(self) -> float:
         return sum(self.costs.values())
 
-    @functools.cached_property
-    def stacked(self) -> bool:
-        """Whether the runs of this claim are trained side by side."""
-        lr = self.claim.tune["lr"][0] if self.claim.tune else None
-        places = [(arm, at) for arm in self.claim.arms for at in self.claim.levels]
-        runs = (Wanted(arm, at, self.claim.first_seed, lr) for arm, at in places)
-        return pays((self._build(run, self.study) for run in runs), self.claim.looks[0])
-
-    def summary(self, arm: str, level: Any, seed: int, lr: float | None) -> tuple[dict[str, Any], Path]:
-        """Summary and folder of one run."""
-        run = Wanted(arm, level, seed, lr)
+    def summary(self, run: Wanted) -> tuple[dict[str, Any], Path]:
+        """Summary and folder of one run, which is trained if it is missing."""
         folder = self.folder(run)
-        if summary := read_summary(folder):
-            if other := changed(summary, watched=self.reads_log):
-                raise ValueError(
-                    f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
-                    "runs anew"
-                )
-            # the clock of runs side by side counts for all of them
-            self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
-            return summary, folder
-        self.report(" ".join(f"{arm} {level} seed {seed}".split()) + (f" lr {lr:g}" if lr else ""))
-        with contextlib.redirect_stdout(io.StringIO()):
-            summary = launch(build(*self._config(run), files=self.files(run), command=self.command))
-        self.new.add(folder)
-        self.costs[folder] = summary["seconds"]
+        self.train([run])
+        summary = read_summary(folder)
+        if other := changed(summary, watched=self.reads_log):
+            raise ValueError(
+                f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
+                "runs anew"
+            )
+        # the clock of replicas counts for all of them
+        self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
         return summary, folder
 
-    def prepare(self, level: Any, seeds: range, rates: Callable[[str], list[float | None]]) -> None:
-        """Train what is missing side by side if the claim's runs are; else `summary` trains each where it is asked
-        for."""
-        for arm in self.claim.arms if self.stacked else ():
-            missing = self.missing(Wanted(arm, level, seed, lr) for lr in rates(arm) for seed in seeds)
-            trained = train_side_by_side(missing, self._config, self.files, self.report, self.command)
-            self.new |= {folder_of(parts) for parts in trained}
+    def train(self, runs: Iterable[Wanted]) -> None:
+        """Train what is missing of some runs of one arm at one level: each alone, or all in one process where the claim
+        says so, also if it is a single one."""
+        missing = self.missing(runs)
+        for together in [missing] if missing and self.claim.replicas else [[run] for run in missing]:
+            first = together[0]
+            words = f"{first.arm} {first.level} seed {first.seed}" + (f" lr {first.lr:g}" if first.lr else "")
+            self.report(" ".join(words.split()) + (f" and {len(together) - 1} more" if together[1:] else ""))
+            parts: list[Parts] = []
+            for run in together:
+                loaded = [other.data for other in parts]
+                parts.append(self._build(run, files=self.files(run), command=self.command, loaded=loaded))
+            with contextlib.redirect_stdout(io.StringIO()):
+                if self.claim.replicas:
+                    launch_replicas(parts)
+                else:
+                    launch(parts[0])
+            self.new |= {self.folder(run) for run in together}
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
         """Those that are not in the cache, one of each where arms of equal overrides share theirs."""
@@ -104,45 +112,35 @@ class Runs:
     def folder(self, run: Wanted) -> Path:
         """Where a run lies or will lie."""
         if run not in self._folders:
-            cfg, choices = self._config(run)
             if (run.arm, run.level) not in self._content:
-                self._build(run, self.study)
+                self._content[run.arm, run.level] = self._build(run).data.fingerprint
+            cfg, choices = self._composed(run)
             config = resolved(cfg)
             digest = config_hash(config, self._content[run.arm, run.level])
             self._folders[run] = default_folder(config, choices, digest)
         return self._folders[run]
 
-    def _build(self, run: Wanted, study: str) -> Parts:
-        parts = build(*self._composed(run, study))
-        self._content[run.arm, run.level] = parts.data.fingerprint
-        return parts
-
     def files(self, run: Wanted) -> dict[str, str]:
         """What training leaves in `.hydra/`, so that `normexp evaluate` and people find the same in the cache."""
         own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
-        _, hydra_config = composed_with_hydra(self._overrides(run, self._study))
-        return files_of(self._config(run)[0], hydra_config, own)
+        _, hydra_config = composed_with_hydra(self._overrides(run))
+        return files_of(self._composed(run)[0], hydra_config, own)
 
-    @property
-    def _study(self) -> str:
-        # Runs that were computed side by side and alone differ in rounding, so they are kept apart.
-        return f"{self.study}-stacked" if self.stacked else self.study
+    def _build(self, run: Wanted, **more: Any) -> Parts:
+        return build(*self._composed(run), **more)
 
-    def _config(self, run: Wanted) -> tuple[Any, dict[str, str]]:
-        return self._composed(run, self._study)
-
-    def _composed(self, run: Wanted, study: str) -> tuple[Any, dict[str, str]]:
-        cfg, choices = composed(self._overrides(run, study))
+    def _composed(self, run: Wanted) -> tuple[Any, dict[str, str]]:
+        cfg, choices = composed(self._overrides(run))
         cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
         cfg.seed = run.seed
         if run.lr is not None:
             cfg.lr = run.lr
         return cfg, choices
 
-    def _overrides(self, run: Wanted, study: str) -> tuple[str, ...]:
+    def _overrides(self, run: Wanted) -> tuple[str, ...]:
         """Those that all seeds share."""
         factor = [f"{name}={run.level}" for name in self.claim.factor]
-        shared = (f"name={study}", *self.monitors, f"outputs={self.outputs}")
+        shared = (f"name={self.study}", *self.monitors, f"outputs={self.outputs}")
         return (*shared, *self.claim.fixed, *self.claim.arms[run.arm], *factor)
 
 
@@ -151,13 +149,11 @@ def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:
     that no verdict sees; ties go to the lower validation loss, and a rate that diverged once is out."""
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
     chosen = {}
-    for level in claim.levels:
-        runs.prepare(level, seeds, lambda arm: claim.tune["lr"])
     for arm in claim.arms:
         for level in claim.levels:
-            scores = {
-                lr: _score([runs.summary(arm, level, s, lr)[0] for s in seeds]) for lr in claim.tune["lr"]
-            }
+            asked = {lr: [Wanted(arm, level, seed, lr) for seed in seeds] for lr in claim.tune["lr"]}
+            runs.train(itertools.chain(*asked.values()))
+            scores = {lr: _score([runs.summary(run)[0] for run in own]) for lr, own in asked.items()}
             chosen[arm, level] = max(scores, key=scores.get)
     return chosen
 
@@ -174,14 +170,14 @@ def gather(
 ) -> pd.DataFrame:
     """The claim's metric of every arm, level and seed."""
     rows = []
-    for level in claim.levels:
-        runs.prepare(level, seeds, lambda arm, at=level: [rates[arm, at] if rates else None])
     for arm in claim.arms:
         for level in claim.levels:
-            for seed in seeds:
-                found = runs.summary(arm, level, seed, rates[arm, level] if rates else None)
-                value, censored = read_metric(claim.metric_of(arm), *found)
-                rows.append({"arm": arm, "factor": level, "seed": seed, "value": value, "censored": censored})
+            asked = [Wanted(arm, level, seed, rates[arm, level] if rates else None) for seed in seeds]
+            runs.train(asked)
+            for run in asked:
+                value, censored = read_metric(claim.metric_of(arm), *runs.summary(run))
+                row = {"arm": arm, "factor": level, "seed": run.seed, "value": value, "censored": censored}
+                rows.append(row)
     table = make_table(rows)
     check_complete(table, list(claim.arms), claim.levels, list(seeds))
     return table

@@ -44,6 +44,8 @@ class Claim:
         seeds: how many, or the looks [5, 10, 20] at which the claim is judged until it decides.
         first_seed: where they start; above 0 after a change of protocol, beyond the seeds of verdicts seen before it.
         better: lower or higher, needed where runs may diverge.
+        replicas: whether all seeds and rates of an arm at a level are trained together in one process, which differs
+            from runs alone in rounding.
         tune: the learning rates that each arm tries on validation with seeds of its own.
         expected: the verdict, only where mathematics gives it.
         seconds: rough time of one value, for the plan.
@@ -77,6 +79,7 @@ class Claim:
     better: str | None = None
     comparisons: list[Comparison] = field(default_factory=list)
     tune: dict[str, Any] | None = None
+    replicas: bool = False
     expected: str | None = None
     seconds: float = 0.02
     reason: str = ""
@@ -118,9 +121,12 @@ class Claim:
             "better",
             "tune",
             "comparisons",
-            *(["first_seed"] if self.first_seed else []),
             *(["failed"] if self.failed != "left_out" else []),
-            *(name for name in ("settings", "contrast", "manipulation") if getattr(self, name)),
+            *(
+                name
+                for name in ("first_seed", "replicas", "settings", "contrast", "manipulation")
+                if getattr(self, name)
+            ),
         )
         text = json.dumps({name: getattr(self, name) for name in kept}, default=_plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -149,6 +149,7 @@ CLAIM: dict[str, Check] = {
     "seeds": (is_looks, "a whole number such as 10, or numbers that grow such as [5, 10]"),
     "first_seed": (is_whole, "a whole number such as 100"),
     "better": (lambda x: x in (None, "lower", "higher"), "lower or higher"),
+    "replicas": SWITCH,
     "tune": unset_or((is_tuning, "rates above 0 and how many seeds, such as {lr: [0.1, 0.3], seeds: 2}")),
     "expected": unset_or(TEXT),
     "seconds": (lambda x: is_number(x) and x > 0, f"{NUMBER}, above 0"),

@@ -28,7 +28,7 @@ def sources(config: dict[str, Any], *trained_by: str) -> dict[str, str]:
     docstrings and layout do not count.
 
     Args:
-        trained_by: `TRAINING`, the default, `REPLICAS` for a run trained side by side with others, or both.
+        trained_by: `TRAINING`, the default, `REPLICAS` for a replica, or both.
     """
     watching = set(monitors(config))
     names = [*filter(_counts, all_targets(config)), *(trained_by or [TRAINING])]

@@ -22,7 +22,7 @@ MEANING = {
     "epoch": "Equal data for every batch size.",
     "step": "Equal numbers of updates; a larger batch sees more data in them.",
     "samples": "Equal numbers of samples for every batch size.",
-    "seconds": "Time of training, under whatever load there was; a mean over seeds. Side by side, one clock for all.",
+    "seconds": "Time of training, under whatever load there was; a mean over seeds. Replicas share one clock.",
 }
 
 

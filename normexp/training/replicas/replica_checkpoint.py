@@ -5,59 +5,57 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from normexp.training.replicas.replica_module import ReplicaModule
-
-RATES = {
-    "lr",
-    "initial_lr",
-    "base_lrs",
-    "_last_lr",
-}  # what a learning rate is called by optimizers and schedules
+RATES = {"lr", "initial_lr", "base_lrs", "_last_lr"}  # what optimizers and schedules call a learning rate
+SHARED = {"step", "mu_product"}  # what an optimizer counts once for all replicas
 
 
-def take_apart(checkpoint: dict[str, Any], index: int, factor: float) -> None:
-    """Leave, of optimizers and schedules, what the replica `index` would have alone, whose rate is `factor` times the
-    shared one."""
-    for optimizer in checkpoint.get("optimizer_states", []):
-        optimizer["state"] = {
-            parameter: {
-                # what has no axes (Adam's step) is shared
-                name: value[index].clone() if isinstance(value, Tensor) and value.dim() else value
-                for name, value in values.items()
-            }
-            for parameter, values in optimizer["state"].items()
+def part_of(checkpoint: dict[str, Any], index: int, share: float) -> dict[str, Any]:
+    """What the replica `index`, whose rate is `share` times the shared one, would save alone, but for callbacks."""
+
+    def own(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value[index].clone() if _own(name, value) else value for name, value in values.items()}
+
+    (optimizer,) = checkpoint["optimizer_states"]
+    state = {weight: own(values) for weight, values in optimizer["state"].items()}
+    groups = [scaled(group, share) for group in optimizer["param_groups"]]
+    return {
+        **checkpoint,
+        "state_dict": own(checkpoint["state_dict"]),
+        "optimizer_states": [{"state": state, "param_groups": groups}],
+        "lr_schedulers": [scaled(schedule, share) for schedule in checkpoint["lr_schedulers"]],
+    }
+
+
+def put_together(checkpoints: list[dict[str, Any]], fastest: int) -> dict[str, Any]:
+    """What replicas resume from together, of their own checkpoints. All that they share is of the one with the largest
+    rate, whose rates and schedule are the shared ones."""
+
+    def all_of(own: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            name: torch.stack([values[name] for values in own]) if _own(name, value) else value
+            for name, value in own[fastest].items()
         }
-        optimizer["param_groups"] = [_scaled(group, factor) for group in optimizer["param_groups"]]
-    checkpoint["lr_schedulers"] = [_scaled(state, factor) for state in checkpoint.get("lr_schedulers", [])]
+
+    first = checkpoints[fastest]
+    (optimizer,) = first["optimizer_states"]
+    states = [checkpoint["optimizer_states"][0]["state"] for checkpoint in checkpoints]
+    state = {weight: all_of([own[weight] for own in states]) for weight in optimizer["state"]}
+    return {
+        **first,
+        "state_dict": all_of([checkpoint["state_dict"] for checkpoint in checkpoints]),
+        "optimizer_states": [{**optimizer, "state": state}],
+        "callbacks": {"EachReplica": {"own": [checkpoint["callbacks"] for checkpoint in checkpoints]}},
+    }
 
 
-def _scaled(state: dict[str, Any], factor: float) -> dict[str, Any]:
-    scaled = dict(state)
-    for name in RATES & state.keys():
-        value = state[name]
-        scaled[name] = [rate * factor for rate in value] if isinstance(value, list) else value * factor
-    return scaled
+def scaled(state: dict[str, Any], share: float) -> dict[str, Any]:
+    """A parameter group or a schedule with `share` times its learning rates."""
+    changed = {
+        name: [rate * share for rate in state[name]] if isinstance(state[name], list) else state[name] * share
+        for name in RATES & state.keys()
+    }
+    return {**state, **changed}
 
 
-def put_together(checkpoints: list[dict[str, Any]], module: ReplicaModule, fastest: int) -> dict[str, Any]:
-    """What all replicas resume from together. Rates and schedule are those of the replica with the largest rate, which
-    are the shared ones; callbacks restore themselves from their own."""
-    states = [checkpoint["state_dict"] for checkpoint in checkpoints]
-    weights = module.state_dict()
-    for key, name in module.own_names().items():
-        if f"model.{name}" in states[0]:  # not so for buffers that are made anew
-            weights[key] = torch.stack([state[f"model.{name}"] for state in states])
-    optimizers = []
-    for own in zip(*(checkpoint["optimizer_states"] for checkpoint in checkpoints), strict=True):
-        state = {
-            parameter: {
-                name: _stacked(name, [other["state"][parameter][name] for other in own]) for name in values
-            }
-            for parameter, values in own[0]["state"].items()
-        }
-        optimizers.append({**own[fastest], "state": state})
-    return {**checkpoints[fastest], "state_dict": weights, "optimizer_states": optimizers, "callbacks": {}}
-
-
-def _stacked(name: str, values: list[Any]) -> Any:
-    return torch.stack(values) if isinstance(values[0], Tensor) and name != "step" else values[0]
+def _own(name: str, value: Any) -> bool:
+    return isinstance(value, Tensor) and name not in SHARED

@@ -1,8 +1,8 @@
-"""Batches of replicas: each replica's own rows in its own order, gathered at once."""
+"""Batches of replicas: each replica's own rows in its own order, gathered at once where all have the same data."""
 
 from collections.abc import Iterator
+from typing import Any
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
@@ -10,49 +10,26 @@ from normexp.data.base import DataModule
 from normexp.data.loader import BatchLoader
 
 
-class ReplicaLoader:
-    """Batches (R, N, ...): replica r's are those that its own loader would give, in the same order."""
-
-    def __init__(self, loaders: list[BatchLoader]):
-        self.loaders = loaders
-
-    def __len__(self) -> int:
-        return len(self.loaders[0])
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        first = self.loaders[0]
-        if first.augmentation:  # each replica draws its own
-            for batches in zip(*self.loaders, strict=True):
-                yield tuple(torch.stack(parts) for parts in zip(*batches, strict=True))
-            return
-        epoch, _ = first.progress()
-        start = first.first_batch(epoch)
-        order = torch.stack([loader.order.batches(epoch) for loader in self.loaders], 1)
-        chosen = order[start:].to(first.rows.index_device)  # (num_batches, R, N)
-        for x, y in first.rows.batches(chosen.flatten(1)):
-            yield tuple(part.unflatten(0, chosen.shape[1:]) for part in (x, y))
-
-    def state_dict(self) -> dict[str, int]:
-        return self.loaders[0].state_dict()
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        # Lightning keeps the state of loaders that have both methods.
-        for loader in self.loaders:
-            loader.load_state_dict(state)
-
-
-class ReplicaData(pl.LightningDataModule):
-    """The training batches of all replicas, and the splits that they share."""
+class ReplicaLoader(BatchLoader):
+    """Batches (R N, ...): what the loader of each replica would give, one after the other."""
 
     def __init__(self, own: list[DataModule]):
-        super().__init__()
-        self.own = own
+        self.loaders = [data.train_dataloader() for data in own]
+        self.same_data = all(data.splits is own[0].splits for data in own)
+        first = self.loaders[0]
+        super().__init__(first.rows, first.order, augmentation=first.augmentation, progress=first.progress)
 
-    def train_dataloader(self) -> ReplicaLoader:
-        return ReplicaLoader([data.train_dataloader() for data in self.own])
+    def __iter__(self) -> Iterator[Any]:
+        if self.same_data:
+            return super().__iter__()
+        batches = zip(*self.loaders, strict=True)
+        return ([torch.cat(side) for side in zip(*batch, strict=True)] for batch in batches)
 
-    def val_dataloader(self):
-        return self.own[0].val_dataloader()
+    def drawn(self, epoch: int) -> tuple[Tensor, Tensor | None]:
+        chosen, draws = zip(*(loader.drawn(epoch) for loader in self.loaders), strict=True)
+        return torch.cat(chosen, 1), None if draws[0] is None else torch.cat(draws, 1)
 
-    def transfer_batch_to_device(self, batch, device, _):
-        return batch  # it lies there already
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        super().load_state_dict(state)
+        for loader in self.loaders:
+            loader.load_state_dict(state)

@@ -1,12 +1,12 @@
-"""How far replicas trained side by side end from the same runs trained alone, for every model and norm."""
+"""How far replicas end from the same runs trained alone, for every model and norm."""
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from normexp.build import CONFIGS, build_all, compose
-from normexp.training.replicas.fit_replicas import why_not
 from normexp.training.replicas.replica_module import ReplicaModule
+from normexp.training.replicas.why_not import why_not
 
 TINY = {
     "mlp": ["model.depth=2", "model.width=8"],
@@ -19,7 +19,7 @@ TINY = {
 
 def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
     """Largest difference in float64 of any weight or buffer of two replicas after some steps from those of the models
-    trained alone; or the reason why they cannot be stacked."""
+    trained alone; or the reason why they cannot be trained together."""
     overrides = [
         f"model={model}", *TINY[model], f"norm={norm}", "batch_size=32", "monitor=none", "trainer=cpu", "replicas=2",
     ]  # fmt: skip
@@ -37,8 +37,8 @@ def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
     for step in range(steps):
         pairs = [_double(own[step][1]) for own in batches]
         optimizer.zero_grad()
-        stacked = tuple(torch.stack(side) for side in zip(*pairs, strict=True))
-        together.training_step(stacked, step)["loss"].backward()
+        both = tuple(torch.cat(side) for side in zip(*pairs, strict=True))
+        together.training_step(both, step)["loss"].backward()
         optimizer.step()
     worst = 0.0
     for replica, own in enumerate(batches):

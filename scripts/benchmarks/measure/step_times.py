@@ -51,7 +51,7 @@ class StepTimes(pl.Callback):
 
 
 def train(overrides: list[str], steps: int) -> tuple[StepTimes, float]:
-    """One run, or several side by side if the overrides ask for replicas, through the project's training; no
+    """One run, or replicas if the overrides ask for them, through the project's training; no
     validation before its end. Returns its times and the seconds from building to the end."""
     fixed = ["recipe=plain", f"max_steps={steps}", f"val_every_n_steps={10 * steps}"]
     gc.collect()

@@ -146,7 +146,7 @@ def equality(rows: Rows) -> str:
         lines.append([f"`{norm}`", *cells])
     why = "".join(f"- {', '.join(where)}: {reason}\n" for reason, where in reasons.items())
     return table(["norm", *models], lines) + (
-        f"\nNot stacked, so run one after the other:\n\n{why}" if why else ""
+        f"\nNot trained together, but one after the other:\n\n{why}" if why else ""
     )
 
 
