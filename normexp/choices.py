@@ -19,6 +19,7 @@ def choices(group: str) -> dict[str, str]:
 
 
 def groups() -> list[str]:
+    """The config groups that one chooses from, in the order of `--help`."""
     first = ["model", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment"]
     return [name for name in first if (CONFIGS / name).is_dir()]
 

@@ -60,6 +60,7 @@ def cut_quietly() -> Iterator[None]:
 
 
 def full_errors() -> bool:
+    """Whether the user asked for tracebacks by HYDRA_FULL_ERROR=1."""
     return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
 
 
@@ -79,6 +80,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def is_bad_input(error: Exception) -> bool:
+    """Whether an error is what the user wrote rather than what the program did."""
     return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
 

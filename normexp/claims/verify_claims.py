@@ -111,6 +111,7 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
 
 
 def folder_of(claim: Claim, out: Path, tuned: bool) -> Path:
+    """Where the verdict of a claim goes; one without tuning lies below that with it."""
     return out / claim.id / UNTUNED if claim.tune and not tuned else out / claim.id
 
 

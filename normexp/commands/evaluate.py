@@ -10,6 +10,7 @@ from normexp.runs import read_summary
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options of the command line; argparse ends the process for what it does not know."""
     example = f"{command('evaluate')} outputs/runs/mlp/layernorm-bs64-s0-..."
     parser = argparse.ArgumentParser(
         prog=program("evaluate"),
@@ -24,6 +25,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
+    """Evaluate the run that the arguments name; returns the exit status."""
     options = parse(arguments)
     with one_line_errors():
         evaluate(options.run, options.checkpoint, options.overrides)
@@ -63,6 +65,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
 
 
 def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None]) -> None:
+    """Print each metric beside what the run recorded."""
     from rich.console import Console
     from rich.table import Table
 

@@ -24,6 +24,7 @@ registered protocol is judged at 5%/2, the next at 5%/4, with seeds that no earl
 
 
 def main(arguments: list[str]) -> int:
+    """Register the claims that the arguments name, or check the registry; returns the exit status."""
     if {"-h", "--help"} & set(arguments):
         print(HELP.format(command=command("register")))
         return 0
@@ -71,6 +72,7 @@ def add(path: Path, claim: Claim, reason: str) -> Row:
 
 
 def subject_of(claim: Claim) -> str:
+    """What the registry calls a claim: its id, with the budget where that is not the default."""
     return claim.id if claim.budget == "quick" else f"{claim.id} {claim.budget}"
 
 
@@ -80,6 +82,7 @@ def registration(rows: list[Row], claim: Claim) -> Row | None:
 
 
 def line(row: Row) -> str:
+    """One row of the registry as a line of text."""
     amends = f", amends row {row.amends}" if row.amends else ""
     seeds = ", ".join(f"{first} to {end - 1}" for first, end in row.seeds)
     what = f"{row.subject} {row.protocol[:12]} on {row.date}{amends}, alpha {row.alpha:g}, seeds {seeds}"

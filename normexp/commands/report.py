@@ -11,11 +11,14 @@ from normexp.invocation import program, typed
 
 
 class Parser(argparse.ArgumentParser):
+    """Argparse with errors of one line."""
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"Error: {message}; --help explains\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Write the report that the arguments ask for; returns the exit status."""
     parser = Parser(
         prog=program("report"),
         description="Figures, tables and one self-contained page about the finished runs of a study.",
@@ -60,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def positive(text: str) -> int:
+    """A whole number of seconds, for argparse."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(
             f"{text} is no whole number of seconds; put the folder before --watch"
@@ -71,6 +75,7 @@ def positive(text: str) -> int:
 
 
 def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
+    """Write the page of one study; returns its path."""
     from normexp.report.provenance import cautions
     from normexp.report.study import open_study
     from normexp.report.write import write_report
@@ -84,6 +89,7 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
 
 
 def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
+    """Write the page that pairs two studies; returns its path."""
     from normexp.report.compare import write_comparison
     from normexp.report.study import open_study
 

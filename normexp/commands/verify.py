@@ -44,6 +44,7 @@ EXAMPLES = {
 
 
 def main(arguments: list[str]) -> int:
+    """Judge the claims that the arguments name; returns the exit status, 0 for any verdict."""
     if {"-h", "--help"} & set(arguments):
         with cut_quietly():
             show_help()
@@ -144,6 +145,7 @@ def read(arguments: list[str]) -> dict[str, str]:
 
 
 def workers(asked: str) -> int:
+    """How many training claims run at a time."""
     import torch
 
     from normexp.cores import cores

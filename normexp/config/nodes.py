@@ -49,6 +49,7 @@ def _options(path: str, node: Any) -> dict[str, Any]:
 
 
 def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
+    """Raise a ValueError of one line for the first key of a node that is not known."""
     for key in node:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)

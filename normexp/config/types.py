@@ -6,6 +6,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 
 def is_union(kind: Any) -> bool:
+    """Whether a type is written `X | Y`, `Union[X, Y]` or `Optional[X]`."""
     return get_origin(kind) in (Union, types.UnionType)
 
 

@@ -8,12 +8,11 @@ from normexp.data.scaling import Scaling
 
 
 class PixelRows(Rows):
-    """
-    Args:
-        pixels: uint8 (M, C, H, W), in memory, mapped from a file, or on a device.
-        place: which of them is each row, int64 (N,), on the same device.
-        y: targets (N,).
-        scaling: bytes to numbers.
+    """Args:
+    pixels: uint8 (M, C, H, W), in memory, mapped from a file, or on a device.
+    place: which of them is each row, int64 (N,), on the same device.
+    y: targets (N,).
+    scaling: bytes to numbers.
     """
 
     def __init__(self, pixels: Tensor, place: Tensor, y: Tensor, scaling: Scaling) -> None:

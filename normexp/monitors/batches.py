@@ -32,11 +32,13 @@ def last_training_batch(trainer: Trainer) -> Any:
 
 
 def first_batch(loader: Any) -> Any:
+    """The first batch of a loader; no random number is used up."""
     with isolate_rng():  # a DataLoader draws a seed when it starts
         return next(iter(loader))
 
 
 def batches_of(data: Any, size: int) -> Batches:
+    """The batches to measure on: of a data module its own, else `data` itself twice."""
     if not hasattr(data, "train_dataloader"):
         return Batches(data, data)
     held_out = data.probe_batch(size) if hasattr(data, "probe_batch") else first_batch(data.val_dataloader())

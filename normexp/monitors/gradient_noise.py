@@ -72,4 +72,5 @@ def leading_size(batch: object) -> int:
 
 
 def rows_of(batch: object, start: int, stop: int) -> object:
+    """Samples `start` to `stop` of every tensor of a batch."""
     return apply_to_collection(batch, Tensor, lambda x: x[start:stop])

@@ -130,6 +130,7 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
 
 
 def loss_of(module: nn.Module, batch: Any) -> Tensor:
+    """The loss that `training_step` gives for a batch; see `step_output`."""
     return step_output(module, batch)["loss"]
 
 
@@ -139,6 +140,7 @@ def gradients_of(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 def trained_parameters(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters that have a gradient, in the module's order."""
     return [p for p in module.parameters() if p.requires_grad]
 
 

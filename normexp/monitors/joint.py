@@ -9,6 +9,7 @@ from torch import Tensor
 
 
 def processes() -> int:
+    """How many processes train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -24,6 +25,7 @@ def joint(part: Tensor) -> Tensor:
 
 
 def joint_batch(batch: Any) -> Any:
+    """The batch of all processes together, each tensor joined along its first axis."""
     return apply_to_collection(batch, Tensor, joint)
 
 

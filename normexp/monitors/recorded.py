@@ -9,6 +9,7 @@ Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 
 
 def packed(recorded: Recorded) -> dict[str, Any]:
+    """Series of (step, value) by tag as a few tensors, for a checkpoint."""
     pairs = [pair for series in recorded.values() for pair in series]
     return {
         "tags": list(recorded),
@@ -19,6 +20,7 @@ def packed(recorded: Recorded) -> dict[str, Any]:
 
 
 def unpacked(state: Mapping[str, Any]) -> dict[str, list[tuple[int, float]]]:
+    """The inverse of `packed`."""
     pairs = iter(zip(state["steps"].tolist(), state["values"].tolist(), strict=True))
     return {
         tag: [next(pairs) for _ in range(length)]

@@ -44,6 +44,7 @@ def derived_sites(module: nn.Module) -> list[Site]:
 
 
 def kind_of(module: nn.Module) -> str | None:
+    """The kind of measuring place that a module is, None for none."""
     # The second test knows the norms of this project, which monitors do not import.
     if isinstance(module, NORMS) or hasattr(module, "batch_statistics"):
         return "norm"

@@ -12,16 +12,19 @@ Deviation = Literal["l2", "l1", "linf"]
 
 
 def check_choice(argument: str, value: str, choices: Collection[str]) -> None:
+    """Raise a ValueError that names the choices where the value is none of them."""
     if value not in choices:
         raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")
 
 
 def check_kept(argument: str, value: float) -> None:
+    """Raise a ValueError where a part of a running estimate is not between 0 and 1."""
     if not 0 <= value <= 1:
         raise ValueError(f"{argument}={value}: the part of the running estimate that is kept; use 0 to 1")
 
 
 def check_least(argument: str, value: float | None, least: float) -> None:
+    """Raise a ValueError where a value is below `least`; None is allowed."""
     if value is not None and not value >= least:
         raise ValueError(f"{argument}={value}: too small; use {least} or more")
 

@@ -50,6 +50,7 @@ def affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 def along_channels(values: Tensor, x: Tensor) -> Tensor:
+    """One value a channel (C), shaped to multiply x (N, C, ...)."""
     return values.view(-1, *[1] * (x.dim() - 2))  # (C) -> (C, 1, ...)
 
 

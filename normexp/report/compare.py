@@ -116,6 +116,7 @@ def differences(first: Study, second: Study) -> pd.DataFrame:
 
 
 def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
+    """Sentences about the arms and runs that the comparison leaves out."""
     found = []
     for name, study, other in (("A", first, second), ("B", second, first)):
         alone = [arm for arm in study.arms if arm not in other.arms]
@@ -133,6 +134,7 @@ def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
 
 
 def draw(first: Study, second: Study, table: pd.DataFrame, style: Style) -> Iterator[Drawing | Skipped]:
+    """Differences with their intervals, one panel a level."""
     levels = [level for level in levels_shown(first) if (table["level"].fillna(0) == level).any()]
     figure, shown = panels(
         levels, f"{label(first.metric)}, B − A", "", height=0.9 + 0.25 * len(style.colour), sharey=True

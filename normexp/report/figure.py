@@ -14,6 +14,8 @@ from normexp.report.style import FAINT
 
 @dataclass
 class Drawing:
+    """A figure with what the page says about it."""
+
     name: str  # file name
     title: str  # the question that it answers
     caption: str
@@ -23,6 +25,8 @@ class Drawing:
 
 @dataclass
 class Skipped:
+    """A figure that the study has no data for, and why."""
+
     name: str
     title: str
     reason: str

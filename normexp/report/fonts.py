@@ -36,6 +36,7 @@ def families() -> tuple[str, str]:
 
 
 def cut(font: str | Path, to: Path, name: str) -> None:
+    """Write a font that has only the characters of RANGES, under another name."""
     options = subset.Options(
         layout_features=[], drop_tables=["GSUB", "GPOS", "GDEF", "FFTM"], legacy_kern=True
     )

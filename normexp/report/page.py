@@ -23,10 +23,12 @@ ENVIRONMENT = jinja2.Environment(
 
 
 def render(template: str, **values: Any) -> Markup:
+    """A template of this folder filled with values, which it escapes."""
     return Markup(ENVIRONMENT.get_template(template).render(**values))
 
 
 def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Style) -> Markup:
+    """The table of arms by levels."""
     rows, usual = [], table["n"].mode()[0]
     for arm, cells in table.groupby("arm", sort=False):
         texts = []
@@ -75,6 +77,7 @@ def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:
 
 
 def list_html(table: pd.DataFrame) -> Markup:
+    """A plain table."""
     text = table.to_html(
         index=False, border=0, classes="list", na_rep="–", float_format=lambda value: f"{value:.4g}"
     )

@@ -40,6 +40,7 @@ def panels(
 
 
 def levels_shown(study: Study) -> list[float]:
+    """The levels that get a panel each; [0] for a study without an axis."""
     return some(study.levels, MOST) or [0]
 
 
@@ -49,6 +50,7 @@ def left_out(what: str, shown: int, of: int) -> str:
 
 
 def level_title(study: Study, level: float) -> str:
+    """The title of a level's panel, empty for a study without an axis."""
     return f"{label(study.x)} {level:g}" if study.x else ""
 
 

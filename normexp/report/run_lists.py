@@ -16,6 +16,7 @@ def counted(number: int, word: str) -> str:
 
 
 def runs_text(study: Study) -> str:
+    """How many runs completed, diverged and are missing, as a sentence."""
     counts = study.summaries["status"].value_counts()
     completed, diverged = (counts.get(status, 0) for status in ("completed", "diverged"))
     text = f"{counted(completed, 'run')} completed, {diverged} diverged (a loss not finite)"
@@ -24,6 +25,7 @@ def runs_text(study: Study) -> str:
 
 
 def lists(study: Study) -> list[dict[str, Any]]:
+    """The lists that stand behind that sentence, with what is worth opening at once."""
     found = []
     if rows := open_runs(study.path, set(study.summaries["hash"])):
         found.append(
@@ -49,6 +51,7 @@ def lists(study: Study) -> list[dict[str, Any]]:
 
 
 def in_words(runs: pd.DataFrame) -> pd.DataFrame:
+    """The columns under names for people."""
     names = {
         "convergence.best": "best validation accuracy",
         "convergence.divergence_step": "diverged at step",

@@ -81,6 +81,7 @@ def height_for(arms: Sequence[str], least: float) -> float:
 
 
 def percent(axis: Axis) -> None:
+    """Show fractions as percentages."""
     axis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
@@ -97,6 +98,7 @@ def plain_log_scale(axes: Axes) -> None:
 
 
 def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
+    """Ticks at 1, 2 and 5 of each decade, or at 1 of wide ranges, as plain numbers."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:,g}")

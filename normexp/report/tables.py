@@ -119,6 +119,7 @@ def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: 
 
 
 def how_to_read(study: Study, baseline: str) -> str:
+    """What the numbers of the comparison's table are, as sentences."""
     seeds = study.chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
     count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     unit = " in %" if study.metric.endswith("accuracy") else ""

@@ -55,6 +55,7 @@ def write_report(
 
 
 def heading(study: Study) -> str:
+    """The title of a study's page."""
     words = study.name.replace("_", " ")
     return words[:1].upper() + words[1:]
 

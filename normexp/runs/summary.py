@@ -51,6 +51,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 
 def remedy(folder: Path) -> str:
+    """What to do about a folder whose files are damaged."""
     return f"remove the folder {folder} and run it again"
 
 

@@ -15,6 +15,8 @@ STATES = ("planned", "running", "completed", "diverged", "failed", "interrupted"
 
 @dataclass
 class Cell:
+    """One point of a sweep's grid, from its plan to its end."""
+
     name: str  # the overrides in which the cells differ, e.g. "norm=batchnorm batch_size=2 seed=0"
     overrides: list[str]
     choices: dict[str, str]

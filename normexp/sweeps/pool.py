@@ -28,6 +28,8 @@ POLL_SECONDS = 0.2
 
 @dataclass
 class Job:
+    """What one process does."""
+
     index: int  # whose it is, for the caller
     payload: Any  # what the target is called with; travels by pickle
     log: Path  # stdout and stderr of the process
@@ -35,11 +37,15 @@ class Job:
 
 @dataclass
 class Started:
+    """A job's process has started."""
+
     job: Job
 
 
 @dataclass
 class Ended:
+    """A job's process has ended."""
+
     job: Job
     exit_code: int
 

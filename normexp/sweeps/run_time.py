@@ -20,4 +20,5 @@ def seconds_per_step(parts: Parts) -> float:
 
 
 def estimate(steps: int, step_seconds: float) -> float:
+    """Seconds that a run of so many steps takes, start and end included."""
     return AROUND_A_RUN + steps * step_seconds * AROUND_A_STEP

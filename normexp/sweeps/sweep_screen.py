@@ -18,6 +18,7 @@ RUNNING_SHOWN = 2
 
 
 def show_plan(cells: Sequence[Cell], workers: int, threads: int, logs: Path, console: Console) -> None:
+    """Say what will be run, how, and how long that may take."""
     to_run = [cell for cell in cells if cell.state == "planned"]
     rows = {"sweep": count(cells)}
     for key, values in axes(cells).items():
@@ -116,6 +117,7 @@ class Board:
 
 
 def counts(cells: Sequence[Cell]) -> str:
+    """How many cells are done, running, failed and so on."""
     found = Counter(cell.state for cell in cells)
     done = found["completed"] + found["diverged"]
     parts = [f"{done} done" + (f" ({found['diverged']} diverged)" if found["diverged"] else "")]
@@ -126,6 +128,7 @@ def counts(cells: Sequence[Cell]) -> str:
 
 
 def show_end(cells: Sequence[Cell], seconds: float, study: Path, console: Console) -> None:
+    """Say what came of the sweep, what failed and why, and what to do next."""
     console.print(f"\n{counts(cells)} in {duration(seconds)}", highlight=False)
     for cell in cells:
         if cell.state == "failed":

@@ -33,6 +33,7 @@ class GeneratorState(pl.Callback):
 
 
 def of_each_process(value: Any) -> list[Any]:
+    """The values of all processes that train together, in their order."""
     if not (dist.is_available() and dist.is_initialized()):
         return [value]
     values = [None] * dist.get_world_size()

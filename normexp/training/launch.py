@@ -21,6 +21,7 @@ from normexp.training.stopping import stopping
 
 
 def folder_of(parts: Parts) -> Path:
+    """Where a run goes: `run_dir`, or the folder that its identity gives."""
     config = parts.config
     return (
         Path(config["run_dir"]) if config["run_dir"] else default_folder(config, parts.choices, parts.digest)
@@ -28,6 +29,7 @@ def folder_of(parts: Parts) -> Path:
 
 
 def run_folder(parts: Parts) -> RunFolder:
+    """That folder as a context, which makes, locks and cleans it."""
     key = "run_dir" if parts.config["run_dir"] else "outputs"
     return RunFolder(
         folder_of(parts),
@@ -76,6 +78,7 @@ def launch(parts: Parts) -> dict[str, Any]:
 
 
 def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
+    """Say that a run is finished, with its result and what was asked otherwise; returns its summary."""
     console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
     summary = read_summary(path)
     show_result(summary, path, console)

@@ -9,6 +9,7 @@ SAMPLES = 10_000  # Wu & Johnson 2021: a thousand to ten thousand samples are en
 
 
 def needs_population_statistics(module: LitModel) -> bool:
+    """Whether some layer wants its population statistics computed anew."""
     return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
 
 

@@ -38,6 +38,7 @@ def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterato
 
 
 def close(loggers: list[Logger]) -> None:
+    """Close every logger, also where closing one fails."""
     with contextlib.ExitStack() as stack:
         for logger in loggers:
             stack.callback(logger.close)

@@ -15,6 +15,7 @@ from normexp.training.recipe_hint import hint
 
 
 def show_choices(parts: Parts, folder: Path | None, console: Console) -> None:
+    """Print what is about to be trained."""
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
     length = f"{config['max_epochs']} epochs" if steps is None else f"{steps} steps"
@@ -43,6 +44,7 @@ def _norms(model: torch.nn.Module) -> str:
 
 
 def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
+    """Print what came of a run and where it is."""
     metrics, found = summary["metrics"], summary["convergence"]
     table = Table(title=None, show_edge=False, pad_edge=False)
     for column in ("", "loss", "accuracy"):
@@ -83,6 +85,7 @@ def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], c
 
 
 def status_line(summary: dict[str, Any]) -> str:
+    """How a run ended."""
     if summary["status"] == "completed":
         return "completed"
     step = summary["convergence"]["divergence_step"]

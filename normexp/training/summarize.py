@@ -41,6 +41,7 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
 def summarize(
     parts: Parts, recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
 ) -> dict[str, Any]:
+    """What `summary.json` says of a finished run, in plain types."""
     finite = all(math.isfinite(value) for value in metrics.values())
     diverged = recorder.divergence_step is not None or not finite
     code = next(callback for callback in trainer.callbacks if isinstance(callback, CodeRecord))

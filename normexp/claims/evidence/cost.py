@@ -31,6 +31,7 @@ def cost(claim: Claim) -> float:
 
 
 def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

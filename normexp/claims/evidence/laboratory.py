@@ -58,6 +58,7 @@ def draw_laboratory(path: Path) -> None:
 
 
 def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0) -> torch.nn.Module:
+    """A network at initialization whose weights suit its activation."""
     options = [f"model.depth={depth}", f"model.width={width}", f"model.activation={activation}"]
     return network(
         (f"norm={norm}", "model=mlp", *options, f"model.initialization={ACTIVATIONS[activation]}"), seed
@@ -66,6 +67,7 @@ def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed
 
 @cache
 def profile_of(norm: str, activation: str) -> torch.Tensor:
+    """Gradient norm of each layer of such a network, on one batch."""
     return gradient_profile(mlp(norm, activation), seed=0, batch_size=BATCH)
 
 
@@ -107,6 +109,7 @@ def growth(ax) -> None:
 
 
 def batch_size(ax) -> None:
+    """Growth of the gradient from layer to layer over the batch size, under BatchNorm, beside theory."""
     sizes = [4, 8, 16, 32, 64, 128]
     for activation, marker in (("relu", "o"), ("identity", "D")):
         rates = [gradient_growth(mlp("batchnorm", activation), seed=0, batch_size=size) for size in sizes]
@@ -127,6 +130,7 @@ def batch_size(ax) -> None:
 
 
 def rank_collapse(ax) -> None:
+    """How alike two samples become over depth, under three norms."""
     depths = [1, 2, 4, 8, 16, 32]
     for norm in ("none", "batchnorm", "layernorm"):
         values = [
@@ -143,6 +147,7 @@ def rank_collapse(ax) -> None:
 
 
 def residual_stream(ax) -> None:
+    """Norm of the residual stream over blocks, by the place of LayerNorm."""
     blocks = 12
     shared = ("model=gpt", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
     shared = (*shared, f"model.depth={blocks}", "model.activation=relu", "model.initialization=xavier")

@@ -49,6 +49,7 @@ def outcomes(
 
 
 def one_after_the_other(claims: list[Claim], verify: Callable[[Claim], dict[str, Any]]) -> list[Outcome]:
+    """The outcome of each claim, judged in this process."""
     return [(claim, outcome(claim, verify)) for claim in claims]
 
 

@@ -26,6 +26,7 @@ def composed_with_hydra(overrides: tuple[str, ...]):
 
 
 def composed(overrides: tuple[str, ...]):
+    """The configuration with these overrides, and its choices."""
     cfg, hydra_config = composed_with_hydra(overrides)
     return cfg, dict(hydra_config.runtime.choices)
 
@@ -51,6 +52,7 @@ def law(name: str) -> Callable[..., float]:
 
 @functools.cache
 def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
+    """The norm that the overrides choose, as models take it: `norm(num_features, channel_dim)`."""
     return construct("norm", plain(overrides)["norm"])
 
 

@@ -138,5 +138,6 @@ def row_of_failing(name: str, share: float, trials: int) -> dict[str, Any]:
 
 
 def judged(generator: np.random.Generator, share: float, comparison: Comparison, trials: int) -> Sequence:
+    """Judgements of settings in which this share of one arm's runs fails by chance, one a trial."""
     rules = Rules(better="lower")
     return [judge_settings(failing_family(generator, share), [comparison], rules)[0] for _ in range(trials)]

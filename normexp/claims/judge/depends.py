@@ -21,6 +21,11 @@ from normexp.claims.judge.voting import Rules, effect_of
 
 
 class ContrastJudgement(NamedTuple):
+    """What a contrast found: groups of settings that differ in nothing but `varies`, each with its word.
+
+    It is confirmed where one group supports the sentence and another refutes it.
+    """
+
     confirmed: bool
     varies: str
     groups: list[dict[str, Any]]

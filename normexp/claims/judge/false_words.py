@@ -50,6 +50,7 @@ def pooled_of(cells: UncertainMean) -> Pooled:
 
 
 def moved(cells: UncertainMean, truth: float) -> UncertainMean:
+    """The same estimate around another true value."""
     return UncertainMean(cells.effect + truth, cells.variance, cells.df, cells.third)
 
 

@@ -58,6 +58,7 @@ def pool(effects: np.ndarray, covariance: np.ndarray, third: np.ndarray) -> Pool
 
 
 def pool_settings(effects: list[SettingEffect]) -> Pooled:
+    """The mean effect over settings, correlations between settings that share runs included."""
     means = [effect.mean for effect in effects]
     return pool(
         np.array([mean.effect for mean in means]),

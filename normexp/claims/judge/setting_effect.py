@@ -64,6 +64,7 @@ def effect_in(
 
 
 def guess_of(setting: Setting) -> float:
+    """The value that guessing gets in a setting; raises ValueError where the setting does not say."""
     if setting.guess is None:
         raise ValueError(
             f"setting={setting.name}: the value of guessing is not known; give guess, or failed: left_out"

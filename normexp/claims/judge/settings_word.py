@@ -75,10 +75,12 @@ def p_of_cells(cells: UncertainMean, comparison: Comparison) -> tuple[np.ndarray
 
 
 def p_region(mean: UncertainMean, region: Region) -> np.ndarray:
+    """p value of the hypothesis that the effect lies in one of the intervals of `region`."""
     return np.min([mean.p_within(low, high) for low, high in region], axis=0)
 
 
 def inside(effect: np.ndarray, region: Region) -> np.ndarray:
+    """Whether each effect lies in one of the intervals of `region`."""
     return np.any([(low < effect) & (effect < high) for low, high in region], axis=0)
 
 

@@ -50,6 +50,7 @@ def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
 
 
 def describe_effect(comparison: dict[str, Any]) -> str:
+    """What the number of a verdict is, for its line on the screen."""
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):

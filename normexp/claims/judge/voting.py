@@ -43,12 +43,14 @@ class Ballot:
 
 
 def ballot(settings: list[Setting], comparison: Comparison, rules: Rules) -> Ballot:
+    """The effect in each setting, how it votes, and the runs that failed."""
     effects = [effect_of(setting, comparison, rules) for setting in settings]
     flags = [_flag(effect, comparison, rules) for effect in effects]
     return Ballot(comparison, effects, flags, count_failures(settings, comparison))
 
 
 def effect_of(setting: Setting, comparison: Comparison, rules: Rules) -> SettingEffect:
+    """The effect in one setting: of values, or of failures where the rules count these."""
     if rules.measure == "value":
         return effect_in(setting, comparison, rules.failed, rules.better)
     pairs = failed_pairs(setting, comparison)

@@ -80,6 +80,7 @@ def moved(network: nn.Module, batch: Tensor, classes: Tensor, lr: float | None, 
 def weight_gradients(
     network: nn.Module, maps: list[nn.Module], batch: Tensor, classes: Tensor
 ) -> list[Tensor]:
+    """Gradient of the cross entropy of one batch by the weights of each map, in training mode."""
     loss = nn.functional.cross_entropy(network.train()(batch), classes)
     return list(torch.autograd.grad(loss, [layer.weight for layer in maps]))
 

@@ -30,6 +30,7 @@ def change(name: str, weight: Tensor, data: Tensor, seed: int) -> tuple[Tensor, 
 
 
 def relative_change(before: Tensor, after: Tensor) -> float:
+    """|after - before| / |before|, Euclidean norms over all elements."""
     return float((after - before).norm() / before.norm())
 
 

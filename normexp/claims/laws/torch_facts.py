@@ -81,6 +81,7 @@ def mean_derivative(*, seed: int, function: str, scale: float = 1.0, n: int = 40
 
 
 def derivative(function: str, x: Tensor) -> Tensor:
+    """Elementwise derivative at `x` of a function of `torch.nn.functional`, by its name."""
     x = x.requires_grad_()
     (slope,) = torch.autograd.grad(getattr(torch.nn.functional, function)(x).sum(), x)
     return slope

@@ -41,6 +41,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mappi
 
 
 def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mapping[str, str]) -> None:
+    """The value of each arm over the factor's levels, or one column an arm, every seed a point."""
     numeric = pd.api.types.is_numeric_dtype(table["factor"]) or all(
         isinstance(level, (int, float)) for level in table["factor"]
     )
@@ -84,6 +85,7 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mappin
 
 
 def set_numeric_scale(ax, levels: list[float]) -> None:
+    """Ticks at the levels; a logarithmic axis where they span a factor of eight."""
     if min(levels) > 0 and max(levels) / min(levels) >= 8:
         ax.set_xscale("log")
     ax.set_xticks(levels, [f"{level:g}" for level in levels])

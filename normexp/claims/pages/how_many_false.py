@@ -32,6 +32,7 @@ def by_kind(claims: dict[str, Claim], words: dict[str, str]) -> str:
 
 
 def how_many_false(verdicts: dict[str, dict[str, Any]]) -> str:
+    """p, q and Holm's words over all empirical verdicts, as tables in Markdown."""
     rows = page_rows(verdicts.values())
     if not rows:
         return "## How many words would be false\n\nNo verdict from runs or initial networks has a p yet."

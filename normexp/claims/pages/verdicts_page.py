@@ -73,6 +73,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
+    """How many claims have which verdict, as a table in Markdown, and what they cost."""
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
     rows = {}
     for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
@@ -100,6 +101,7 @@ def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
 
 
 def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
+    """The verdict's word, or why there is none."""
     if claim.evidence == "none":
         return "cannot be tested"
     return verdict["verdict"] if verdict else "not yet run"
@@ -132,6 +134,7 @@ def _surprising(verdict: dict[str, Any]) -> bool:
 
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
+    """The claims whose id starts with `letter`, one row each, in Markdown."""
     rows = [
         "| id | sentence | verdict | effect [interval] | asked | seeds | tier, cost | command |",
         "|---|---|---|---|---|--:|---|---|",
@@ -166,6 +169,7 @@ def seconds_of(verdict: dict[str, Any]) -> float:
 
 
 def effect_of(verdict: dict[str, Any]) -> str:
+    """Effect and interval of a verdict, with what narrows it."""
     low, high = (f"{float(end):.3g}" for end in verdict["interval"])
     more = f"; {verdict['note']}" if verdict["verdict"] == "inconclusive" and verdict["note"] else ""
     edge = verdict.get("learning_rates_at_edge")
@@ -174,4 +178,5 @@ def effect_of(verdict: dict[str, Any]) -> str:
 
 
 def cell(text: str) -> str:
+    """Text that Markdown takes as it is inside a table."""
     return text.replace("|", "\\|").replace("*", "\\*")

@@ -48,6 +48,8 @@ class BankCell:
 
 @dataclass(frozen=True, kw_only=True)
 class Bank:
+    """The grid of cells, norms, rates and seeds that is trained once."""
+
     norms: tuple[str, ...]
     seeds: int
     cells: dict[str, BankCell]

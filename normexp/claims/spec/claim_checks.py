@@ -24,18 +24,22 @@ def check_values(node: dict[str, Any], checks: dict[str, Check], path: str, insi
 
 
 def is_text(x: Any) -> bool:
+    """A text that is not empty."""
     return isinstance(x, str) and bool(x.strip())
 
 
 def is_texts(x: Any) -> bool:
+    """A list of such texts."""
     return isinstance(x, list) and all(is_text(item) for item in x)
 
 
 def is_whole(x: Any) -> bool:
+    """A whole number; True is none."""
     return isinstance(x, int) and not isinstance(x, bool)
 
 
 def is_number(x: Any) -> bool:
+    """A finite number; True is none."""
     return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
@@ -56,6 +60,7 @@ def is_bound(x: Any) -> bool:
 
 
 def is_tuning(x: Any) -> bool:
+    """Learning rates and a number of seeds to tune with."""
     if not isinstance(x, dict) or set(x) != {"lr", "seeds"}:
         return False
     rates, seeds = x["lr"], x["seeds"]
@@ -70,6 +75,7 @@ def is_settings(x: Any) -> bool:
 
 
 def is_contrast(x: Any) -> bool:
+    """Groups of settings that a claim is judged in apart."""
     return is_keyed(
         x,
         {
@@ -94,6 +100,7 @@ def is_keyed(
 
 
 def unset_or(check: Check) -> Check:
+    """The same check, with None allowed."""
     return lambda x: x is None or check[0](x), check[1]
 
 

@@ -67,6 +67,7 @@ def read_registry(path: Path) -> list[Row]:
 
 
 def parse_registry(text: str, path: str) -> list[Row]:
+    """The rows of a registry's text; raises ValueError that names `path` and the row."""
     rows: list[Row] = []
     known = {field.name for field in fields(Row)}
     for number, line in enumerate(text.splitlines(), 1):

@@ -32,6 +32,7 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
 
 
 def words(text: str) -> list[str]:
+    """The parts of a text with commas, without spaces and empty ones."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -65,6 +66,7 @@ def _covering(claims: dict[str, Claim], word: str) -> set[str]:
 
 
 def nearest(claims: dict[str, Claim], word: str) -> list[str]:
+    """Up to four ids or names that look like `word`."""
     known = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
     found = difflib.get_close_matches(word.lower(), known, n=4, cutoff=0.4)
     return [known[name] for name in found]

@@ -97,6 +97,7 @@ def value_of(key: str, overrides: list[str]) -> str:
 
 
 def label(key: str, value: str) -> str:
+    """What a choice is called in the name of a setting."""
     return NAMES[key].get(value, value)
 
 

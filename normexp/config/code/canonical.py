@@ -17,6 +17,7 @@ def digest(*statements: ast.AST) -> str:
 
 
 def short(text: str) -> str:
+    """First digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 

@@ -21,6 +21,7 @@ Digests = dict[str, str]  # as `sources` gives them
 
 @cache
 def entries(path: Path) -> list[dict[str, Any]]:
+    """What golden runs recorded; nothing where the file is not there."""
     return json.loads(path.read_text()) if path.exists() else []
 
 

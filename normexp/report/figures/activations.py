@@ -17,6 +17,7 @@ BANDS = ("preactivation", "activation", "norm_output")  # the first that was rec
 
 
 def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Percentiles of the last measured layer's activations over training, one panel an arm."""
     level, rows = middle(study), study.metrics
     rows = rows[rows["level"] == level]  # deeper networks have further layers
     place, layer = last_measured(rows)

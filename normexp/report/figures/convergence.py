@@ -17,6 +17,7 @@ TITLE = "How long to a given accuracy"
 
 
 def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """How soon each run reaches an accuracy that most of them reach."""
     target = choose_target(study.chosen)
     if target is None:
         yield Skipped("convergence", TITLE, "no accuracy on the list was reached by half of the runs")

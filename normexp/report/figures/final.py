@@ -13,10 +13,12 @@ from normexp.report.style import WIDTH, Style, height_for, label_lines, new_figu
 
 
 def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """The final metric of every arm, over the study's axis where it has one."""
     yield by_level(study, style) if study.x else by_arm(study, style)
 
 
 def by_level(study: Study, style: Style) -> Drawing:
+    """Mean and interval of each arm at each level of the study's axis."""
     figure, (axes,) = new_figure(1, 1, panel=(WIDTH, height_for(study.arms, 3.6)))
     ends = {}
     for place, arm in enumerate(study.arms):
@@ -108,6 +110,7 @@ def scale_of_levels(axes: Axes, study: Study) -> None:
 
 
 def scale_of_metric(axes: Axes, study: Study) -> None:
+    """Label and limits of the axis that shows the metric."""
     axes.set_ylabel(label(study.metric))
     if study.metric.endswith("accuracy"):
         percent(axes.yaxis)

@@ -88,6 +88,7 @@ def depth_profile(
 
 
 def gradient_by_depth(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Gradient norm of each layer, at the first and the last measurement."""
     rows = by_layer(study, "gradient_norm")
     title = "Gradient norm by depth"
     if rows.empty:
@@ -102,6 +103,7 @@ def gradient_by_depth(study: Study, style: Style) -> Iterator[Drawing | Skipped]
 
 
 def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Fraction of saturated and of dead units of each layer, at the first and the last measurement."""
     for statistic, words in (("saturated_fraction", "saturated"), ("dead_fraction", "dead")):
         rows = by_layer(study, statistic)
         title = f"{words.capitalize()} units by layer"

@@ -27,6 +27,7 @@ MEANING = {
 
 
 def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Validation accuracy over training, a tab for each clock."""
     recorded = study.recorded("val/accuracy")
     # A diverged run's curve ends: a mean that loses a run on the way would jump.
     recorded = recorded[recorded["status"] == "completed"]
@@ -44,6 +45,7 @@ def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 
 def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str) -> Drawing:
+    """The curves over one clock, one panel a level."""
     figure, shown = panels(
         levels_shown(study),
         words,

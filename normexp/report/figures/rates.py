@@ -14,6 +14,7 @@ TITLE = "Which learning rates each arm bears"
 
 
 def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Which runs diverged at which learning rate, and the best rate over the study's axis."""
     rates = sorted(study.summaries["lr"].unique())
     if study.x != "lr" and not study.rate_varies:
         yield Skipped("learning_rates", TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
@@ -51,6 +52,7 @@ def draw_best(study: Study, style: Style, axes, rates: list[float]) -> None:
 
 
 def draw_map(study: Study, style: Style, axes, rates: list[float]) -> None:
+    """Runs that diverged, by arm and learning rate."""
     diverged = (study.summaries["status"] == "diverged").groupby(
         [study.summaries["arm"], study.summaries["lr"]]
     )

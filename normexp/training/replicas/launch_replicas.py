@@ -77,6 +77,7 @@ def train_together(all_parts: list[Parts], folders: list[RunFolder], step: int, 
 
 
 def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
+    """Print one line a replica, and where they are."""
     table = Table(show_edge=False, pad_edge=False)
     for column in ("seed", "lr", "val", "test", "status", "folder"):
         table.add_column(column, justify="left" if column in ("status", "folder") else "right")
