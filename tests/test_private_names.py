@@ -17,6 +17,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.plugins.config_source import ConfigSource
 from pytorch_lightning.loggers.logger import Logger
+from pytorch_lightning.strategies.launchers import subprocess_script
 from torch import nn
 
 from normexp.training.ending import EndingFitLoop
@@ -110,6 +111,15 @@ NAMES = {
     ),
     "_FitLoop": Private(
         "ending: the loop over epochs", lambda: isinstance(trainer().fit_loop, EndingFitLoop.__base__)
+    ),
+    # Silent: without it this process is killed without a word where another process of its run dies.
+    "_launch_process_observer": Private(
+        "workers: Lightning's observer, which ours replaces",
+        lambda: callable(subprocess_script._launch_process_observer),
+    ),
+    "_SubprocessScriptLauncher": Private(
+        "workers: the processes that Lightning started",
+        lambda: callable(subprocess_script._SubprocessScriptLauncher),
     ),
     "_num_ready_batches_reached": Private(
         "epoch_loop: whether the epoch is over",

@@ -1,21 +1,22 @@
 """BatchNorm over the batches of all processes."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.modules._functions import SyncBatchNorm as TorchSyncBatchNorm
 
+from normexp.norms import functional
 from normexp.norms.base import Affine
 from normexp.norms.batch_norm import BatchNorm
 
 
 class SyncBatchNorm(BatchNorm):
-    """BatchNorm whose batch is that of all processes of a distributed run, by torch's own synchronized kernel.
+    """BatchNorm whose batch is that of all processes of a distributed run.
 
-    In one process it is BatchNorm. Shape and source: as BatchNorm. Tested by two processes against BatchNorm of the
-    joined batch, on machines without a GPU with stand-ins for torch's five kernels (tests/norms/synchronized.py).
-
-    Raises:
-        ValueError: several processes on another device than a GPU, which torch's kernel needs.
+    On GPUs by torch's own synchronized kernel; elsewhere, where torch has none, by the formula with sums over all
+    processes. In one process it is BatchNorm. Shape and source: as BatchNorm. Tested by two processes against BatchNorm
+    of the joined batch (tests/norms/synchronized.py), on machines without a GPU with stand-ins for torch's kernels too.
     """
 
     def __init__(
@@ -36,11 +37,35 @@ class SyncBatchNorm(BatchNorm):
         if world_size == 1:
             return super().from_batch(x, groups)
         if not x.is_cuda:
-            raise ValueError(
-                f"norm=batchnorm_sync: torch synchronizes BatchNorm on GPUs only, not on {x.device.type}; "
-                "use norm=batchnorm or one device"
-            )
+            return self.by_formula(x)
         return TorchSyncBatchNorm.apply(
             x, self.weight, self.bias, self.running_mean, self.running_var, self.eps, 1 - self.ema_keep,
             torch.distributed.group.WORLD, world_size,
         )  # fmt: skip
+
+    def by_formula(self, x: Tensor) -> Tensor:
+        wide = functional.at_least_float32(x)
+        dims = [0, *range(2, x.dim())]
+        own = wide.new_tensor(x.numel() // self.num_features)
+        n = OverProcesses.apply(own)  # processes may have parts of unequal size
+        mean = OverProcesses.apply(wide.sum(dims)) / n
+        centered = wide - functional.along_channels(mean, x)
+        var = OverProcesses.apply(centered.square().sum(dims)) / n
+        step = 1 - self.ema_keep
+        self.running_mean.mul_(1 - step).add_(mean.detach() * step)
+        self.running_var.mul_(1 - step).add_(var.detach() * (step * n / (n - 1)))
+        return functional.batch_norm(x, mean, var, self.weight, self.bias, eps=self.eps)
+
+
+class OverProcesses(torch.autograd.Function):
+    """The sum of a tensor over all processes; the gradient is that of the sum of all their losses."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        total = x.detach().clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        return OverProcesses.apply(gradient.contiguous())

@@ -102,7 +102,8 @@ class BestCheckpoint(Checkpoint):
         self.best: float | None = None
 
     def on_validation_end(self, trainer, module) -> None:
-        accuracy = module.validation_result["accuracy"]
+        # The first process decides: where each has running statistics of its own, they evaluate differently.
+        accuracy = trainer.strategy.broadcast(module.validation_result["accuracy"])
         if self.best is None or accuracy > self.best:
             self.best = accuracy
             trainer.save_checkpoint(self.path)

@@ -1,5 +1,6 @@
 """Train one run and say what came of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,17 @@ from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.records import open_records
 from normexp.training.summarize import final_metrics, hyperparameter_metrics, hyperparameters, summarize
+from normexp.training.workers import watching_workers
 
 
-def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
+def fit(
+    parts: Parts, folder: Path | None, console: Console, lost: Callable[[str], None] = print
+) -> dict[str, Any]:
     """Train to the end, resuming from the folder's `last.ckpt` if it is there; returns the summary.
 
-    `folder=None` is `fast_dev_run`: one batch of everything, nothing saved.
+    Args:
+        folder: None is `fast_dev_run`: one batch of everything, nothing saved.
+        lost: what is done, in another thread, when another process of this run died and this one has to end.
     """
     quiet_lightning()
     keep_freed_memory()
@@ -59,7 +65,8 @@ def fit(parts: Parts, folder: Path | None, console: Console) -> dict[str, Any]:
             if no_step:
                 take_no_step(parts, trainer, last)
             else:
-                trainer.fit(parts.module, datamodule=parts.data, ckpt_path=last.path if resumed else None)
+                with watching_workers(trainer, lost):
+                    trainer.fit(parts.module, datamodule=parts.data, ckpt_path=last.path if resumed else None)
             results = final_metrics(parts, trainer)
         return conclude(parts, recorder, trainer, folder, *results)
 

@@ -110,8 +110,12 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
         self._unlock()
-        kept = any(path.exists() for path in (self.last_checkpoint, self.path / SUMMARY))
-        if kind is None or not self._is_new or kept:
+        if kind is not None:
+            self.leave()
+
+    def leave(self) -> None:
+        """After an error: nothing stays of a folder that this launch made, as long as no checkpoint lies in it."""
+        if not self._is_new or self.last_checkpoint.exists() or (self.path / SUMMARY).exists():
             return
         shutil.rmtree(self.path, ignore_errors=True)
         for parent in self._made[1:]:

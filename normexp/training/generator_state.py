@@ -1,10 +1,9 @@
 """torch's random numbers over an interruption."""
 
-from typing import Any
-
 import pytorch_lightning as pl
 import torch
-import torch.distributed as dist
+
+from normexp.training.each_process import of_each_process, own_of
 
 
 class GeneratorState(pl.Callback):
@@ -23,19 +22,7 @@ class GeneratorState(pl.Callback):
 
     def on_train_start(self, trainer, module) -> None:
         for kind, states in self._restored.items():
-            # Where there were fewer processes, the new ones go on with what they have.
-            if trainer.global_rank < len(states):
-                own = states[trainer.global_rank].cpu()
-                if kind == "cpu":
-                    torch.set_rng_state(own)
-                elif module.device.type == kind:
-                    torch.cuda.set_rng_state(own, module.device)
-
-
-def of_each_process(value: Any) -> list[Any]:
-    """The values of all processes that train together, in their order."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return [value]
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
+            if kind == "cpu":
+                torch.set_rng_state(own_of(states).cpu())
+            elif module.device.type == kind:
+                torch.cuda.set_rng_state(own_of(states).cpu(), module.device)

@@ -1,6 +1,7 @@
 """From built parts to a finished run folder: skip what is finished, resume what is not, write the summary last."""
 
 import contextlib
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
 from normexp.training.interrupt import Interrupted
 from normexp.training.run_screen import show_choices, show_result
-from normexp.training.stopping import stopping
+from normexp.training.stopping import give_up, stopping
 
 
 def folder_of(parts: Parts) -> Path:
@@ -71,7 +72,7 @@ def launch(parts: Parts) -> dict[str, Any]:
         show_choices(parts, path, console)
         if folder.last_checkpoint.exists():
             console.print("resuming from checkpoints/last.ckpt", highlight=False)
-        summary = fit(parts, path, console)
+        summary = fit(parts, path, console, lost=functools.partial(give_up, folder, console))
         write_summary(path, summary)
     show_result(summary, path, console)
     return summary

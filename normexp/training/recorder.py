@@ -8,6 +8,7 @@ import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
+from normexp.training.each_process import of_each_process, own_of
 from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.records import sizes_now
 
@@ -132,7 +133,7 @@ class Recorder(pl.Callback):
             "history": self.history,
             "seconds": self.elapsed(),
             "divergence_step": self.divergence_step,
-            "pending": pending,
+            "pending": of_each_process(pending),
             "clock": self.clock,
             "latest": self.latest,
         }
@@ -142,5 +143,5 @@ class Recorder(pl.Callback):
         self.divergence_step = state["divergence_step"]
         self.clock, self.latest = dict(state["clock"]), dict(state["latest"])
         self._losses, self._accuracies = (
-            [torch.tensor(v, dtype=torch.float64) for v in values] for values in state["pending"]
+            [torch.tensor(v, dtype=torch.float64) for v in values] for values in own_of(state["pending"])
         )

@@ -52,3 +52,10 @@ def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | 
     at = f", at step {min(steps):,}" if len(steps) == 1 else ""
     say(f"{why or 'the run failed'}: checkpoint{plural} kept; the same command goes on from there{at}")
     say(f"folder: {kept[0].path.parent if plural else kept[0].path}")
+
+
+def give_up(folder: RunFolder, console: Console, why: str) -> None:
+    """What is done where this process cannot go on and no error can reach it."""
+    say_what_is_left([folder], console, None)
+    folder.leave()
+    print(f"Error: {why}", file=sys.stderr, flush=True)

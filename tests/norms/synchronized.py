@@ -1,9 +1,9 @@
 """One of two processes that train SyncBatchNorm, each on its half of a batch: `synchronized.py RANK STORE`.
 
-torch's kernels for it exist on GPUs alone: on a CPU `torch.nn.SyncBatchNorm` refuses the input, and the Function
-beneath it ends in "Could not run 'aten::batch_norm_stats' with arguments from the 'CPU' backend". With a GPU both
-processes run them on it, connected by gloo, since NCCL wants a GPU each. Without one, the five kernels are written out
-below from their definitions; all else, torch's communication and ours, is what runs on GPUs.
+torch's kernels for it exist on GPUs alone; on a CPU our layer goes by the formula, which is tested wherever this runs.
+With a GPU both processes then run the kernels on it, connected by gloo, since NCCL wants a GPU each. Without one, the
+five kernels are written out below from their definitions; all else, torch's communication and ours, is what runs on
+GPUs.
 """
 
 import copy
@@ -68,10 +68,7 @@ def step(layer, x, g):
     return y.detach(), x.grad
 
 
-def main(rank: int, store: str) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    library = stand_in_for_the_kernels() if device == "cpu" else None
+def compare(rank: int, device: str) -> None:
     for shape, channel_dim in (((8, 4), 1), ((8, 4, 3, 2), 1), ((8, 5, 4), -1)):
         torch.manual_seed(0)
         plain = BatchNorm(4, channel_dim).double()
@@ -91,6 +88,13 @@ def main(rank: int, store: str) -> None:
             torch.testing.assert_close(total, q.grad.cpu())
         torch.testing.assert_close(dict(together.named_buffers()), dict(alone.named_buffers()))
         torch.testing.assert_close(together.eval()(x), alone.eval()(x))
+
+
+def main(rank: int, store: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    compare(rank, "cpu")  # by the formula
+    library = None if torch.cuda.is_available() else stand_in_for_the_kernels()
+    compare(rank, "cuda" if torch.cuda.is_available() else "cpu")
     dist.barrier()
     dist.destroy_process_group()
     del library

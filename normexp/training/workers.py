@@ -1,0 +1,58 @@
+"""A run over several processes of which one dies."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+import pytorch_lightning as pl
+from pytorch_lightning.strategies.launchers import subprocess_script
+from pytorch_lightning.strategies.launchers.subprocess_script import _SubprocessScriptLauncher
+
+from normexp.training.interrupt import Interrupted
+
+POLL_SECONDS = 0.5
+# So long this process may take to find out by itself, from a broken connection; one that waits for a GPU never does.
+GRACE_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def watching_workers(trainer: pl.Trainer, lost: Callable[[str], None]) -> Iterator[None]:
+    """Around training: where a process that Lightning started dies, and this one waits for it forever, say so and end.
+
+    Lightning's own observer kills this process without a word. An error here ends the others.
+
+    Args:
+        lost: called from another thread with what happened; then this process exits with status 1.
+    """
+    launcher = trainer.strategy.launcher
+    if not isinstance(launcher, _SubprocessScriptLauncher):
+        yield
+        return
+    subprocess_script._launch_process_observer = lambda workers: None
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_SECONDS):
+            for rank, worker in enumerate(launcher.procs, 1):
+                if worker.poll():
+                    if not over.wait(GRACE_SECONDS):
+                        lost(f"process {rank} of this run {_ended(worker.returncode)}")
+                        os._exit(1)
+                    return
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except Interrupted:  # all stop at the same step
+        raise
+    except BaseException:
+        launcher.kill(signal.SIGKILL)
+        raise
+    finally:
+        over.set()
+
+
+def _ended(status: int) -> str:
+    return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
