@@ -1,6 +1,7 @@
 """What a run records of its code: everything that its classes reach, and nothing else."""
 
 import ast
+import inspect
 import subprocess
 import sys
 import time
@@ -12,7 +13,18 @@ from normexp.config.code import record
 from normexp.config.code.canonical import digest
 from normexp.config.code.imports import Code
 from normexp.config.code.names import bindings
-from normexp.config.code.record import BUT, LEFT_OUT, MEASURING, ROOTS, TRAINING, all_targets, sources
+from normexp.config.code.record import (
+    BUT,
+    LEFT_OUT,
+    MEASURING,
+    REPLICAS,
+    ROOTS,
+    TRAINING,
+    all_targets,
+    sources,
+)
+from normexp.training.launch import launch
+from normexp.training.replicas.launch_replicas import launch_replicas
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {
@@ -115,6 +127,41 @@ def test_python_loads_what_was_read():
     assert set(found.stdout.split()) == set(code.files(*(f"normexp.{target}" for target in defining)))
 
 
+AROUND = {"finished_run_hint", "folder", "launch", "recipe_hint", "run_screen", "stopping"} | {
+    f"replicas.{name}" for name in ("launch_replicas", "why_not")
+}
+# Functions have this flag; the bodies of modules and classes, which run when they are imported, do not.
+MADE_BY_CALLS = inspect.CO_NEWLOCALS
+
+
+@pytest.mark.parametrize("trained_by", [TRAINING, REPLICAS])
+def test_what_a_run_executes_is_counted_or_stands_around_it(make_parts, trained_by):
+    """Another witness: the files whose functions are called while a run is built and trained. Those that are neither
+    counted nor left out by name lock its folder, talk to people, answer signals, and choose who trains."""
+    called = set()
+
+    def notice(frame, event, _):
+        if event == "call" and frame.f_code.co_flags & MADE_BY_CALLS:
+            called.add(frame.f_code.co_filename)
+
+    seeds = (0,) if trained_by == TRAINING else (0, 1)
+    sys.setprofile(notice)
+    try:
+        parts = [make_parts("model=transformer", "max_steps=1", f"seed={seed}") for seed in seeds]
+        launch(parts[0]) if trained_by == TRAINING else launch_replicas(parts)
+    finally:
+        sys.setprofile(None)
+    paths = [Path(name).relative_to(ROOT) for name in called if name.startswith(str(ROOT / "normexp"))]
+    modules = {".".join(path.with_suffix("").parts) for path in paths}
+    counted = set(record.HERE.files(*ROOTS[trained_by], without=LEFT_OUT, but=BUT))
+    for name in all_targets(parts[0].config):
+        counted |= set(record.HERE.files(name)) if name.startswith("normexp.") else set()
+    left_out = {name for name in modules if f"{name}.".startswith(tuple(f"{part}." for part in LEFT_OUT))}
+    trained = {"normexp.models.attention", "normexp.lit_model", "normexp.training.epoch_loop"}
+    assert trained <= counted & modules
+    assert {name.removeprefix("normexp.training.") for name in modules - counted - left_out} <= AROUND
+
+
 def test_every_import_within_the_project_leads_to_a_file():
     """Else a file would be left out in silence."""
     code = Code(ROOT)
@@ -152,6 +199,13 @@ def test_imports_are_followed_wherever_they_stand(own):
 def test_modules_beside_ones_own_are_followed_and_libraries_are_not(own):
     code = own({"norm_of_mine.py": "import scipy, json, helper\nclass Norm: pass", "helper.py": "x = 1"})
     assert code.files("norm_of_mine.Norm").keys() == {"norm_of_mine", "helper"}
+
+
+def test_file_that_this_python_cannot_read_counts_as_it_is(own):
+    broken = {"own_code.py": "import newer\nclass Watch: pass", "newer.py": "def f[T](: ...  # newer"}
+    first = own(broken).digest("own_code.Watch")
+    assert first == own(broken).digest("own_code.Watch")
+    assert first != own({**broken, "newer.py": "def f[T](: ...  # other"}).digest("own_code.Watch")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,12 @@ class Files:
         path = self.path(module)
         if path is None:
             raise ValueError(f"{module}: has no source")
-        return ast.parse(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        try:
+            return ast.parse(content)
+        except (SyntaxError, ValueError):
+            # Written for another version of Python: all of the file counts, and it leads nowhere.
+            return ast.parse(f"content = {content!r}")
 
     def _places(self, top: str) -> list[Path]:
         """The folders of a package, or the file of a module."""
