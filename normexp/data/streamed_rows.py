@@ -1,6 +1,5 @@
 """Images that do not fit where they are wanted: a thread reads some batches ahead."""
 
-import itertools
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -13,8 +12,8 @@ from normexp.data.pixel_rows import PixelRows
 from normexp.data.rows import Batch, Chosen
 from normexp.data.scaling import Scaling
 
-AHEAD = 4  # batches that lie ready
-ASKED = 32  # batches that the disk was asked for
+AHEAD = 2**25  # bytes that lie ready, or one batch
+ASKED = 2**27  # bytes that the disk was asked for, or one batch
 
 
 class StreamedRows(PixelRows):
@@ -46,7 +45,8 @@ class StreamedRows(PixelRows):
         return self._finished(self.bytes_of(chosen))
 
     def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
-        ready: queue.Queue[Batch | BaseException | None] = queue.Queue(AHEAD)
+        wanted = list(chosen)
+        ready: queue.Queue[Batch | BaseException | None] = queue.Queue(self._count(AHEAD, wanted))
         stopped = threading.Event()
 
         def put(item: Batch | BaseException | None) -> None:
@@ -58,7 +58,7 @@ class StreamedRows(PixelRows):
 
         def read() -> None:
             try:
-                for rows in self._asked_for(chosen):
+                for rows in self._asked_for(wanted):
                     if stopped.is_set():
                         return
                     batch = self.bytes_of(rows)
@@ -67,7 +67,7 @@ class StreamedRows(PixelRows):
             except BaseException as error:  # raised where the batch is waited for
                 put(error)
 
-        thread = threading.Thread(target=read, daemon=True)
+        thread = threading.Thread(target=read, name="rows ahead", daemon=True)
         thread.start()
         try:
             while (batch := ready.get()) is not None:
@@ -82,16 +82,20 @@ class StreamedRows(PixelRows):
         pixels, y = (part.to(self.wanted, non_blocking=True) for part in batch)
         return self.scaling(pixels), y
 
-    def _asked_for(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
+    def _asked_for(self, wanted: list[Chosen]) -> Iterator[Chosen]:
         """The same numbers of rows, each some time after the disk was asked for these rows."""
-        chosen = iter(chosen)
-        asked: list[Chosen] = []
-        while some := list(itertools.islice(chosen, ASKED)):
-            for rows in some:
-                self._ask_for(rows)
-            yield from asked
-            asked = some
-        yield from asked
+        ahead = self._count(ASKED, wanted)
+        for rows in wanted[:ahead]:
+            self._ask_for(rows)
+        for number, rows in enumerate(wanted, ahead):
+            if number < len(wanted):
+                self._ask_for(wanted[number])
+            yield rows
+
+    def _count(self, nbytes: int, wanted: list[Chosen]) -> int:
+        """So many batches have `nbytes`."""
+        batch = len(self.place[wanted[0]]) * self.pixels[0].numel() if wanted else 1
+        return max(1, nbytes // max(1, batch))
 
     def _ask_for(self, rows: Chosen) -> None:
         if self.file is not None:

@@ -1,0 +1,154 @@
+"""In whichever form a split is kept, its batches have the same bits: as numbers, as bytes, mapped, read ahead."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from normexp.data import Digits, PythonDocs, image_rows, text
+from normexp.data.mapped_file import MappedFile
+from normexp.data.pixel_rows import PixelRows
+from normexp.data.scaling import Scaling
+from normexp.data.streamed_rows import StreamedRows
+from normexp.data.tokens import Encoder, vocabulary_of
+
+CPU = torch.device("cpu")
+
+
+def digits(**options) -> Digits:
+    data = Digits(**{"batch_size": 64, "eval_batch_size": 100, "val_size": 288} | options)
+    data.load()
+    return data
+
+
+def batches(data) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    loaders = [
+        data.train_dataloader(),
+        *(data.evaluation_loader(split) for split in ("train", "val", "test")),
+    ]
+    return [batch for loader in loaders for batch in loader]
+
+
+def assert_same(found, expected) -> None:
+    for (x, y), (wanted_x, wanted_y) in zip(found, expected, strict=True):
+        assert torch.equal(x, wanted_x)
+        assert x.dtype == wanted_x.dtype
+        assert torch.equal(y, wanted_y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"binarize": True}, {"normalize": False}, {"augment": True}, {"samples_per_class": 8}],
+    ids=lambda options: next(iter(options), "plain"),
+)
+def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
+    expected = digits(**options)
+    monkeypatch.setattr(image_rows, "SMALL", 0)
+    data = digits(**options)
+    assert isinstance(data.splits["train"], PixelRows)
+    assert_same(batches(data), batches(expected))
+    assert torch.equal(data.probe_batch(20)[0], expected.probe_batch(20)[0])
+    assert torch.equal(data.splits["val"].x, expected.splits["val"].x)
+
+
+@pytest.fixture
+def images(tmp_path):
+    """Random pixels in a file that counts as large, and rows of some of them."""
+    pixels = np.random.default_rng(0).integers(0, 256, (200, 3, 37, 41), dtype=np.uint8)
+    pixels.tofile(tmp_path / "pixels")
+    place = torch.randperm(200)[:150]
+    return tmp_path / "pixels", torch.from_numpy(pixels), place, torch.arange(150) % 10
+
+
+def test_rows_that_are_read_ahead_are_the_same(images, monkeypatch):
+    path, pixels, place, y = images
+    monkeypatch.setattr("normexp.data.mapped_file.LARGE", 0)
+    file = MappedFile(path, pixels.shape)
+    assert file.large
+    scaling = Scaling(
+        255, binarize=False, mean=torch.tensor([0.4, 0.5, 0.6]), std=torch.tensor([0.2, 0.3, 0.4])
+    )
+    plain = PixelRows(pixels, place, y, scaling)
+    streamed = StreamedRows(file.tensor, place, y, scaling, CPU, file)
+    chosen = torch.randperm(150)[:140].view(70, 2)
+    assert_same(streamed.batches(chosen), plain.batches(chosen))
+    slices = [slice(start, start + 11) for start in range(0, 150, 11)]
+    assert_same(streamed.batches(slices), plain.batches(slices))
+    assert_same([streamed.take(chosen[3])], [plain.take(chosen[3])])
+    assert torch.equal(plain.moved(CPU).x, plain.x)
+
+
+def readers() -> int:
+    return sum(thread.name.startswith("rows") for thread in threading.enumerate())
+
+
+def test_reading_ahead_ends_where_training_does(images):
+    _, pixels, place, y = images
+    rows = StreamedRows(pixels, place, y, Scaling(255, binarize=False), CPU)
+    loop = rows.batches(torch.arange(150).view(-1, 1))
+    next(loop)
+    assert readers() == 1
+    loop.close()
+    assert readers() == 0
+
+
+def test_an_error_of_the_reader_is_raised_where_the_batch_is_waited_for(images):
+    _, pixels, place, y = images
+    rows = StreamedRows(pixels, place, y, Scaling(255, binarize=False), CPU)
+    loop = rows.batches([torch.tensor([3]), torch.tensor([150])])
+    next(loop)
+    with pytest.raises(IndexError):
+        list(loop)
+    assert readers() == 0
+
+
+def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
+    expected = digits()
+    monkeypatch.setattr(image_rows, "SMALL", 0)
+    monkeypatch.setattr(image_rows, "fits", lambda nbytes, device: False)
+    rows = image_rows.on_device(digits().splits["test"], torch.device("meta"))
+    assert isinstance(rows, StreamedRows)
+    assert (rows.device.type, rows.index_device.type) == ("meta", "cpu")
+    x, _ = rows.take(torch.tensor([0, 5]))
+    assert (x.device.type, x.shape, x.dtype) == ("meta", (2, 1, 8, 8), torch.float32)
+    on_cpu = image_rows.on_device(digits().splits["test"], CPU)
+    assert torch.equal(on_cpu.x, expected.splits["test"].x)
+
+
+def test_text_kept_in_small_tokens_gives_the_same(monkeypatch):
+    def python_docs() -> PythonDocs:
+        data = PythonDocs(batch_size=32, eval_batch_size=64, context_length=32, train_size=20_000)
+        data.load()
+        return data
+
+    expected = python_docs()
+    assert expected.splits["train"].x.dtype == torch.uint8
+    monkeypatch.setattr(text, "SMALL", 0)
+    data = python_docs()
+    assert_same(batches(data), batches(expected))
+    x, y = next(iter(data.train_dataloader()))
+    assert x.dtype == y.dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("count", "kind"), [(256, "uint8"), (257, "int16"), (2**15, "int16"), (2**15 + 1, "int32")]
+)
+def test_tokens_are_of_the_smallest_type_that_holds_them(count, kind):
+    letters = "".join(chr(0x10000 + place) for place in range(count))
+    assert vocabulary_of([letters[::-1], letters[:3]]) == letters
+    tokens = Encoder(letters)(letters)
+    assert tokens.dtype == kind
+    assert tokens.tolist() == list(range(count))
+
+
+def test_data_of_the_same_content_is_shared_and_of_another_is_not():
+    first = digits(split_seed=3)
+    same = Digits(batch_size=64, eval_batch_size=100, val_size=288, split_seed=3, seed=5)
+    same.load(like=[digits(), first])
+    assert same.splits is first.splits
+    assert same.rows("train", CPU, training=True) is first.rows("train", CPU, training=True)
+    other = Digits(batch_size=64, eval_batch_size=100, val_size=288, split_seed=4)
+    other.load(like=[first])
+    assert other.splits is not first.splits
+    assert other.test_set != first.test_set
