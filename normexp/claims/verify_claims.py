@@ -23,7 +23,9 @@ from normexp.claims.judge.verdict import (
 )
 from normexp.claims.judge.verdict_text import paragraph, section
 from normexp.claims.pages.claim_figure import draw
+from normexp.claims.pages.forest_figure import draw_forest
 from normexp.claims.spec.claim import Claim
+from normexp.claims.verify_settings import over_settings
 from normexp.report.style import Style
 
 
@@ -78,7 +80,7 @@ def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
     """What will be done, less the runs that are in the cache."""
     missing = {}
     for claim in claims:
-        if claim.evidence == "training":
+        if claim.evidence == "training" and not claim.settings:
             asked = claim if tuned else dataclasses.replace(claim, tune=None)
             try:
                 missing[claim.id] = to_train(asked, training_runs.Runs(asked, out / "cache"))
@@ -97,7 +99,9 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
     untuned = folder.name == UNTUNED
     if untuned:  # another protocol, so that nobody takes its verdict for the claim's
         claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
-    if claim.evidence == "training":
+    if claim.settings:
+        table, verdict = over_settings(claim)
+    elif claim.evidence == "training":
         table, verdict = from_training(claim, out, command)
     else:
         table = functions.gather(claim, claim.looks[-1])
@@ -105,7 +109,10 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
     verdict |= {"untuned": untuned, "seconds": round(time.perf_counter() - start, 2), "command": command}
     write_verdict(folder, verdict)
     table.to_csv(folder / "evidence.csv", index=False)
-    draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
+    if claim.settings:
+        draw_forest(verdict, folder / "figure.png")
+    else:
+        draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
     (folder / "section.md").write_text(section(verdict))
     return verdict
 

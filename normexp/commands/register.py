@@ -5,7 +5,7 @@ from pathlib import Path
 
 from normexp.claims.spec.claim import BUDGETS, Claim
 from normexp.claims.spec.claim_files import load_each
-from normexp.claims.spec.registry import REGISTRY, Row, digest, latest, read_registry, register
+from normexp.claims.spec.registry import REGISTRY, Row, digest, read_registry, register, subject_of
 from normexp.claims.spec.select import select
 from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
 from normexp.config import folder
@@ -58,7 +58,7 @@ def add(path: Path, claim: Claim, reason: str) -> Row:
     from normexp.config.code import checkout
 
     protocol = resolved_protocol(claim)
-    subject = subject_of(claim)
+    subject = subject_of(claim.id, claim.budget)
     row = register(
         path,
         subject=subject,
@@ -69,16 +69,6 @@ def add(path: Path, claim: Claim, reason: str) -> Row:
     )
     keep_protocol(path, subject, protocol)
     return row
-
-
-def subject_of(claim: Claim) -> str:
-    """What the registry calls a claim: its id, with the budget where that is not the default."""
-    return claim.id if claim.budget == "quick" else f"{claim.id} {claim.budget}"
-
-
-def registration(rows: list[Row], claim: Claim) -> Row | None:
-    """The row that holds for a claim."""
-    return latest(rows, subject_of(claim))
 
 
 def line(row: Row) -> str:

@@ -70,6 +70,9 @@ def test_labels_are_what_a_scope_says():
     assert labels(["model=cnn", "data=cifar10_jpeg", "lr=1"]) == {"data": "CIFAR-10", "model": "CNN"}
     assert labels(["model=mlp", "model=gpt", "data=mine"]) == {"data": "mine", "model": "GPT"}
     assert labels(["model.depth=3"]) == {}
+    assert labels(["model=mlp", "model.activation=relu", "model.initialization=he"]) == {
+        "model": "MLP", "activation": "ReLU", "initialization": "He",
+    }  # fmt: skip
 
 
 def line(key: str, text: str, of: str = GOOD) -> str:

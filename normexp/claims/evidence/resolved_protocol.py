@@ -14,7 +14,7 @@ from normexp.config.identity import identity
 
 FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),
-    *("seeds", "first_seed", "better", "tune", "failed"),
+    *("seeds", "first_seed", "better", "tune", "replicas", "failed"),
 )
 FOLDER = "protocols"  # beside the registry: what each hash stands for
 NOTHING = "nothing"  # a key that a configuration does not have

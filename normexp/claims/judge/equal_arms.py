@@ -23,7 +23,7 @@ def equal_arms(claims: dict[str, Claim], finished: Iterable[str], out: Path) -> 
     rows, seen = [], set()
     for name in finished:
         claim = claims[name]
-        if claim.evidence != "training":
+        if claim.evidence != "training" or claim.settings:
             continue
         evidence = pd.read_csv(out / name / "evidence.csv", keep_default_na=False, na_values=["nan"])
         for (arm, factor), own in evidence.groupby(["arm", "factor"], sort=False):

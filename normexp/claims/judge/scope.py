@@ -49,7 +49,8 @@ def why_inconclusive(
         return f"{voting} settings vote, and {fewest} are needed"
     if pairs < fewest_pairs:
         more = -(-(fewest_pairs - pairs) // voting)
-        return f"{pairs} pairs of runs, and {fewest_pairs} are needed; {more} more seeds in each setting"
+        seeds = f"{more} more seed{'s' * (more > 1)} in each setting"
+        return f"{pairs} pairs of runs, and {fewest_pairs} are needed; {seeds}"
     if not decided and noise < 0.5:
         return "settings differ by more than seeds explain, so that more settings would help and more seeds would not"
     if not decided:

@@ -131,6 +131,11 @@ def latest(rows: Sequence[Row], subject: str) -> Row | None:
     return next((row for row in reversed(rows) if row.subject == subject), None)
 
 
+def subject_of(claim: str, budget: str) -> str:
+    """What a claim's rows are called: a larger budget has a protocol of its own."""
+    return claim if budget == "quick" else f"{claim} {budget}"
+
+
 def register(
     path: Path, *, subject: str, protocol: str, reason: str, seeds: Seeds, commit: str, date: str = ""
 ) -> Row:

@@ -18,6 +18,8 @@ NAMES = {
         "python_docs": "Python docs",
     },
     "model": {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet", "gpt": "GPT", "transformer": "transformer"},
+    "model.activation": {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "identity": "linear"},
+    "model.initialization": {"he": "He", "xavier": "Xavier", "gpt2": "GPT-2"},
 }
 Cells = dict[str, list[str]]  # name -> overrides
 
@@ -102,5 +104,6 @@ def label(key: str, value: str) -> str:
 
 
 def labels(overrides: list[str]) -> dict[str, str]:
-    """What a scope says of a setting, such as {"data": "MNIST", "model": "MLP"}."""
-    return {key: label(key, value) for key in ("data", "model") if (value := value_of(key, overrides))}
+    """What a scope says of a setting, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
+    found = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
+    return {name: label(key, value) for key, (name, value) in zip(NAMES, found.items(), strict=True) if value}

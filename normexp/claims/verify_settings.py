@@ -1,0 +1,84 @@
+"""The verdict of a claim over several settings: its registration, its evidence look by look, its contrast and check."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.resolved_protocol import resolved_protocol
+from normexp.claims.evidence.settings_evidence import LEDGER, as_table, gather_settings
+from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.settings_verdict import make_settings_verdict
+from normexp.claims.judge.settings_word import INCONCLUSIVE
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registered_first import not_after, registry_of
+from normexp.claims.spec.registry import REGISTRY, Row, digest, latest, read_registry, subject_of
+from normexp.config.folder import CONFIGS
+
+
+def over_settings(claim: Claim, root: Path = CONFIGS.parent) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Evidence and verdict. `root` holds the registry and the ledger."""
+    row, why = registration(claim, root)
+    for seeds in claim.looks:
+        settings = gather_settings(claim, claim.settings, claim.seed_range(seeds), root=root)
+        runs = ledger_rows(settings, root)
+        if row and (late := too_early(row, runs, root)):
+            row, why = None, late
+        verdict = make_settings_verdict(
+            claim,
+            settings,
+            looks=len(claim.looks),
+            row=row,
+            contrast=_contrast(claim, root),
+            manipulation=_manipulation(claim, seeds, root),
+            extra={"unregistered_because": why, "runs": _cost(runs)},
+        )
+        if verdict["verdict"] != INCONCLUSIVE:
+            break
+    return as_table(settings), verdict
+
+
+def registration(claim: Claim, root: Path) -> tuple[Row | None, str]:
+    """The claim's row if its protocol is still the one that was registered, else why there is none."""
+    row = latest(read_registry(root / REGISTRY), subject_of(claim.id, claim.budget))
+    if row is None:
+        return None, "no row of the registry"
+    if row.protocol != digest(resolved_protocol(claim)):
+        return None, f"the protocol is not the one of row {row.number}; register the amendment"
+    return row, ""
+
+
+def ledger_rows(settings: list[Setting], root: Path) -> pd.DataFrame:
+    """The rows of those runs of the bank that are in the settings; none for networks at initialization, which are made
+    anew each time."""
+    names = {run for setting in settings for own in setting.outcomes.values() for run in own.runs}
+    if not names:
+        return pd.DataFrame({"run": [], "seconds": []})
+    tables = [pd.read_csv(root / LEDGER / f"{setting.name}.csv") for setting in settings]
+    runs = pd.concat(tables, ignore_index=True).rename(columns={"hash": "run"})
+    return runs[runs["run"].isin(names)].fillna({"commit": ""})
+
+
+def too_early(row: Row, runs: pd.DataFrame, root: Path) -> str:
+    """What the first run says that did not come after its row."""
+    found = not_after(row, runs.to_dict("records"), registry_of(root))
+    return f"{len(found)} of {len(runs)} runs: {found[0]}" if found else ""
+
+
+def _cost(runs: pd.DataFrame) -> dict[str, Any]:
+    return {"trained": 0, "from_cache": len(runs), "training_seconds": round(float(runs["seconds"].sum()), 1)}
+
+
+def _contrast(claim: Claim, root: Path) -> dict[str, list[Setting]] | None:
+    own = claim.contrast
+    if own is None:
+        return None
+    fresh = range(own.first_seed, own.first_seed + own.seeds)
+    return {name: gather_settings(claim, cells, fresh, root=root) for name, cells in own.groups.items()}
+
+
+def _manipulation(claim: Claim, seeds: int, root: Path) -> list[Setting] | None:
+    own = claim.manipulation
+    if own is None:
+        return None
+    return gather_settings(claim, claim.settings, claim.seed_range(seeds), own.function, root)

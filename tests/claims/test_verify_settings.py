@@ -1,0 +1,226 @@
+"""Claims over settings from their yaml to verdict.json: networks at initialization, runs of the bank's ledger."""
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from normexp.claims import verify_claims
+from normexp.claims.evidence.resolved_protocol import resolved_protocol
+from normexp.claims.evidence.settings_evidence import LEDGER, gather_settings
+from normexp.claims.pages.forest_figure import draw_forest
+from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.claim_files import read_claim
+from normexp.claims.spec.registry import REGISTRY, digest, register
+from normexp.claims.verify_settings import over_settings
+
+SMALL = "model.width=8, model.activation"
+INITIAL = f"""name: gradients_turn_less
+sentence: BatchNorm makes gradients turn less.
+source: s
+covers: [Q01]
+kind: ours
+evidence: initialization
+function: covariate_shift.gradient_turn
+measure: turn
+arms: {{batchnorm: [norm=batchnorm], none: [norm=none]}}
+options: {{batch_size: 16, step: 0.1}}
+settings:
+  - r2: [model=mlp, model.depth=2, {SMALL}=relu, model.initialization=xavier]
+    t2: [model=mlp, model.depth=2, {SMALL}=tanh, model.initialization=xavier]
+    r4: [model=mlp, model.depth=4, {SMALL}=relu, model.initialization=xavier]
+    t4: [model=mlp, model.depth=4, {SMALL}=tanh, model.initialization=xavier]
+    h2: [model=mlp, model.depth=2, {SMALL}=relu, model.initialization=he]
+    c: [model=cnn, {SMALL}=relu, model.initialization=he]
+seeds: [5, 10]
+comparison: {{kind: smaller, arm: batchnorm, baseline: none, log: true, margin: 0.223}}
+"""
+
+
+@pytest.fixture
+def initial(tmp_path):
+    (tmp_path / "claim").mkdir()
+    path = tmp_path / "claim" / "Q01.yaml"
+    path.write_text(INITIAL)
+    return read_claim(path)
+
+
+def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp_path):
+    verdict = verify_claims.verify(initial, tmp_path / "out", tuned=True, command="c")
+    read = json.loads((tmp_path / "out" / "Q01" / "verdict.json").read_text())
+    assert (
+        read["scope"].endswith("settings (MLP, CNN; ReLU, tanh; Xavier, He), unregistered")
+        or read["verdict"][:6] == "varies"
+    )
+    assert (read["n_seeds"], read["pairs"], len(read["settings"])) == (10, 60, 6)
+    assert read["unregistered_because"] == "no row of the registry"
+    table = pd.read_csv(tmp_path / "out" / "Q01" / "evidence.csv")
+    assert len(table) == 6 * 2 * 10
+    own = table[table["setting"] == "r2"].pivot(index="seed", columns="arm", values="value")
+    effect = float(np.log(own["batchnorm"] / own["none"]).mean())
+    assert verdict["settings"][0]["effect"] == pytest.approx(effect, abs=1e-6)
+    assert verdict["effect"] == pytest.approx(np.mean([row["effect"] for row in verdict["settings"]]))
+    assert (tmp_path / "out" / "Q01" / "figure.png").stat().st_size > 1000
+
+
+def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_path):
+    row = register(
+        tmp_path / REGISTRY,
+        subject="Q01",
+        protocol=digest(resolved_protocol(initial)),
+        reason="r",
+        seeds=[[0, 10]],
+        commit="",
+    )
+    _, verdict = over_settings(initial, tmp_path)
+    assert (verdict["registered"]["row"], verdict["registered"]["hash"]) == (1, row.hash)
+    assert "unregistered" not in verdict["scope"]
+    changed = dataclasses.replace(initial, options={"batch_size": 16, "step": 0.2})
+    _, verdict = over_settings(changed, tmp_path)
+    assert verdict["registered"] is None
+    assert verdict["unregistered_because"] == "the protocol is not the one of row 1; register the amendment"
+
+
+CELLS = ["mnist_mlp", "mnist_cnn", "digits_mlp", "digits_cnn", "cifar10_cnn", "cifar10_mlp"]
+SEEDS, RATES, EXAMPLES = 11, [0.01, 0.03, 0.1], 400
+TRAINED = f"""name: fewer_errors
+sentence: BatchNorm has fewer errors.
+source: s
+covers: [Q02]
+evidence: training
+metric: test/error
+measure: wrong answers on test
+better: lower
+arms: {{bn: [norm=batchnorm], none: [norm=none]}}
+settings: [{", ".join(CELLS)}]
+seeds: {SEEDS}
+comparison: {{kind: smaller, arm: bn, baseline: none, log: true, margin: 0.1}}
+"""
+
+
+def make_bank(root: Path, commit: str) -> None:
+    """A bank and a ledger in which BatchNorm has half the errors at its best rate, and seed 0 of one cell diverged."""
+    generator = np.random.default_rng(0)
+    (root / "configs" / "claim").mkdir(parents=True)
+    cells = {}
+    for name in CELLS:
+        data, model = name.split("_")
+        cells[name] = {
+            "labels": {"data": data, "model": model}, "overrides": [f"data={data}", f"model={model}"], "rates": RATES,
+            "test": "cut again" if data == "digits" else "test set", "replicas": False,
+            "facts": {"validation": 300, "chance": 0.1, "guess_loss": 2.3, "test_to_train": 0.3},
+        }  # fmt: skip
+    bank = {"norms": ["none", "batchnorm"], "seeds": SEEDS, "shared": [], "cells": cells}
+    (root / "configs" / "bank.yaml").write_text(yaml.safe_dump(bank))
+    (root / LEDGER).mkdir(parents=True)
+    for name in CELLS:
+        rows, right = [], {}
+        for norm, error in (("none", 0.2), ("batchnorm", 0.1)):
+            for rate in RATES:
+                for seed in range(SEEDS):
+                    bad = error if rate == 0.03 else 0.5
+                    key = f"{name}-{norm}-{rate}-{seed}"
+                    right[key] = generator.random(EXAMPLES) >= bad
+                    lost = name == "mnist_cnn" and norm == "none" and seed == 0
+                    status = "diverged" if lost else "completed"
+                    rows.append({
+                        "cell": name, "norm": norm, "lr": rate, "seed": seed, "status": status,
+                        "val_accuracy": 1 - bad, "val_loss": bad, "seconds": 10.0, "hash": key, "commit": commit,
+                        "dirty": False, "finished": "2026-02-01T00:00:00+00:00",
+                    })  # fmt: skip
+        pd.DataFrame(rows).to_csv(root / LEDGER / f"{name}.csv", index=False)
+        np.savez_compressed(
+            root / LEDGER / f"{name}.npz", hash=np.array(list(right)), shape=np.array([EXAMPLES]),
+            right=np.stack([np.packbits(own) for own in right.values()]),
+            loss=np.zeros((len(right), EXAMPLES), np.float16), test_set=np.array(["x"] * len(right)),
+        )  # fmt: skip
+    (root / "configs" / "claim" / "Q02.yaml").write_text(TRAINED)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    config = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    return subprocess.run(
+        ["git", *config, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture
+def registered(tmp_path, monkeypatch):
+    """A repository whose first commit has the row, and a ledger of runs at that commit."""
+    protocol = {"the": "protocol"}  # its configurations are composed in other tests
+    monkeypatch.setattr("normexp.claims.verify_settings.resolved_protocol", lambda claim: protocol)
+    register(
+        tmp_path / REGISTRY, subject="Q02", protocol=digest(protocol), reason="r", seeds=[[0, 10]], commit="",
+        date="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "row")
+    make_bank(tmp_path, git(tmp_path, "rev-parse", "HEAD").strip())
+    return tmp_path
+
+
+def test_a_training_claim_reads_the_bank_and_its_runs_came_after_its_row(registered, tmp_path):
+    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    table, verdict = over_settings(claim, registered)
+    assert verdict["verdict"] == "supported"
+    assert (
+        verdict["scope"] == "in 6 of 6 settings (mnist, digits, cifar10; mlp, cnn), given that both trained"
+    )
+    assert verdict["registered"]["row"] == 1
+    assert verdict["effect"] == pytest.approx(np.log(0.5), abs=0.1)
+    assert verdict["failures"] == {"arm": 0, "baseline": 1, "pairs": 66, "p": 1.0, "unequal": False}
+    assert verdict["runs"] == {"trained": 0, "from_cache": 132, "training_seconds": 1320.0}
+    assert len(table) == 132
+    draw_forest(verdict, tmp_path / "f.png")
+    assert (tmp_path / "f.png").stat().st_size > 1000
+
+
+def test_60_pairs_less_one_that_diverged_decide_nothing(registered):
+    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    _, verdict = over_settings(dataclasses.replace(claim, seeds=10), registered)
+    assert verdict["verdict"] == "inconclusive"
+    assert verdict["note"] == "59 pairs of runs, and 60 are needed; 1 more seed in each setting"
+
+
+def test_runs_before_their_row_make_an_unregistered_verdict(registered):
+    path = registered / LEDGER / "mnist_cnn.csv"
+    path.write_text(path.read_text().replace("2026-02-01", "2025-02-01"))
+    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    _, verdict = over_settings(claim, registered)
+    assert verdict["registered"] is None
+    assert verdict["scope"].endswith("unregistered")
+    assert "before row 1 was registered" in verdict["unregistered_because"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fixed": ["optimizer=adam"]}, "its arms, fixed overrides or factor are no runs of the bank"),
+        (
+            {"arms": {"a": ["norm=dyt"], "b": ["norm=none"]}},
+            "its arms, fixed overrides or factor are no runs",
+        ),
+        ({"settings": {"own": ["model=mlp"]}}, "setting own are no runs of the bank"),
+        ({"metric": "logged/x"}, "metric=logged/x: the bank has test/error, test/loss, failed"),
+    ],
+)
+def test_what_the_bank_does_not_have_is_one_line(registered, changes, message):
+    claim = dataclasses.replace(read_claim(registered / "configs" / "claim" / "Q02.yaml"), **changes)
+    with pytest.raises(ValueError, match=f"claim=Q02: {message}"):
+        gather_settings(claim, claim.settings, range(5), root=registered)
+
+
+def test_seeds_and_cells_that_are_not_trained_are_named(registered):
+    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    with pytest.raises(ValueError, match="setting=mnist_mlp: the bank has no seed 11"):
+        gather_settings(claim, claim.settings, range(12), root=registered)
+    (registered / LEDGER / "mnist_cnn.csv").unlink()
+    with pytest.raises(ValueError, match="claim=Q02: mnist_cnn: not all runs are in the ledger"):
+        gather_settings(claim, claim.settings, range(5), root=registered)
+    assert set(BUDGETS) == {"quick", "full", "paper"}
