@@ -135,6 +135,20 @@ def test_import_loads_only_what_is_needed(module, absent):
     assert found.stdout.strip() == "[]"
 
 
+def test_tests_and_benchmarks_do_not_edit_the_path():
+    """They are packages or lie beside what they import; an entry of scripts/ may add the checkout that it lies in."""
+    editing = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("normexp", "hydra_plugins", "scripts", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "path" and getattr(node.value, "id", "") == "sys"
+    ]
+    entries = {path.relative_to(ROOT).as_posix() for path in (ROOT / "scripts").glob("*.py")}
+    # it stands for the process that `python train.py` starts
+    assert set(editing) <= entries | {"scripts/benchmarks/measure/startup_marks.py"}
+
+
 def test_no_file_is_longer_than_two_hundred_lines():
     files = [*(ROOT / "normexp").rglob("*.py"), *(ROOT / "scripts").rglob("*.py"), ROOT / "train.py"]
     long = {

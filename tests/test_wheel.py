@@ -10,19 +10,22 @@ from pathlib import Path
 import pytest
 
 from normexp import __version__
-from normexp.config.folder import CONFIGS, configs_folder
+from normexp.commands import COMMANDS
+from normexp.config.folder import CONFIGS, PROJECT, configs_folder, project_folder
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2"]
 
 
 def test_configurations_are_found_in_the_checkout_and_in_an_installed_package(tmp_path):
-    assert CONFIGS == ROOT / "configs"
+    assert (CONFIGS, PROJECT) == (ROOT / "configs", ROOT)
     package = tmp_path / "normexp"
     package.mkdir()
     assert configs_folder(package) == tmp_path / "configs"
+    assert project_folder(package) == tmp_path
     (package / "configs").mkdir()
     assert configs_folder(package) == package / "configs"
+    assert project_folder(package) == Path()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def test_wheel_carries_the_package_its_configurations_and_the_plugins_alone(whee
 
 @pytest.mark.slow
 def test_every_command_works_from_any_folder(normexp):
-    assert all(f"normexp {name}" in normexp("--help") for name in ("train", "verify", "report", "evaluate"))
+    assert all(f"normexp {name}" in normexp("--help") for name in COMMANDS)
     assert "normexp train norm=layernorm" in normexp("train", "--help")
     assert "  S36 " in normexp("verify", "--help")
 
@@ -99,6 +102,7 @@ def test_every_command_works_from_any_folder(normexp):
     assert "SUPPORTED" in normexp("verify", "claim=S36")
     verdict = json.loads((normexp.here / "outputs" / "claims" / "S36" / "verdict.json").read_text())
     assert verdict["command"] == "normexp verify claim=S36"
+    assert "docs/evidence/registry.jsonl: 0 rows" in normexp("register")
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         options = read(arguments)
-        path = Path(options["registry"]) if options["registry"] else folder.CONFIGS.parent / REGISTRY
+        path = Path(options["registry"]) if options["registry"] else folder.PROJECT / REGISTRY
         if not options["claim"]:
             rows = read_registry(path)
             for row in rows:

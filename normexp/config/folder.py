@@ -9,4 +9,11 @@ def configs_folder(package: Path) -> Path:
     return carried if carried.is_dir() else package.parent / "configs"
 
 
-CONFIGS = configs_folder(Path(__file__).parents[1])
+def project_folder(package: Path) -> Path:
+    """Where files lie that people commit, such as the registry: the checkout, or the present folder without one."""
+    return Path() if configs_folder(package).parent == package else package.parent
+
+
+PACKAGE = Path(__file__).parents[1]
+CONFIGS = configs_folder(PACKAGE)
+PROJECT = project_folder(PACKAGE)

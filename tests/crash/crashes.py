@@ -17,17 +17,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+import kill_points
+import torch
+import torch.utils.tensorboard
+from results import difference, results
 
-import kill_points  # noqa: E402
-import torch  # noqa: E402
-import torch.utils.tensorboard  # noqa: E402
-from results import difference, results  # noqa: E402
-
-from normexp import build, cli  # noqa: E402
-from normexp.training.launch import launch  # noqa: E402
-from normexp.training.replicas.launch_replicas import launch_replicas  # noqa: E402
+from normexp import build, cli
+from normexp.training.launch import launch
+from normexp.training.replicas.launch_replicas import launch_replicas
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
 MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]
