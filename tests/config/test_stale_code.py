@@ -123,8 +123,10 @@ def test_older_record_says_what_it_cannot_tell(train, monkeypatch, tmp_path):
     summary, _ = train(*RUN)
     summary["sources"] = {"normexp.norms.LayerNorm": "0123456789ab"}
     assert changed(summary) == [OLDER]
-    assert in_words([OLDER]) == "code that its older kind of record does not tell from today's"
-    with pytest.raises(ValueError, match="computed by code that its older kind of record does not tell from"):
+    assert in_words([OLDER]) == "code that was recorded in an older way and cannot be compared with today's"
+    with pytest.raises(
+        ValueError, match="computed by code that was recorded in an older way and cannot be compared"
+    ):
         verdict_reads(summary, monkeypatch, tmp_path)
 
 

@@ -6,7 +6,7 @@ from normexp.config.code.equal import equal
 from normexp.config.code.record import REPLICAS, ROOTS, TRAINING, all_targets, monitors, sources
 
 # A record of the older kind has one digest for each class, of the file that defines it, and none for training.
-OLDER = "its older kind of record"
+OLDER = "recorded in an older way"
 GROUPS = ("model", "norm", "optimizer")
 
 
@@ -58,5 +58,5 @@ def _device(execution: dict[str, Any]) -> str:
 def in_words(names: list[str]) -> str:
     """What `changed` found, to stand behind "computed by"."""
     if names == [OLDER]:
-        return f"code that {OLDER} does not tell from today's"
+        return f"code that was {OLDER} and cannot be compared with today's"
     return f"another version of {', '.join(names)}"

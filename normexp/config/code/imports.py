@@ -44,7 +44,7 @@ class Code:
     ) -> dict[str, str] | None:
         """Module -> digest of its code, for all modules that `names` (of modules or classes) reach.
 
-        The parts in `without` are left out, `but` for those. None where a name cannot be found.
+        Packages and modules in `without` are left out, `but` for those modules. None where a name cannot be found.
         """
         found: dict[str, str] = {}
         steps: list[Step] = []
@@ -61,12 +61,11 @@ class Code:
             module, wanted = step
             if wanted is not None:
                 steps += self._definition(module, wanted)
-            if _within(module, without) and not _within(module, but):
-                continue
-            if wanted is None:
+            if wanted is None and not _left_out(module, without, but):
                 found[module] = self._own(module)
                 steps += [step for *_, step in self._imports(module)]
-            steps += self._packages_around(module, found)
+            around = [part for part in _packages(module) if not _left_out(part, without, but)]
+            steps += self._packages_around(around, found)
         twice = {f"{package}.__init__" for package in found}
         return {module: found[module] for module in found if module not in twice}
 
@@ -117,11 +116,10 @@ class Code:
         below = self.read.below(module) if "__getattr__" in names - {name} else ()
         return [(module, None), *((file, None) for file in below)]
 
-    def _packages_around(self, module: str, found: dict[str, str]) -> list[Step]:
+    def _packages_around(self, packages: list[str], found: dict[str, str]) -> list[Step]:
         """Count what the `__init__` of each package around a module does beside handing on names; where that leads."""
         steps: list[Step] = []
-        parts = module.split(".")
-        for package in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
+        for package in packages:
             label = f"{package}.__init__"
             if package in found or label in found or not self.read.is_package(package):
                 continue
@@ -132,5 +130,11 @@ class Code:
         return steps
 
 
-def _within(module: str, parts: tuple[str, ...]) -> bool:
-    return any(f"{module}.".startswith(f"{part}.") for part in parts)
+def _left_out(module: str, without: tuple[str, ...], but: tuple[str, ...]) -> bool:
+    return module not in but and any(f"{module}.".startswith(f"{part}.") for part in without)
+
+
+def _packages(module: str) -> list[str]:
+    """A module and the packages around it, the outermost first."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]

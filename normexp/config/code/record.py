@@ -17,7 +17,8 @@ ROOTS = {
 # Reached from there, but no number of a result passes through: what makes a configuration (its values are part of a
 # run's identity), what reads and writes finished runs, the progress bar, and monitors, which change nothing.
 LEFT_OUT = ("normexp.config", "normexp.runs", "normexp.training.progress", "normexp.monitors")
-BUT = ("normexp.monitors.convergence",)  # goes into the summary
+# What builds the objects, and what the summary says of convergence.
+BUT = ("normexp.config.construct", "normexp.monitors.convergence")
 MEASURING = "normexp.monitors.measure_without_fit"  # runs the monitors of a run of zero steps
 
 
