@@ -22,8 +22,9 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     recipe = _file("recipe", config.get("recipe"))
     if recipe is None:
         return None
-    root = {key: value for key, value in _file("train").items() if key != "defaults"}
-    asked = _chosen(_file("train")) | _chosen(recipe)
+    train = _file("train") or {}
+    root = {key: value for key, value in train.items() if key != "defaults"}
+    asked = _chosen(train) | _chosen(recipe)
     found = [f"{group}={choices[group]}" for group in CHOSEN if choices[group] != asked[group]]
     own = {group: _file(group, choices[group]) or config for group in CHOSEN}
     trainer = _file("trainer", "auto") | recipe.get("trainer", {})
@@ -76,7 +77,8 @@ def _chosen(node: dict[str, Any]) -> dict[str, str]:
 @cache
 def _file(*place: str | None) -> dict[str, Any] | None:
     """A file of the configuration; None where there is none. Its content is shared: change nothing in it."""
-    if not all(isinstance(name, str) and re.fullmatch(r"\w+", name) for name in place):
+    names = [name for name in place if isinstance(name, str) and re.fullmatch(r"\w+", name)]
+    if len(names) < len(place):
         return None  # a saved run names it, which may be a stranger's
-    path = CONFIGS.joinpath(*place).with_suffix(".yaml")
+    path = CONFIGS.joinpath(*names).with_suffix(".yaml")
     return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else None

@@ -1,6 +1,6 @@
 """Finished runs on disk: written by one function, read back as one tidy table. Knows no torch and no Hydra."""
 
-from normexp.runs.summary import STATUSES, SUMMARY, damaged, read_summary, write_summary
+from normexp.runs.summary import STATUSES, SUMMARY, damaged, finished_summary, read_summary, write_summary
 from normexp.runs.table import load, load_summaries
 from normexp.runs.test_examples import TestExamples, load_test_examples, write_test_examples
 
@@ -9,6 +9,7 @@ __all__ = [
     "SUMMARY",
     "TestExamples",
     "damaged",
+    "finished_summary",
     "load",
     "load_summaries",
     "load_test_examples",

@@ -50,7 +50,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested keys joined by dots; lists as JSON; without Hydra's own keys."""
-    row = {}
+    row: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
             row |= flat(value, f"{prefix}{key}.")
@@ -63,7 +63,7 @@ def config_columns(summaries: "pd.DataFrame") -> list[str]:
     """The columns that say what a run is: choices and configuration, without where and how it was computed."""
     return [
         name
-        for name in summaries
+        for name in summaries.columns.astype(str)
         if name not in RESULTS and "/" not in name and name.split(".")[0] not in RESULT_GROUPS and shown(name)
     ]
 

@@ -23,7 +23,7 @@ def select_grid(summaries: "pd.DataFrame", grid: Mapping[str, Iterable[Any]]) ->
     for name in names:
         if name not in summaries:
             raise ValueError(
-                f"grid: {name} is no column of the table; the columns are {', '.join(summaries)}"
+                f"grid: {name} is no column of the table; the columns are {', '.join(summaries.columns)}"
             )
     found = dict(iter(summaries.groupby(names, dropna=False)))
     cells = list(itertools.product(*grid.values()))

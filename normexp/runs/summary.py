@@ -50,6 +50,14 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     return summary
 
 
+def finished_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a run that is finished; ValueError where it is not."""
+    summary = read_summary(folder)
+    if summary is None:
+        raise ValueError(f"{folder}: holds no finished run; run it again")
+    return summary
+
+
 def remedy(folder: Path) -> str:
     """What to do about a folder whose files are damaged."""
     return f"remove the folder {folder} and run it again"

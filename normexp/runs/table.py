@@ -41,7 +41,7 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not rows:
         raise ValueError(f"path={path}: its runs were deleted while they were read")
     table = pd.DataFrame(rows)
-    for name in table:  # a column of nothing but null is a column of numbers, too
+    for name in table.columns.astype(str):  # a column of nothing but null is a column of numbers, too
         if "/" in name or name.startswith("convergence."):
             table[name] = pd.to_numeric(table[name])
     return table if grid is None else select_grid(table, grid)
@@ -63,9 +63,13 @@ def load(
     import pandas as pd
 
     summaries = load_summaries(path, grid)
-    values = read_metrics([Path(path) / run for run in summaries["run"]], summaries["steps"], metrics)
+    values = read_metrics(
+        [Path(path) / run for run in summaries["run"]], summaries["steps"].tolist(), metrics
+    )
     names = [name for name in ALWAYS if name in summaries]
-    names += [name for name in summaries if name.startswith("norm.") and name not in names]
+    names += [
+        name for name in summaries.columns.astype(str) if name.startswith("norm.") and name not in names
+    ]
     names += [name for name in varying(summaries) if name not in names]
     run = values.pop("run").to_numpy()
     columns = {}
@@ -75,7 +79,7 @@ def load(
             column = column.astype("category")
         columns[name] = column.take(run).reset_index(drop=True)
     table = pd.DataFrame({**columns, **values})
-    table.insert(table.columns.get_loc("seconds"), "samples", table["step"] * table["batch_size"])
+    table.insert(list(table.columns).index("seconds"), "samples", table["step"] * table["batch_size"])
     return table
 
 

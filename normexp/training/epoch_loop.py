@@ -5,6 +5,8 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
 
+from normexp.training.lightning import callbacks_of
+
 
 class PlainEpochLoop(_TrainingEpochLoop):
     """Same steps, same order of hooks, same progress and checkpoints as Lightning's loop, bit for bit.
@@ -57,6 +59,7 @@ class PlainEpochLoop(_TrainingEpochLoop):
         progress = self.automatic_optimization.optim_progress.optimizer
         progress.step.increment_ready()
         outputs = trainer.strategy.training_step(batch, batch_idx)
+        assert isinstance(outputs, dict)  # what LitModel's training_step returns
         progress.zero_grad.increment_ready()
         self.call("on_before_zero_grad", optimizer)
         progress.zero_grad.increment_started()
@@ -77,6 +80,6 @@ class PlainEpochLoop(_TrainingEpochLoop):
     def call(self, hook: str, *arguments: Any) -> None:
         trainer = self.trainer
         module = trainer.lightning_module
-        for callback in trainer.callbacks:
+        for callback in callbacks_of(trainer):
             getattr(callback, hook)(trainer, module, *arguments)
         getattr(module, hook)(*arguments)

@@ -13,6 +13,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import FileWriter, SummaryWriter
 
 from normexp.training.appended_file import AppendedFile
+from normexp.training.lightning import own_rank
 
 PREFIX = "events.out.tfevents."
 
@@ -71,7 +72,7 @@ class EventFile(TensorBoardLogger):
         super().__init__(folder, name="", version="", default_hp_metric=False)
         self._folder, self._keep = Path(folder), dict(keep)
         self._files: dict[str, int] = {}
-        if rank_zero_only.rank == 0:
+        if own_rank() == 0:
             self._open()
 
     def _open(self) -> None:

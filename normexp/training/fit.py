@@ -6,7 +6,6 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
 from normexp.config.run_parts import Parts
@@ -20,7 +19,7 @@ from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.generator_state import GeneratorState
 from normexp.training.interrupt import StopOnSignal
 from normexp.training.length import length
-from normexp.training.lightning import quiet_lightning
+from normexp.training.lightning import callbacks_of, own_rank, quiet_lightning
 from normexp.training.memory import keep_freed_memory
 from normexp.training.precise_batchnorm import PopulationStatistics, needs_population_statistics
 from normexp.training.progress import TimedProgressBar
@@ -43,14 +42,14 @@ def fit(
     keep_freed_memory()
     no_step = parts.config["max_steps"] == 0
     last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
-    resumed = load_to_resume(last.path) if folder and last.path.exists() and not no_step else None
+    resumed = load_to_resume(last.path) if last.path and last.path.exists() and not no_step else None
     recorder = Recorder(parts.config["log_every_n_steps"])
     stop = StopOnSignal(last.save)
     code = CodeRecord(parts.config)
     callbacks = [stop, recorder, code, *parts.monitors, TimedProgressBar(recorder, console), GeneratorState()]
     if needs_population_statistics(parts.module):
         callbacks.insert(1, PopulationStatistics())
-    if folder:
+    if last.path:
         callbacks += [BestCheckpoint(last.path.with_name("best.ckpt")), last]
     if mode := parts.config["compile"]:
         parts.module.model.compile(mode="default" if mode is True else mode)
@@ -106,7 +105,7 @@ def conclude(
 ) -> dict[str, Any]:
     """The summary of a trained run, which its loggers get too; the folder gets the test examples."""
     summary = summarize(parts, recorder, trainer, metrics)
-    if folder and rank_zero_only.rank == 0:
+    if folder and own_rank() == 0:
         write_test_examples(folder, examples)
     for logger in trainer.loggers:
         logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
@@ -117,7 +116,7 @@ def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> Non
     """Measure and save the network at initialization; Lightning's fit with `max_steps=0` would call no hook."""
     parts.module.to(trainer.strategy.root_device)
     with passes_as_in(trainer):  # as in training: autocast, or float64 by default
-        measure_without_fit(trainer.callbacks, parts.module, parts.data, trainer.loggers)
+        measure_without_fit(callbacks_of(trainer), parts.module, parts.data, trainer.loggers)
     if last.path:
         trainer.strategy.connect(parts.module)
         last.save(trainer)

@@ -76,6 +76,7 @@ class StopOnSignal(pl.Callback):
             self._stop(signum)
 
     def _stop(self, signum: int) -> None:
+        assert self._trainer is not None  # there was a step, or `_remember` would wait for one
         raise Interrupted(signum, self._trainer.global_step, self._previous.get(signum))
 
     def on_train_start(self, trainer, module) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
 from normexp.config.identity import default_folder
 from normexp.config.run_parts import Parts
-from normexp.runs import read_summary, write_summary
+from normexp.runs import finished_summary, write_summary
 from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
 from normexp.training.interrupt import Interrupted
+from normexp.training.lightning import own_rank
 from normexp.training.run_screen import show_choices, show_result
 from normexp.training.stopping import give_up, stopping
 
@@ -42,7 +42,7 @@ def run_folder(parts: Parts) -> RunFolder:
 
 def make_console() -> Console:
     """Wide where the output is a file, and silent in the workers of a distributed run."""
-    console = Console(quiet=rank_zero_only.rank != 0)
+    console = Console(quiet=own_rank() != 0)
     return console if console.is_terminal else Console(quiet=console.quiet, width=160)
 
 
@@ -59,7 +59,7 @@ def launch(parts: Parts) -> dict[str, Any]:
         show_result(summary, None, console)
         return summary
     path = folder_of(parts)
-    if rank_zero_only.rank != 0:  # a worker of ddp: the first process owns the folder, and says what is left
+    if own_rank() != 0:  # a worker of ddp: the first process owns the folder, and says what is left
         with contextlib.suppress(Interrupted):
             return fit(parts, path, console)
         sys.exit()  # Lightning takes another status for a worker that broke
@@ -81,7 +81,7 @@ def launch(parts: Parts) -> dict[str, Any]:
 def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
     """Say that a run is finished, with its result and what was asked otherwise; returns its summary."""
     console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
-    summary = read_summary(path)
+    summary = finished_summary(path)
     show_result(summary, path, console)
     if hint := asked_otherwise(parts, summary):
         console.print(hint, highlight=False, markup=False, soft_wrap=True)

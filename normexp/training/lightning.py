@@ -3,8 +3,29 @@
 import logging
 import os
 import warnings
+from typing import TYPE_CHECKING
 
+import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.rank_zero import rank_zero_only
+
+if TYPE_CHECKING:
+    from normexp.data.base import DataModule
+
+
+def own_rank() -> int:
+    """Number of this process among those of a run; 0 is the one that writes."""
+    return getattr(rank_zero_only, "rank", 0)
+
+
+def callbacks_of(trainer: pl.Trainer) -> list[pl.Callback]:
+    """The trainer's callbacks, which Lightning sets without declaring them."""
+    return vars(trainer)["callbacks"]
+
+
+def data_of(trainer: pl.Trainer) -> "DataModule":
+    """The trainer's data, which Lightning sets without declaring it."""
+    return vars(trainer)["datamodule"]
 
 
 def quiet_lightning() -> None:

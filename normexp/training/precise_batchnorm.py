@@ -2,8 +2,10 @@
 
 import pytorch_lightning as pl
 
+from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.norms import recompute_population_statistics
+from normexp.training.lightning import data_of
 
 SAMPLES = 10_000  # Wu & Johnson 2021: a thousand to ten thousand samples are enough
 
@@ -13,7 +15,7 @@ def needs_population_statistics(module: LitModel) -> bool:
     return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
 
 
-def update_population_statistics(module: LitModel, data: pl.LightningDataModule, trainer: pl.Trainer) -> None:
+def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
     """Recompute the running statistics of a model whose norms ask for it, under the precision that the run trains in;
     nothing happens to others."""
     if needs_population_statistics(module):
@@ -26,5 +28,6 @@ def update_population_statistics(module: LitModel, data: pl.LightningDataModule,
 class PopulationStatistics(pl.Callback):
     """Before each validation, so that what is validated is what `norm=batchnorm_precise` means."""
 
-    def on_validation_start(self, trainer: pl.Trainer, module: LitModel) -> None:
-        update_population_statistics(module, trainer.datamodule, trainer)
+    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        assert isinstance(module, LitModel)
+        update_population_statistics(module, data_of(trainer), trainer)

@@ -69,6 +69,7 @@ class TimedProgressBar(ProgressBar):
         self._progress.start()
 
     def _draw(self) -> None:
+        assert self._progress is not None
         self._progress.update(
             self._task, completed=self.trainer.global_step, epoch=self._epoch(), numbers=self._numbers()
         )

@@ -9,6 +9,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from normexp.training.each_process import of_each_process, own_of
+from normexp.training.lightning import data_of
 from normexp.training.metrics_csv import MetricsCSV
 from normexp.training.records import sizes_now
 
@@ -66,7 +67,7 @@ class Recorder(pl.Callback):
         metrics = {f"by_samples/{name}": row[name] for name in ("val_loss", "val_accuracy")}
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
-                logger.log_metrics(metrics, row["step"] * trainer.datamodule.batch_size)
+                logger.log_metrics(metrics, int(row["step"]) * data_of(trainer).batch_size)
 
     def _flush(self, trainer: pl.Trainer) -> None:
         if not self._losses:

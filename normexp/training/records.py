@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytorch_lightning.loggers.logger import Logger
-from pytorch_lightning.utilities.rank_zero import rank_zero_only
-
 from normexp.training.event_file import EventFile
+from normexp.training.lightning import own_rank
 from normexp.training.metrics_csv import NAME, MetricsCSV
+
+Record = EventFile | MetricsCSV
 
 
 @contextlib.contextmanager
-def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterator[list[Logger]]:
+def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterator[list[Record]]:
     """Both as they were at the checkpoint that training resumes from, or empty.
 
     Args:
@@ -24,10 +24,10 @@ def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterato
         yield []
         return
     sizes = resumed["recorded"] if resumed else {}
-    loggers: list[Logger] = []
+    loggers: list[Record] = []
     try:
         loggers.append(EventFile(folder, sizes))
-        if rank_zero_only.rank == 0:
+        if own_rank() == 0:
             loggers.append(MetricsCSV(folder / NAME, sizes.get(NAME, 0)))
         yield loggers
     except BaseException:
@@ -37,13 +37,13 @@ def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterato
     close(loggers)
 
 
-def close(loggers: list[Logger]) -> None:
+def close(loggers: list[Record]) -> None:
     """Close every logger, also where closing one fails."""
     with contextlib.ExitStack() as stack:
         for logger in loggers:
             stack.callback(logger.close)
 
 
-def sizes_now(loggers: list[Logger]) -> dict[str, int]:
+def sizes_now(loggers: list[Record]) -> dict[str, int]:
     """File -> its length in bytes, with all that was recorded: what a checkpoint notes."""
     return {name: size for logger in loggers for name, size in logger.sizes().items()}

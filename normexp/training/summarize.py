@@ -17,6 +17,7 @@ from normexp.runs import TestExamples
 from normexp.runs.columns import flat
 from normexp.training.code_record import CodeRecord
 from normexp.training.evaluation import evaluate, evaluate_each
+from normexp.training.lightning import callbacks_of
 from normexp.training.precise_batchnorm import update_population_statistics
 from normexp.training.recorder import Recorder
 
@@ -44,7 +45,7 @@ def summarize(
     """What `summary.json` says of a finished run, in plain types."""
     finite = all(math.isfinite(value) for value in metrics.values())
     diverged = recorder.divergence_step is not None or not finite
-    code = next(callback for callback in trainer.callbacks if isinstance(callback, CodeRecord))
+    code = next(callback for callback in callbacks_of(trainer) if isinstance(callback, CodeRecord))
     return {
         "status": "diverged" if diverged else "completed",
         "choices": parts.choices,

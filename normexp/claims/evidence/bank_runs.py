@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.spec.bank import Bank, BankCell
-from normexp.runs import read_summary
+from normexp.runs import finished_summary
 from normexp.runs.folders import find_runs
 
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy")
@@ -36,7 +36,7 @@ def rows(bank: Bank, outputs: Path) -> list[dict[str, Any]]:
 def _rows_of(bank: Bank, cell: BankCell, outputs: Path) -> Iterator[dict[str, Any]]:
     place = outputs / STUDY / cell.name
     for folder in find_runs(place)[0] if place.is_dir() else ():
-        summary = read_summary(folder)
+        summary = finished_summary(folder)
         if summary["choices"]["norm"] not in bank.norms:
             continue
         config = summary["config"]

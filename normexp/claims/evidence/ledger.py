@@ -16,7 +16,7 @@ import pandas as pd
 from normexp.claims.evidence.bank_runs import rows
 from normexp.claims.judge.tuning import rate_table, tuned
 from normexp.claims.spec.bank import Bank, BankCell
-from normexp.runs import TestExamples, load_test_examples, read_summary
+from normexp.runs import TestExamples, finished_summary, load_test_examples
 
 # What may choose a rate: higher is better, with what decides between equal ones.
 SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
@@ -32,7 +32,7 @@ def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
     codes: dict[str, Any] = {}
     for name in [] if found.empty else found["cell"].unique():
         runs = found[found["cell"] == name].reset_index(drop=True)
-        summaries = [read_summary(Path(place)) for place in runs["folder"]]
+        summaries = [finished_summary(Path(place)) for place in runs["folder"]]
         runs["code"] = [_digest(summary["sources"], codes) for summary in summaries]
         wanted = chosen(bank.cells[name], runs)
         kept = {

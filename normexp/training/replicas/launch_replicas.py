@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from normexp.config.run_parts import Parts
-from normexp.runs import read_summary
+from normexp.runs import finished_summary
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.folder import RunFolder
@@ -42,7 +42,7 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
             train_together([all_parts[i] for i in same], [folders[i] for i in same], step, console)
     if first.config["fast_dev_run"]:
         return []
-    summaries = [read_summary(folder.path) for folder in folders]
+    summaries = [finished_summary(folder.path) for folder in folders]
     show_replicas(summaries, [folder.path for folder in folders], console)
     for hint in dict.fromkeys(map(asked_otherwise, all_parts, summaries)):
         if hint:
