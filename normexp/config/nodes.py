@@ -117,7 +117,7 @@ def _parameters(target: type) -> dict[str, inspect.Parameter] | None:
 def _hints(target: type) -> dict[str, Any]:
     """Type hints of a constructor; of a class with `__init__` inherited from elsewhere, those it declares itself."""
     try:
-        return get_type_hints(target.__init__)
+        return get_type_hints(inspect.getattr_static(target, "__init__"))
     except (NameError, TypeError, AttributeError):
         return {}
 

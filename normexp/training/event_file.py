@@ -53,7 +53,9 @@ class _Summaries(SummaryWriter):
         super().__init__(writer.get_logdir())
 
     def _get_file_writer(self) -> _EventWriter:
-        self.file_writer, self.all_writers = self._writer, {self.log_dir: self._writer}
+        vars(self).update(
+            file_writer=self._writer, all_writers={self.log_dir: self._writer}
+        )  # declared as None
         return self._writer
 
 

@@ -84,7 +84,8 @@ class StopOnSignal(pl.Callback):
         # Lightning put its own handler in front, which stops with exit status 0 and without a checkpoint.
         signal.signal(signal.SIGTERM, self._remember)
         # Of its own, so that asking each other waits for no device.
-        self._group = dist.new_group(backend="gloo") if trainer.world_size > 1 else None
+        group = dist.new_group(backend="gloo") if trainer.world_size > 1 else None
+        self._group = group if isinstance(group, dist.ProcessGroup) else None
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         # Not at the end of the batch before: a validation due then would be lost on resume. Nor where a checkpoint

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
+from normexp.monitors.sites import sites_of
 from normexp.training.recipe_hint import hint
 
 
@@ -37,7 +38,7 @@ def show_choices(parts: Parts, folder: Path | None, console: Console) -> None:
 
 
 def _norms(model: torch.nn.Module) -> str:
-    norms = [site.module for site in model.sites() if site.kind == "norm"]
+    norms = [site.module for site in sites_of(model) if site.kind == "norm"]
     return (
         f"{len(norms)} norm sites, the first: {norms[0]!r}".replace("[", "\\[") if norms else "no norm sites"
     )

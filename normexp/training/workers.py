@@ -30,7 +30,7 @@ def watching_workers(trainer: pl.Trainer, lost: Callable[[str], None]) -> Iterat
     if not isinstance(launcher, _SubprocessScriptLauncher):
         yield
         return
-    subprocess_script._launch_process_observer = lambda workers: None
+    subprocess_script._launch_process_observer = lambda child_processes: None
     over = threading.Event()
 
     def watch() -> None:

@@ -1,6 +1,6 @@
 """Passes what happens in training on to the callbacks of each replica."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 from torch import Tensor
@@ -40,7 +40,7 @@ class EachReplica(pl.Callback):
     def save(self, trainer) -> None:
         """On an interruption every replica gets a checkpoint of its own."""
         for replica in self.active:
-            replica.last.save(replica)
+            replica.last.save(cast(pl.Trainer, replica))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for replica, own in zip(self.replicas, state["own"], strict=True):

@@ -34,9 +34,10 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
     with contextlib.ExitStack() as stack:
         replicas, resumed = [], []
         for index, (parts, folder) in enumerate(zip(all_parts, folders, strict=True)):
-            resumed.append(load_to_resume(saved[index]) if resume else None)
-            loggers = stack.enter_context(open_records(folder, resumed[index]))
-            replicas.append(Replica(index, parts, folder, loggers, module.shares[index]))
+            own = load_to_resume(saved[index]) if resume else None
+            resumed += [own] if own else []
+            loggers = stack.enter_context(open_records(folder, own))
+            replicas.append(Replica(index, len(all_parts), parts, folder, loggers, module.shares[index]))
         each = EachReplica(replicas)
         stop = StopOnSignal(each.save)
         callbacks = [stop, each, TimedProgressBar(replicas[0].recorder, console), GeneratorState()]

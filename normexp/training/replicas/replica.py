@@ -2,10 +2,9 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
-from pytorch_lightning.loggers import Logger
 
 from normexp.config.code import REPLICAS
 from normexp.config.run_parts import Parts
@@ -16,6 +15,7 @@ from normexp.training.code_record import CodeRecord
 from normexp.training.evaluation import evaluate
 from normexp.training.fit import conclude
 from normexp.training.recorder import Recorder
+from normexp.training.records import Record
 from normexp.training.replicas.replica_checkpoint import part_of, scaled
 from normexp.training.summarize import final_metrics
 
@@ -27,6 +27,7 @@ class Replica:
 
     Args:
         index: which of the replicas it is.
+        count: how many train together.
         share: its learning rate over the largest one.
 
     Attributes:
@@ -35,12 +36,15 @@ class Replica:
 
     trainer: pl.Trainer
 
-    def __init__(self, index: int, parts: Parts, folder: Path, loggers: list[Logger], share: float):
-        self.index, self.parts, self.folder, self.loggers, self.share = index, parts, folder, loggers, share
+    def __init__(
+        self, index: int, count: int, parts: Parts, folder: Path, loggers: list[Record], share: float
+    ):
+        self.index, self.count, self.parts, self.folder = index, count, parts, folder
+        self.loggers, self.share = loggers, share
         self.lightning_module, self.datamodule = parts.module, parts.data
         self.recorder = Recorder(parts.config["log_every_n_steps"])
-        self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt")
-        best = BestCheckpoint(self.last.path.with_name("best.ckpt"))
+        checkpoints = folder / "checkpoints"
+        self.last, best = LastCheckpoint(checkpoints / "last.ckpt"), BestCheckpoint(checkpoints / "best.ckpt")
         code = CodeRecord(parts.config, REPLICAS)
         self.callbacks = [self.recorder, code, *parts.monitors, best, self.last]
         self.stopped_at: int | None = None
@@ -86,9 +90,10 @@ class Replica:
 
     def finish(self) -> None:
         """The last numbers of a trained replica. Its run is finished, while others may train on for hours."""
-        results = final_metrics(self.parts, self)
-        summary = conclude(self.parts, self.recorder, self, self.folder, *results)
-        summary["execution"] |= {"mode": "replica", "replicas": len(self.trainer.lightning_module.views)}
+        trainer = cast(pl.Trainer, self)
+        results = final_metrics(self.parts, trainer)
+        summary = conclude(self.parts, self.recorder, trainer, self.folder, *results)
+        summary["execution"] |= {"mode": "replica", "replicas": self.count}
         for logger in self.loggers:
             logger.save()
         write_summary(self.folder, summary)

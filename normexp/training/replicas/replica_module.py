@@ -26,6 +26,8 @@ class ReplicaModule(pl.LightningModule):
             That is exact for optimizers whose step is proportional to the rate.
     """
 
+    views: list[LitModel]
+
     def __init__(self, views: list[LitModel], rates: list[float]):
         super().__init__()
         self.__dict__["views"] = views  # no submodules: their weights are part of those here
@@ -73,8 +75,8 @@ class ReplicaModule(pl.LightningModule):
     def gather_gradients(self) -> None:
         """After a backward pass through the views: their gradients are those of the weights here."""
         for name, of_all in self.model.named_parameters():
-            gradients = [view.model.get_parameter(name).grad for view in self.views]
-            if gradients[0] is not None:
+            found = (view.model.get_parameter(name).grad for view in self.views)
+            if gradients := [gradient for gradient in found if gradient is not None]:
                 of_all.grad = torch.stack(gradients)
 
     def configure_optimizers(self):
