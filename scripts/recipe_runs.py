@@ -66,7 +66,7 @@ class Grid:
         if (summary := read_summary(folder)) is None:
             command = " ".join(["python train.py", *self.overrides, f"lr={rate:g}", f"seed={seed}"])
             with contextlib.redirect_stdout(io.StringIO()):
-                summary = launch(build(cfg, self.choices, command=command, loaded=self.data))
+                summary = launch(build(cfg, self.choices, command=command, loaded=[self.data]))
             print(f"{self.model} {self.norm} lr {rate:g} seed {seed}: {summary['status']}", flush=True)
         return summary
 
