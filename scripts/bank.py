@@ -18,7 +18,7 @@ from normexp.claims.evidence.bank_settings import norm_table
 from normexp.claims.evidence.ledger import write_ledger
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY, digest, register
-from normexp.sweeps.sweep_screen import duration
+from normexp.duration import duration
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "evidence" / "bank"

@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 from torch import nn
 
-from normexp.models.arguments import require_choice
+from normexp.arguments import require_choice
 
 Activation = Literal["relu", "gelu", "tanh", "sigmoid", "identity"]
 

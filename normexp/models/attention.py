@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normexp.models.sites import Site
 from normexp.models.transformer_weights import TransformerWeights
+from normexp.sites import Site
 
 
 class Attention(nn.Module):

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from normexp.models.activation_functions import Activation
 from normexp.models.initialization import WeightNorm
-from normexp.models.sites import Site, layer_name
+from normexp.models.sites import layer_name
 from normexp.models.transformer_block import TransformerNormPosition
 from normexp.models.transformer_stack import TransformerStack
 from normexp.models.transformer_weights import TransformerInitialization, TransformerWeights
+from normexp.sites import Site
 
 
 class GPT(nn.Module):

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from torch import nn
 
-from normexp.models.arguments import require_choice
+from normexp.arguments import require_choice
 
 Initialization = Literal["he", "xavier", "orthogonal", "small_gaussian"]
 WeightNorm = Callable[[nn.Module], nn.Module]

@@ -4,8 +4,8 @@ from typing import Literal, get_args
 
 from torch import Tensor, nn
 
-from normexp.models.arguments import require_choice
-from normexp.models.sites import Site
+from normexp.arguments import require_choice
+from normexp.sites import Site
 
 NormPosition = Literal["pre_activation", "post_activation"]
 

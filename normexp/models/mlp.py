@@ -6,11 +6,12 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from normexp.arguments import require_at_least
 from normexp.models.activation_functions import Activation, make_activation
-from normexp.models.arguments import require_at_least
 from normexp.models.initialization import Initialization, WeightNorm, linear_map
 from normexp.models.layer import Layer, NormPosition
-from normexp.models.sites import Site, layer_name
+from normexp.models.sites import layer_name
+from normexp.sites import Site
 
 
 class MLP(nn.Module):

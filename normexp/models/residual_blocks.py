@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normexp.models.sites import Site
+from normexp.sites import Site
 
 Convolution = Callable[..., nn.Module]
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from normexp.models.arguments import require_at_least
+from normexp.arguments import require_at_least
 from normexp.models.initialization import Initialization, WeightNorm, linear_map
 from normexp.models.residual_blocks import BasicBlock, ScaledBlock
-from normexp.models.sites import Site, layer_name
+from normexp.models.sites import layer_name
+from normexp.sites import Site
 
 
 class ResNet(nn.Module):

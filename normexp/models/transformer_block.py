@@ -9,8 +9,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from normexp.models.activation_functions import Activation, make_activation
-from normexp.models.sites import Site
 from normexp.models.transformer_weights import TransformerWeights
+from normexp.sites import Site
 
 TransformerNormPosition = Literal["pre", "post", "sandwich"]
 

@@ -5,12 +5,13 @@ from typing import get_args
 
 from torch import Tensor, nn
 
+from normexp.arguments import require_at_least, require_choice
 from normexp.models.activation_functions import Activation
-from normexp.models.arguments import require_at_least, require_choice
 from normexp.models.attention import Attention
-from normexp.models.sites import Site, layer_name
+from normexp.models.sites import layer_name
 from normexp.models.transformer_block import Block, FeedForward, Residual, TransformerNormPosition
 from normexp.models.transformer_weights import TransformerWeights
+from normexp.sites import Site
 
 
 class TransformerStack(nn.Module):

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from normexp.models.arguments import require_choice
+from normexp.arguments import require_choice
 from normexp.models.initialization import WeightNorm
 
 TransformerInitialization = Literal["gpt2", "xavier"]

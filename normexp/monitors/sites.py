@@ -1,8 +1,8 @@
 """Where monitors measure: the places a model names itself, or those found in a person's own module."""
 
-from typing import NamedTuple
-
 from torch import nn
+
+from normexp.sites import Site
 
 NORMS = (
     nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.InstanceNorm1d, nn.InstanceNorm2d,
@@ -13,14 +13,6 @@ ACTIVATIONS = (
     nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish,
 )  # fmt: skip
 LINEAR_MAPS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-class Site(NamedTuple):
-    """One measuring place: kind is norm, activation, linear or residual."""
-
-    layer: str
-    kind: str
-    module: nn.Module
 
 
 def sites_of(module: nn.Module) -> list[Site]:

@@ -1,32 +1,21 @@
 """What every normalization layer has: its size, its channel axis, its learned gain and shift."""
 
-from collections.abc import Collection
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+
+from normexp.arguments import require_choice
 
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
 Deviation = Literal["l2", "l1", "linf"]
 
 
-def check_choice(argument: str, value: str, choices: Collection[str]) -> None:
-    """Raise a ValueError that names the choices where the value is none of them."""
-    if value not in choices:
-        raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")
-
-
 def check_kept(argument: str, value: float) -> None:
     """Raise a ValueError where a part of a running estimate is not between 0 and 1."""
     if not 0 <= value <= 1:
         raise ValueError(f"{argument}={value}: the part of the running estimate that is kept; use 0 to 1")
-
-
-def check_least(argument: str, value: float | None, least: float) -> None:
-    """Raise a ValueError where a value is below `least`; None is allowed."""
-    if value is not None and not value >= least:
-        raise ValueError(f"{argument}={value}: too small; use {least} or more")
 
 
 class Norm(nn.Module):
@@ -78,8 +67,8 @@ class Norm(nn.Module):
             raise ValueError(
                 f"correction={correction}: no such variance; use 0 (divide by n) or 1 (by n - 1)"
             )
-        check_choice("eps_position", eps_position, get_args(EpsPosition))
-        check_choice("affine", affine, get_args(Affine))
+        require_choice("eps_position", eps_position, get_args(EpsPosition))
+        require_choice("affine", affine, get_args(Affine))
         self.num_features, self.channel_dim, self.layer = num_features, channel_dim, layer
         self.eps, self.correction, self.eps_position, self.affine = eps, correction, eps_position, affine
         self.native = True

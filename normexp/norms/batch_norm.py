@@ -5,8 +5,9 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from normexp.arguments import require_at_least, require_choice
 from normexp.norms import functional
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice, check_kept, check_least
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept
 from normexp.norms.kernels import batch_kernels, native_scaling
 from normexp.norms.precise_statistics import PopulationStatistics, recompute_population_statistics
 
@@ -59,11 +60,11 @@ class BatchNorm(Norm):
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
         check_kept("ema_keep", ema_keep)
-        check_least("freeze_after", freeze_after, 0)
+        require_at_least("freeze_after", freeze_after, 0)
         if running_correction not in (0, 1):
             raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
-        check_choice("population_statistics", population_statistics, get_args(PopulationStatistics))
-        check_choice("deviation", deviation, get_args(Deviation))
+        require_choice("population_statistics", population_statistics, get_args(PopulationStatistics))
+        require_choice("deviation", deviation, get_args(Deviation))
         if virtual_batch_size is not None and virtual_batch_size < 1:
             raise ValueError(
                 f"virtual_batch_size={virtual_batch_size}: no such group; use null or a divisor of batch_size"

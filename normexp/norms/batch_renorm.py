@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from normexp.norms.base import Affine, EpsPosition, check_least
+from normexp.arguments import require_at_least
+from normexp.norms.base import Affine, EpsPosition
 from normexp.norms.batch_norm import BatchNorm
 from normexp.norms.functional import inverse_deviation
 
@@ -44,7 +45,7 @@ class BatchRenorm(BatchNorm):
                 f"r_max={r_max}, d_max={d_max}: limits below those of BatchNorm; use r_max>=1, d_max>=0"
             )
         for argument, steps in (("warmup_steps", warmup_steps), ("r_steps", r_steps), ("d_steps", d_steps)):
-            check_least(argument, steps, 0)
+            require_at_least(argument, steps, 0)
         self.r_max, self.d_max = r_max, d_max
         self.warmup_steps, self.r_steps, self.d_steps = warmup_steps, r_steps, d_steps
 

@@ -4,8 +4,9 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
+from normexp.arguments import require_choice
 from normexp.norms import functional
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_choice
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
 from normexp.norms.kernels import sample_kernels
 
 Detach = Literal["none", "mean", "std", "both"]
@@ -46,8 +47,8 @@ class LayerNorm(Norm):
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
-        check_choice("detach", detach, get_args(Detach))
-        check_choice("deviation", deviation, get_args(Deviation))
+        require_choice("detach", detach, get_args(Detach))
+        require_choice("deviation", deviation, get_args(Deviation))
         self.per_position, self.detach = per_position, detach
         self.depth_scaling, self.deviation = depth_scaling, deviation
 

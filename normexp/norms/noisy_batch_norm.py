@@ -5,7 +5,8 @@ import hashlib
 import torch
 from torch import Tensor
 
-from normexp.norms.base import Affine, EpsPosition, check_least
+from normexp.arguments import require_at_least
+from normexp.norms.base import Affine, EpsPosition
 from normexp.norms.batch_norm import BatchNorm
 
 
@@ -43,11 +44,11 @@ class NoisyBatchNorm(BatchNorm):
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
-        check_least("scale_max", scale_max, 1)
+        require_at_least("scale_max", scale_max, 1)
         for argument, value in (
             ("mean_range", mean_range), ("mean_spread", mean_spread), ("scale_spread", scale_spread)
         ):  # fmt: skip
-            check_least(argument, value, 0)
+            require_at_least(argument, value, 0)
         self.seed, self.mean_range, self.scale_max = seed, mean_range, scale_max
         self.mean_spread, self.scale_spread = mean_spread, scale_spread
 

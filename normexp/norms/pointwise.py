@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from normexp.arguments import require_choice
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm, check_choice
+from normexp.norms.base import Affine, Norm
 
 FUNCTIONS = {"tanh": torch.tanh, "erf": torch.erf, "hardtanh": F.hardtanh}
 
@@ -32,7 +33,7 @@ class Pointwise(Norm):
         shift: bool = False,
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, affine=affine)
-        check_choice("function", function, FUNCTIONS)
+        require_choice("function", function, FUNCTIONS)
         self.function = function
         self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
         self.shift = nn.Parameter(torch.zeros(1)) if shift else None

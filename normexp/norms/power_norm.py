@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from normexp.arguments import require_at_least
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm, check_kept, check_least
+from normexp.norms.base import Affine, Norm, check_kept
 
 
 class PowerNorm(Norm):
@@ -41,7 +42,7 @@ class PowerNorm(Norm):
         super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
         check_kept("ema_keep", ema_keep)
         check_kept("gradient_keep", gradient_keep)
-        check_least("warmup_steps", warmup_steps, 0)
+        require_at_least("warmup_steps", warmup_steps, 0)
         self.ema_keep, self.gradient_keep = ema_keep, gradient_keep
         self.warmup_steps, self.token_scaling = warmup_steps, token_scaling
         self.mixes_tokens = channel_dim == -1

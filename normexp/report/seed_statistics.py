@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from normexp.student_t import half_widths
+
 LEVEL = 0.95
 FEWEST_DRAWN = (
     3  # the t interval of two values is 18 standard deviations wide: a figure would show nothing else
@@ -24,18 +26,6 @@ class Estimate(NamedTuple):
     @property
     def excludes_zero(self) -> bool:
         return self.low > 0 or self.high < 0
-
-
-def half_widths(std: Any, n: Any, level: float = LEVEL) -> Any:
-    """Half the width of Student's t interval of a mean: t(n - 1) s / sqrt(n), elementwise; NaN for n < 2.
-
-    `std` is the standard deviation with n - 1 in its denominator.
-    """
-    from scipy.special import stdtrit  # t.ppf of scipy.stats, without the second that importing it takes
-
-    n = np.asarray(n, dtype=float)
-    degrees = np.where(n > 1, n - 1, np.nan)
-    return stdtrit(degrees, (1 + level) / 2) * np.asarray(std) / np.sqrt(np.where(n > 0, n, np.nan))
 
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
@@ -77,7 +67,7 @@ def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False)
     if log:
         table = table[table["value"] > 0].assign(value=lambda rows: np.log(rows["value"]))
     grouped = table.groupby([*by, x], observed=True)["value"].agg(["mean", "std", "count"]).reset_index()
-    half = half_widths(grouped["std"], grouped["count"])
+    half = half_widths(grouped["std"], grouped["count"], LEVEL)
     half = np.where(grouped["count"] >= FEWEST_DRAWN, half, np.nan)
     found = grouped.assign(low=grouped["mean"] - half, high=grouped["mean"] + half, n=grouped["count"])
     if log:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from normexp.duration import duration
 from normexp.invocation import command
 from normexp.sweeps.cell import Cell
 
@@ -144,13 +145,3 @@ def show_end(cells: Sequence[Cell], seconds: float, study: Path, console: Consol
     path = shlex.quote(str(study))
     console.print(f"report: {command('report')} {path}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"look:   tensorboard --logdir {path}", highlight=False, markup=False, soft_wrap=True)
-
-
-def duration(seconds: float) -> str:
-    """4 s, 3:20 min, 2:05 h"""
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
-    minutes = seconds / 60
-    if minutes < 60:
-        return f"{int(minutes)}:{int(seconds % 60):02d} min"
-    return f"{int(minutes // 60)}:{int(minutes % 60):02d} h"

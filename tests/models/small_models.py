@@ -46,7 +46,9 @@ def norm_factory(name: str):
 
 @cache
 def default_model_factory(name: str):
-    return instantiate(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))
+    node = OmegaConf.load(CONFIGS / "model" / f"{name}.yaml")
+    del node["defaults"]  # of the recipe that the model brings, which says nothing of the model itself
+    return instantiate(node)
 
 
 def model_factory(name: str, **options):

@@ -54,7 +54,7 @@ def test_cnn_matches_its_formula():
         ({"depth": []}, r"depth=\[\]: give at least one stage"),
         ({"depth": [1, 0]}, r"depth=\[1, 0\]: give at least one stage, each of at least 1 convolution"),
         ({"depth": [1] * 5}, r"5 stages halve a side of 8 pixels to nothing; use fewer stages"),
-        ({"width": 0}, "width=0: must be at least 1"),
+        ({"width": 0}, "width=0: too small; use 1 or more"),
     ],
 )
 def test_bad_option_is_refused_in_one_line(options, message):

@@ -96,17 +96,17 @@ def test_layer_names_sort_in_order(last):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"depth": 0}, "depth=0: must be at least 1"),
-        ({"width": -3}, "width=-3: must be at least 1"),
+        ({"depth": 0}, "depth=0: too small; use 1 or more"),
+        ({"width": -3}, "width=-3: too small; use 1 or more"),
         (
             {"activation": "swish"},
-            "activation=swish: unknown; choose one of relu, gelu, tanh, sigmoid, identity",
+            "activation=swish: unknown; use one of relu, gelu, tanh, sigmoid, identity",
         ),
         (
             {"norm_position": "pre"},
-            "norm_position=pre: unknown; choose one of pre_activation, post_activation",
+            "norm_position=pre: unknown; use one of pre_activation, post_activation",
         ),
-        ({"initialization": "lecun"}, "initialization=lecun: unknown; choose one of he, xavier, "),
+        ({"initialization": "lecun"}, "initialization=lecun: unknown; use one of he, xavier, "),
     ],
 )
 def test_bad_option_is_refused_in_one_line(options, message):

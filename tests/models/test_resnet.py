@@ -120,7 +120,7 @@ def test_norm_factory_is_told_the_number_of_the_convolution():
     [
         ({"depth": 18}, r"depth=18: must be 6n \+ 2; use 8, 14, 20"),
         ({"depth": 2}, r"depth=2: must be 6n \+ 2"),
-        ({"width": 0}, "width=0: must be at least 1"),
+        ({"width": 0}, "width=0: too small; use 1 or more"),
         ({"alpha": 0.0}, "alpha=0.0: must be positive; use 0.2"),
         (
             {"alpha": 0.2, "skip": False},

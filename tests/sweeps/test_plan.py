@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from fabricated import config, write_run
 
+from normexp.duration import duration
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.plan import plan
-from normexp.sweeps.sweep_screen import Board, axes, counts, duration
+from normexp.sweeps.sweep_screen import Board, axes, counts
 
 CHOICES = {"model": "mlp", "norm": "none"}
 

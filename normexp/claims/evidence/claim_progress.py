@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-from normexp.claims.evidence.cost import duration
 from normexp.claims.evidence.training_runs import Runs, Wanted, gather, tune
 from normexp.claims.judge.decide import judge, overall
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim
+from normexp.duration import duration
 
 
 def to_train(claim: Claim, runs: Runs) -> int:

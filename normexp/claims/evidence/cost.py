@@ -1,6 +1,7 @@
 """What a command will do and about how long it takes, said before it starts."""
 
 from normexp.claims.spec.claim import Claim
+from normexp.duration import duration
 
 
 def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
@@ -28,10 +29,3 @@ def run_count(claim: Claim) -> int:
 def cost(claim: Claim) -> float:
     """Estimated seconds."""
     return claim.seconds * (run_count(claim) if claim.evidence == "training" else claim.cells)
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -7,6 +7,8 @@ from functools import cache
 import numpy as np
 from scipy import special  # stdtr and stdtrit: Student's t without the overhead of scipy.stats
 
+from normexp.student_t import half_widths
+
 RANK_SEEDS = 8  # with fewer seeds a signed-rank test can hardly reach 5%: its smallest level is 2 / 2^n
 
 
@@ -38,7 +40,7 @@ class MeanEstimate:
         )  # the mean of equal values is rounded
 
     def interval(self, level: float) -> tuple[float, float]:
-        half = special.stdtrit(self.n - 1, (1 + level) / 2) * self.deviation / math.sqrt(self.n)
+        half = float(half_widths(self.deviation, self.n, level))
         return self.effect - half, self.effect + half
 
     def p_within(self, low: float, high: float) -> float:

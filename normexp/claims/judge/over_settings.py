@@ -10,10 +10,10 @@ Szekely 2005; Ibragimov, Mueller 2010).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from normexp.claims.judge.setting_effect import SettingEffect
 from normexp.claims.judge.uncertain_mean import UncertainMean
+from normexp.student_t import t_quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Pooled:
         """Interval for the true effect of one more setting, if it is drawn like these (Higgins et al. 2009)."""
         if self.settings < 3:
             return -np.inf, np.inf
-        t = special.stdtrit(self.settings - 2, (1 + level) / 2)
+        t = t_quantile(level, self.settings - 2)
         half = t * np.sqrt(self.between + self.mean.variance)
         return self.mean.effect - half, self.mean.effect + half
 

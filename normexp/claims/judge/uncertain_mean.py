@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special  # stdtr and stdtrit: Student's t without the overhead of scipy.stats
 
+from normexp.student_t import t_quantile
+
 
 @dataclass(frozen=True, eq=False)
 class UncertainMean:
@@ -41,7 +43,7 @@ class UncertainMean:
 
     def interval(self, level: float) -> tuple:
         """Ends of the interval, each a number or an array."""
-        t = special.stdtrit(self.df, (1 + level) / 2)
+        t = t_quantile(level, self.df)
         term = self.skewness * (2 * t**2 + 1) / 6
         known = np.asarray(self.variance) > 0
         low = np.where(known, self.effect - self.error * (t + np.maximum(-term, 0)), -np.inf)

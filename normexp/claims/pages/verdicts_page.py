@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.cost import duration
 from normexp.claims.judge.equal_arms import equal_arms
 from normexp.claims.judge.error_rates import error_rates
 from normexp.claims.judge.multiplicity import counts_by_kind
@@ -13,6 +12,7 @@ from normexp.claims.judge.verdict import UNTUNED, VERDICT
 from normexp.claims.judge.verdict_text import describe_question, with_scope
 from normexp.claims.pages.how_many_false import by_kind, how_many_false, words_table
 from normexp.claims.spec.claim import Claim
+from normexp.duration import duration
 
 HEAD = """# Verdicts
 

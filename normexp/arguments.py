@@ -1,0 +1,15 @@
+"""Checks of what a user may set, each failing with one line: argument, value, remedy."""
+
+from collections.abc import Collection
+
+
+def require_at_least(argument: str, value: float | None, least: float) -> None:
+    """Raise a ValueError that names the argument where its value is below `least`; None is allowed."""
+    if value is not None and not value >= least:
+        raise ValueError(f"{argument}={value}: too small; use {least} or more")
+
+
+def require_choice(argument: str, value: str, choices: Collection[str]) -> None:
+    """Raise a ValueError that names the choices where the value is none of them."""
+    if value not in choices:
+        raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")

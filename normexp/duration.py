@@ -1,0 +1,11 @@
+"""A time in words."""
+
+
+def duration(seconds: float) -> str:
+    """4 s, 3:20 min, 2:05 h"""
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+    minutes = seconds / 60
+    if minutes < 60:
+        return f"{int(minutes)}:{int(seconds % 60):02d} min"
+    return f"{int(minutes // 60)}:{int(minutes % 60):02d} h"
