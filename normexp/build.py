@@ -9,7 +9,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.conf import HydraConf
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.checks import check_compiler, validate
 from normexp.config.construct import construct, refused
@@ -50,6 +50,8 @@ def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str,
     check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
     try:
         config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
+    except MissingMandatoryValue as error:
+        raise ValueError(f"{error.full_key}: is missing; add {error.full_key}=VALUE") from None
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from None
     validate(config, allowed)

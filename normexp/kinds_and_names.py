@@ -29,20 +29,24 @@ def check_kinds(
     """Refuse a model on data that it cannot read, naming the data that fits."""
     model = resolve_target("model", config["model"]["_target_"], allowed)
     data = resolve_target("data", config["data"]["_target_"], allowed)
-    for group, target, attribute in (("model", model, "accepts"), ("data", data, "kind")):
-        if getattr(target, attribute, None) not in ("image", "text"):
+    kind = config["data"].get("kind", getattr(data, "kind", None))  # one's own data has it as an option
+    for group, found, attribute in (
+        ("model", getattr(model, "accepts", None), "accepts"),
+        ("data", kind, "kind"),
+    ):
+        if found not in ("image", "text"):
             name = config[group]["_target_"]
             raise ValueError(
                 f'{group}._target_={name}: must say {attribute} = "image" or "text" in its class'
             )
-    if model.accepts == data.kind:
+    if model.accepts == kind:
         return
     fitting = []
     for path in sorted((CONFIGS / "data").glob("*.yaml")):
         target = OmegaConf.select(OmegaConf.load(path), "_target_")
-        if target and resolve_target("data", target).kind == model.accepts:
+        if path.stem != "module" and target and resolve_target("data", target).kind == model.accepts:
             fitting.append(path.stem)
     raise ValueError(
-        f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {data.kind} data; "
+        f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {kind} data; "
         f"use data={' or data='.join(fitting)}"
     )

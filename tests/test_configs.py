@@ -20,6 +20,9 @@ SMALL = {
 }
 
 
+NEEDED = {"module": ["data.path=normexp.data.Digits"]}  # what a choice of data cannot do without
+
+
 def names(group: str) -> list[str]:
     return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
 
@@ -27,7 +30,7 @@ def names(group: str) -> list[str]:
 @pytest.mark.parametrize("group", ["model", "norm", "data", "optimizer", "schedule", "trainer", "monitor"])
 def test_every_choice_validates_and_norms_share_one_eps(group):
     for name in names(group):
-        cfg, choices = compose([f"{group}={name}", "eps=0.125"])
+        cfg, choices = compose([f"{group}={name}", "eps=0.125", *NEEDED.get(name, [])])
         assert choices[group] == name
         config = resolved(cfg)
         if group == "norm":  # the annotated form's eps is part of its name
@@ -53,7 +56,8 @@ def test_every_model_builds_with_layernorm(model):
 
 
 def test_model_and_data_fit_or_the_message_names_what_fits():
-    data_nodes = {name: resolved(compose([f"data={name}"])[0])["data"] for name in names("data")}
+    overrides = {name: [f"data={name}", *NEEDED.get(name, [])] for name in names("data")}
+    data_nodes = {name: resolved(compose(own)[0])["data"] for name, own in overrides.items()}
     for model in names("model"):
         config = resolved(compose([f"model={model}"])[0])
         for data, node in data_nodes.items():

@@ -18,6 +18,7 @@ from pytorch_lightning import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import Dataset
 
 from normexp.config.allowed import KEY, allowed_packages, lies_in
 
@@ -40,7 +41,7 @@ BASES: dict[str, tuple[type, ...]] = {
     "model": (nn.Module,), "norm": (nn.Module,), "data": (LightningDataModule,), "optimizer": (Optimizer,),
     "schedule": (), "trainer": (Trainer,), "monitor": (Callback,),
 }  # fmt: skip
-PARTS = (nn.Module, Optimizer, LRScheduler, LightningDataModule, Callback, Trainer)
+PARTS = (nn.Module, Optimizer, LRScheduler, LightningDataModule, Dataset, Callback, Trainer)
 
 
 def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -> type:

@@ -3,6 +3,7 @@
 from normexp.data.cifar10_jpeg import CIFAR10JPEG
 from normexp.data.digits import Digits
 from normexp.data.image_folder import ImageFolder
+from normexp.data.own_data import OwnData
 from normexp.data.python_docs import PythonDocs
 from normexp.data.text_file import TextFile
 from normexp.data.torchvision_sets import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST
@@ -16,6 +17,7 @@ __all__ = [
     "Digits",
     "FashionMNIST",
     "ImageFolder",
+    "OwnData",
     "PythonDocs",
     "TextFile",
 ]

@@ -110,7 +110,7 @@ class DataModule(LightningDataModule):
         No model that predicts the same distribution everywhere has a lower loss on that split.
         """
         self.load()
-        frequency = torch.bincount(self.splits[split].y, minlength=self.num_classes).double()
+        frequency = torch.bincount(self.splits[split].y.flatten(), minlength=self.num_classes).double()
         return torch.distributions.Categorical(probs=frequency).entropy().item()
 
     def _content(self) -> dict[str, Any]:

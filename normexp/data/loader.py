@@ -69,6 +69,7 @@ class BatchLoader:
 
     def drawn(self, epoch: int) -> tuple[Tensor, Tensor | None]:
         """Rows of each batch of an epoch, (num_batches, share), and what they are augmented by."""
+        self.rows.begin(epoch)
         chosen = self.order.batches(epoch)[:, self.share].to(self.rows.index_device)
         if self.augmentation is None:
             return chosen, None

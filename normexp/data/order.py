@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 
 
+def keyed_number(*key: str | int) -> int:
+    """A number of 63 bits for every key."""
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
 def keyed_generator(*key: str | int) -> torch.Generator:
     """A CPU generator of its own for every key, e.g. ("batches", seed, epoch); torch's global RNG is never touched."""
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    return torch.Generator().manual_seed(keyed_number(*key))
 
 
 class ShuffledOrder:

@@ -37,6 +37,9 @@ class Rows:
         """Where numbers of rows are wanted."""
         return self.y.device
 
+    def begin(self, epoch: int) -> None:
+        """Batches of this epoch come next: for rows that are not the same in each."""
+
     def to(self, device: torch.device) -> "Rows":
         return self if device == self.device else Rows(self._x.to(device), self.y.to(device))
 

@@ -1,0 +1,137 @@
+"""One's own LightningDataModule or Dataset."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from pytorch_lightning import LightningDataModule
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from normexp.data.base import DataModule
+from normexp.data.item_rows import ItemRows
+from normexp.data.order import ShuffledOrder
+from normexp.data.rows import Rows
+
+CPU = torch.device("cpu")
+DIGESTED = 64  # items of a split that are hashed
+FORMS = {  # what a batch of items must be
+    "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
+    "text": "int64 tokens (N, T) and the tokens that follow them, int64 (N, T)",
+}
+
+
+@dataclass(kw_only=True, eq=False)
+class OwnData(DataModule):
+    """The data sets behind the loaders of a LightningDataModule, or a Dataset class called with split="train", "val"
+    and "test".
+
+    normexp draws the batches, so that every norm meets the same ones. Transforms, collate function and workers stay
+    those of the module; random transforms draw anew for each epoch and item, from the run's seed. The fingerprint is
+    the module's attribute of that name, or covers sizes and first items.
+    """
+
+    module: Callable[..., LightningDataModule | Dataset]
+    path: str | None = None  # of the class, which stands in `module`
+    kind: Literal["image", "text"] = "image"
+    classes: int | None = None  # None: `num_classes` of the module, or as many as its Dataset has `classes`
+    workers: int | None = None  # processes that read ahead; None: those of the module's loaders
+
+    loaders: dict[str, DataLoader] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Of the class."""
+        return getattr(self.module, "func", self.module).__name__
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return tuple(self.splits["train"].take(slice(1))[0].shape[1:])
+
+    def read(self) -> dict[str, Any]:
+        own = self._make_loaders()
+        for split, loader in self.loaders.items():
+            if isinstance(loader.dataset, IterableDataset) or not len(loader.dataset):
+                raise ValueError(f"data.path: {self.name} has no items to choose from for {split}")
+        splits = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
+        for split, rows in splits.items():
+            self._check(split, rows)
+        self.num_classes = self._count_classes(own)
+        digests = {split: self._digest(self._rows_of(split, CPU, seed=0)) for split in splits}
+        self.test_set = digests["test"]
+        content = getattr(own, "fingerprint", [[len(rows) for rows in splits.values()], digests])
+        self.fingerprint = hashlib.sha256(repr(content).encode()).hexdigest()
+        return splits
+
+    def _make_loaders(self) -> Any:
+        """Set a loader for each split; returns the module, or the Dataset of training."""
+        splits = ("train", "val", "test")
+        try:
+            if not issubclass(getattr(self.module, "func", self.module), LightningDataModule):
+                sets = {split: self.module(split=split) for split in splits}
+                self.loaders = {split: DataLoader(items) for split, items in sets.items()}
+                return sets["train"]
+            own = self.module()
+            own.prepare_data()
+            own.setup("fit")
+            own.setup("test")
+            self.loaders = {split: getattr(own, f"{split}_dataloader")() for split in splits}
+        except Exception as error:  # of anybody's code
+            reason = " ".join(str(error).split())
+            raise ValueError(f"data.path: {self.name}: {type(error).__name__}: {reason}") from error
+        for split, loader in self.loaders.items():
+            if not isinstance(loader, DataLoader):
+                kind = type(loader).__name__
+                raise ValueError(
+                    f"data.path: {self.name}.{split}_dataloader() gives {kind}; give one DataLoader"
+                )
+        return own
+
+    def _rows_of(self, split: str, device: torch.device, seed: int) -> ItemRows:
+        loader = self.loaders[split]
+        workers = loader.num_workers if self.workers is None else self.workers
+        return ItemRows(loader.dataset, loader.collate_fn, workers=workers, seed=seed, device=device)
+
+    def _check(self, split: str, rows: ItemRows) -> None:
+        wanted = (
+            f"data.path: {self.name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
+        )
+        try:
+            x, y = rows.take(slice(1))
+            found = f"{x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}".replace("torch.", "")
+        except Exception as error:  # of anybody's transforms
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{wanted}; {type(error).__name__}: {reason}") from error
+        if self.kind == "image":
+            fits = x.dtype == torch.float32 and x.dim() in (2, 4) and y.dim() == 1
+        else:
+            fits = x.dtype == torch.int64 and x.dim() == 2 and y.shape == x.shape
+        if not fits or y.dtype != torch.int64:
+            raise ValueError(f"{wanted}; it gives {found}")
+
+    def _count_classes(self, own: Any) -> int:
+        names = getattr(self.loaders["train"].dataset, "classes", None)
+        count = self.classes or getattr(own, "num_classes", None) or (len(names) if names else None)
+        if count is None:
+            raise ValueError(
+                f"data.classes is not set, and {self.name} has no num_classes; add data.classes=N"
+            )
+        return int(count)
+
+    def _digest(self, rows: ItemRows) -> str:
+        content = hashlib.sha256(str(len(rows)).encode())
+        for part in rows.take(slice(DIGESTED)):
+            content.update(part.contiguous().numpy().tobytes())
+        return content.hexdigest()[:16]
+
+    def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
+        return self._rows_of(split, device, self.seed)
+
+    def training_order(self, train: Rows) -> ShuffledOrder:
+        return ShuffledOrder(len(train), self.batch_size, self.seed)
+
+    def describe(self) -> str:
+        sizes = " / ".join(f"{len(self.splits[name]):,} {name}" for name in ("train", "val", "test"))
+        shape = "x".join(str(side) for side in self.input_shape)
+        return f"{self.name}: {sizes} items of {shape}, {self.num_classes} classes"

@@ -1,0 +1,97 @@
+"""Data sets as users bring them; `data=module` finds them by name."""
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+SEEDS = {"train": 0, "val": 1, "test": 2}
+
+
+class Noisy(Dataset):
+    """Three classes; training items get noise from torch's global generator, as transforms do."""
+
+    classes = ("a", "b", "c")
+
+    def __init__(self, split: str, size: int = 60) -> None:
+        random = torch.Generator().manual_seed(SEEDS[split])
+        self.x = torch.randn(size, 3, 8, 8, generator=random)
+        self.labels = torch.randint(3, (size,), generator=random)
+        self.training = split == "train"
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        x = self.x[row]
+        return (x + 0.1 * torch.randn_like(x) if self.training else x), int(self.labels[row])
+
+
+class Module(pl.LightningDataModule):
+    """The same in a LightningDataModule, with worker processes."""
+
+    num_classes = 3
+
+    def __init__(self, workers: int = 2) -> None:
+        super().__init__()
+        self.workers = workers
+
+    def setup(self, stage: str) -> None:
+        self.sets = {split: Noisy(split) for split in SEEDS}
+
+    def train_dataloader(self) -> DataLoader:
+        return DataLoader(self.sets["train"], batch_size=7, num_workers=self.workers)
+
+    def val_dataloader(self) -> DataLoader:
+        return DataLoader(self.sets["val"])
+
+    def test_dataloader(self) -> DataLoader:
+        return DataLoader(self.sets["test"])
+
+
+class WithoutTest(Module):
+    test_dataloader = pl.LightningDataModule.test_dataloader
+
+
+class TwoLoaders(Module):
+    def val_dataloader(self) -> list[DataLoader]:
+        return [super().val_dataloader()] * 2
+
+
+class Tokens(pl.LightningDataModule):
+    """Text: windows of tokens and the tokens that follow."""
+
+    num_classes = 5
+
+    def loader(self) -> DataLoader:
+        tokens = torch.randint(5, (40, 9), generator=torch.Generator().manual_seed(0))
+        return DataLoader(TensorDataset(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()))
+
+    train_dataloader = val_dataloader = test_dataloader = loader
+
+
+class Nameless(Noisy):
+    classes = None
+
+
+class Bytes(Noisy):
+    def __getitem__(self, row: int):
+        x, y = super().__getitem__(row)
+        return x.byte(), y
+
+
+class Broken(Noisy):
+    def __getitem__(self, row: int):
+        raise RuntimeError("a file\nis gone")
+
+
+class Stream(IterableDataset):
+    classes = ("a", "b")
+
+    def __init__(self, split: str) -> None: ...
+
+    def __iter__(self):
+        yield torch.zeros(1, 2, 2), 0
+
+
+class NoSplits(Dataset):
+    def __init__(self, root: str = "") -> None: ...

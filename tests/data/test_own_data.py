@@ -1,0 +1,135 @@
+"""One's own LightningDataModule or Dataset: the project's batches, the user's items, and one line for what is wrong."""
+
+import functools
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from normexp.data import OwnData
+
+sys.path.insert(0, str(Path(__file__).parent))
+import own_sets
+
+CPU = torch.device("cpu")
+
+
+def own(target, options=None, **more) -> OwnData:
+    module = functools.partial(target, **(options or {}))
+    data = OwnData(**{"module": module, "batch_size": 8, "eval_batch_size": 25} | more)
+    data.load()
+    return data
+
+
+@pytest.mark.parametrize("target", [own_sets.Noisy, own_sets.Module])
+def test_items_are_the_users_and_batches_the_projects(target):
+    data = own(target)
+    assert (data.kind, data.input_shape, data.num_classes) == ("image", (3, 8, 8), 3)
+    assert data.describe() == f"{target.__name__}: 60 train / 60 val / 60 test items of 3x8x8, 3 classes"
+    expected = own_sets.Noisy("val")
+    x, y = (torch.cat(parts) for parts in zip(*data.evaluation_loader("val"), strict=True))
+    assert torch.equal(x, expected.x)
+    assert torch.equal(y, expected.labels)
+    order = data.training_order(data.splits["train"]).batches(0)
+    labels = own_sets.Noisy("train").labels
+    for (_, y), rows in zip(data.train_dataloader(), order, strict=True):
+        assert torch.equal(y, labels[rows])
+    assert torch.equal(data.splits["train"].y, labels)
+
+
+def first_epoch(data) -> torch.Tensor:
+    return torch.cat([x for x, _ in data.train_dataloader()])
+
+
+def test_random_transforms_depend_on_seed_epoch_and_item_alone():
+    first = first_epoch(own(own_sets.Noisy))
+    assert torch.equal(first, first_epoch(own(own_sets.Module)))  # two workers
+    loader = own(own_sets.Noisy).train_dataloader()
+    loader.load_state_dict({"epoch": 0, "batch": 3})  # resumed
+    assert torch.equal(torch.cat([x for x, _ in loader]), first[24:])
+    loader.epoch = 1
+    second = loader.batch(1, 2)[0]
+    assert torch.equal(second, loader.batch(1, 2)[0])
+    same_items = own_sets.Noisy("train").x[loader.order.batches(1)[2]]
+    assert not torch.equal(second - same_items, loader.batch(0, 2)[0] - same_items)
+    assert not torch.equal(first, first_epoch(own(own_sets.Noisy, seed=1)))
+
+
+def test_reading_items_leaves_the_global_generators_alone():
+    data = own(own_sets.Noisy)
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    first_epoch(data)
+    data.probe_batch(5)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert np.random.get_state()[1].tolist() == states[2]
+
+
+def test_fingerprints_tell_contents_apart():
+    prints = {own(own_sets.Noisy).fingerprint, own(own_sets.Noisy, seed=3, batch_size=4).fingerprint}
+    assert len(prints) == 1
+    assert own(own_sets.Noisy, {"size": 59}).fingerprint not in prints
+
+
+def test_text_of_ones_own():
+    data = own(own_sets.Tokens, kind="text")
+    assert (data.kind, data.input_shape, data.num_classes) == ("text", (8,), 5)
+    x, y = next(iter(data.train_dataloader()))
+    assert torch.equal(x[:, 1:], y[:, :-1])
+    assert data.chance_loss("test") == pytest.approx(np.log(5), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        (
+            own_sets.Nameless,
+            {},
+            r"data.classes is not set, and Nameless has no num_classes; add data.classes=N",
+        ),
+        (
+            own_sets.Noisy,
+            {"kind": "text"},
+            r"must give, for train and data.kind=text, int64 tokens .*; it gives float32",
+        ),
+        (
+            own_sets.Bytes,
+            {},
+            r"must give, for train .* float32 inputs .*; it gives uint8 \(1, 3, 8, 8\) and int64",
+        ),
+        (own_sets.Broken, {}, "RuntimeError: a file is gone"),
+        (own_sets.Stream, {}, "Stream has no items to choose from for train"),
+        (own_sets.NoSplits, {}, "NoSplits: TypeError: .*'split'"),
+        (own_sets.WithoutTest, {}, "WithoutTest: .*test_dataloader"),
+        (own_sets.TwoLoaders, {}, r"TwoLoaders.val_dataloader\(\) gives list; give one DataLoader"),
+        (own_sets.Noisy, {"batch_size": 61}, "batch_size=61: the training split has 60 samples"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_one_line(target, options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        own(target, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_on_ones_own_data_is_found_by_name_and_needs_leave():
+    from normexp.build import build, compose
+
+    overrides = [
+        "data=module",
+        "data.path=own_sets.Noisy",
+        "+data.module.size=70",
+        "trainer=cpu",
+        "monitor=none",
+    ]
+    parts = build(*compose(overrides), allowed=["own_sets"])
+    assert len(parts.data.splits["train"]) == 70
+    assert parts.choices["data"] == "module"
+    with pytest.raises(ValueError, match=r"allow_targets=\[own_sets\]"):
+        build(*compose(overrides), allowed=[])
+    with pytest.raises(ValueError, match=r"data.path: is missing; add data.path=VALUE"):
+        build(*compose(["data=module"]))
+    with pytest.raises(ValueError, match=r"did you mean data.module.size"):
+        build(*compose([*overrides, "+data.module.siz=1"]), allowed=["own_sets"])
