@@ -2,17 +2,13 @@
 
 import functools
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
+import own_sets
 import pytest
 import torch
 
 from normexp.data import OwnData
-
-sys.path.insert(0, str(Path(__file__).parent))
-import own_sets
 
 CPU = torch.device("cpu")
 
