@@ -4,9 +4,11 @@
     python scripts/golden_runs.py record new.json
     python scripts/golden_runs.py compare old.json new.json
 
-`compare` adds an entry to normexp/config/code/equal_code.json, which `normexp.config.code.changed` reads: runs of the
-old code then count as runs of the new one, as far as golden runs tested what they use. Commit it with the change.
-`record` takes about five minutes; a checkout of an older commit comes from `git worktree add ../before COMMIT`.
+`compare` adds versions to normexp/config/code/equal_code.json, which `normexp.config.code.changed` reads: runs of the
+old code then count as runs of the new one, as far as golden runs tested what they use. Commit it with the change. A
+version that is there already, from this machine and this torch, need not be recorded again.
+
+`record` takes five minutes; a checkout of an older commit comes from `git worktree add ../before COMMIT`.
 """
 
 import argparse
@@ -21,31 +23,30 @@ RECORD = HERE / "normexp" / "config" / "code" / "equal_code.json"
 
 
 def main() -> None:
+    """Run the command that was asked for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    recorder = commands.add_parser("record")
+    recorder = commands.add_parser("record", help="train the golden runs")
     recorder.add_argument("out", type=Path)
-    recorder.add_argument("--checkout", type=Path, default=HERE)
     recorder.add_argument(
-        "--only", action="append", default=[], metavar="NAME", help="a run; may be repeated"
+        "--checkout", type=Path, default=HERE, help="of the code to train with; default: this one"
     )
-    comparer = commands.add_parser("compare")
-    comparer.add_argument("old", type=Path)
-    comparer.add_argument("new", type=Path)
-    comparer.add_argument("--record", type=Path, default=RECORD)
+    recorder.add_argument("--only", action="append", default=[], metavar="RUN", help="may be repeated")
+    comparer = commands.add_parser("compare", help="add what was recorded to the versions that are known")
+    comparer.add_argument("recorded", type=Path, nargs="+")
+    comparer.add_argument("--to", type=Path, default=RECORD, help="default: %(default)s")
     given = parser.parse_args()
     if given.command == "record":
         record_checkout(given.out.resolve(), given.checkout.resolve(), given.only)
     else:
-        compare_records(given.old, given.new, given.record)
+        compare_records(given.recorded, given.to)
 
 
 def record_checkout(out: Path, checkout: Path, only: list[str]) -> None:
-    if os.environ.get("GOLDEN_CHECKOUT") != str(
-        checkout
-    ):  # in a process that imports that checkout, on one thread
+    """Train with the code of a checkout, in a process that imports it, on one thread."""
+    if os.environ.get("GOLDEN_CHECKOUT") != str(checkout):
         own = {"GOLDEN_CHECKOUT": str(checkout), "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
         command = [
             sys.executable,
@@ -60,22 +61,24 @@ def record_checkout(out: Path, checkout: Path, only: list[str]) -> None:
     from golden.record import record
     from golden.versions import place, version
 
-    content = {"version": version(checkout), "place": place(), "runs": record(checkout, only)}
+    content = {"version": version(checkout), "place": place(), "only": only, "runs": record(checkout, only)}
     out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def compare_records(old: Path, new: Path, record: Path) -> None:
-    from golden.compare import append, compare, differences
+def compare_records(recorded: list[Path], path: Path) -> None:
+    """Add versions to the known ones."""
+    from golden.compare import add, write
 
-    before, after = json.loads(old.read_text()), json.loads(new.read_text())
-    try:
-        entry = compare(before, after)
-    except ValueError as error:
-        sys.exit(f"Error: {error}")
-    append(record, entry)
-    for line in differences(before, after):
-        print(line)
-    print(f"{entry['runs']} runs, {sum(map(len, entry['differ'].values()))} differ; written to {record}")
+    known = json.loads(path.read_text()) if path.exists() else []
+    for record in recorded:
+        content = json.loads(record.read_text())
+        if content.get("only"):
+            sys.exit(f"Error: {record}: holds some of the runs only; record it without --only")
+        differing = add(known, content)
+        for line in differing:
+            print(line)
+        print(f"{content['version']['commit']}: {len(content['runs'])} runs, {len(differing)} differ")
+    write(path, known)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compare the golden runs of two versions, and write down where they agree."""
+"""Put the golden runs of a version among those of others, and say where they differ."""
 
 import json
 from pathlib import Path
@@ -6,59 +6,53 @@ from typing import Any
 
 from golden.cases import STEPS
 
-
-def compare(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """An entry of `equal_code.json`, of the runs that both versions have.
-
-    Raises ValueError for records of two machines or two versions of torch: those differ by themselves.
-    """
-    if old["place"] != new["place"]:
-        raise ValueError(f"recorded in two places, {old['place']} and {new['place']}; record both here")
-    agree: dict[str, dict[str, str]] = {}
-    differ: dict[str, dict[str, list[str]]] = {}
-    shared = [name for name in old["runs"] if name in new["runs"]]
-    for name in shared:
-        before, after = old["runs"][name], new["runs"][name]
-        for key in after.get("keys") or before.get("keys") or ():  # none where neither version trains it
-            if what(before) == what(after):
-                agree.setdefault(key, {})[name] = after["digest"]
-            else:
-                differ.setdefault(key, {})[name] = [what(before), what(after)]
-    for key in differ:
-        agree.pop(key, None)
-    trained = sum("keys" in new["runs"][name] for name in shared)
-    about = {
-        "runs": trained,
-        "steps": STEPS,
-        "device": "cpu",
-        **new["place"],
-    }
-    return {"old": old["version"], "new": new["version"], **about, "agree": agree, "differ": differ}
+REFUSED = "refused"
 
 
-def what(run: dict[str, Any]) -> str:
-    return run.get("digest") or f"refused: {run['refused']}"
+def results(record: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Key -> run -> digest. A run that this version refuses stands under the keys that it has in other entries."""
+    found: dict[str, dict[str, str]] = {}
+    keys_of: dict[str, list[str]] = {}
+    for entry in known:
+        for key, runs in entry["results"].items():
+            for name in runs:
+                keys_of.setdefault(name, []).append(key)
+    for name, run in record["runs"].items():
+        for key in run.get("keys", keys_of.get(name, ())):
+            found.setdefault(key, {})[name] = run.get("digest", REFUSED)
+    return {key: dict(sorted(runs.items())) for key, runs in sorted(found.items())}
 
 
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """A line for each run that differs: where its loss first does."""
-    lines = []
-    for name in old["runs"].keys() & new["runs"].keys():
-        before, after = old["runs"][name], new["runs"][name]
-        if what(before) == what(after) or not (before.get("keys") or after.get("keys")):
-            continue
-        if "losses" not in before or "losses" not in after:
-            lines.append(f"{name}: {what(before)} | {what(after)}")
-            continue
-        first = next(
-            ((a, b) for a, b in zip(before["losses"], after["losses"], strict=False) if a != b), None
-        )
-        lines.append(
-            f"{name}: {f'a loss of {first[0]} became {first[1]}' if first else 'equal losses, other numbers'}"
-        )
-    return sorted(lines)
+def add(known: list[dict[str, Any]], record: dict[str, Any]) -> list[str]:
+    """Add a version to the entry of its results, or as a new entry; gives a line for each run that differs from the
+    last entry of the same place."""
+    found, place = results(record, known), {**record["place"], "steps": STEPS, "device": "cpu"}
+    beside = [entry for entry in known if entry["place"] == place]
+    same = next((entry for entry in beside if entry["results"] == found), None)
+    if same is not None:
+        if record["version"] not in same["versions"]:
+            same["versions"].append(record["version"])
+        return []
+    known.append({"versions": [record["version"]], "place": place, "results": found})
+    return differences(beside[-1]["results"], found) if beside else []
 
 
-def append(path: Path, entry: dict[str, Any]) -> None:
-    entries = json.loads(path.read_text()) if path.exists() else []
-    path.write_text(json.dumps([*entries, entry], indent=1) + "\n")
+def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
+    """A line for each run that differs or that one of the two does not have."""
+    old, new = (
+        {name: digest for runs in side.values() for name, digest in runs.items()} for side in (before, after)
+    )
+    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    return [f"{name}: {old.get(name, 'not there')} became {new.get(name, 'not there')}" for name in names]
+
+
+def write(path: Path, entries: list[dict[str, Any]]) -> None:
+    """One line for each version and each key, so that a diff can be read."""
+    path.write_text("[\n" + ",\n".join(_text(entry) for entry in entries) + "\n]\n")
+
+
+def _text(entry: dict[str, Any]) -> str:
+    versions = ",\n".join(json.dumps(version) for version in entry["versions"])
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(runs)}" for key, runs in entry["results"].items())
+    place = json.dumps(entry["place"])
+    return f'{{"versions": [\n{versions}\n],\n"place": {place},\n"results": {{\n{lines}\n}}}}'

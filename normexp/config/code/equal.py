@@ -1,9 +1,9 @@
 """Versions of the code that compute the same: what `scripts/golden_runs.py` found and wrote to `equal_code.json`.
 
-An entry names two versions, by the digests of `sources`, and the golden runs that both trained: a few steps, on one
-thread where the device is the CPU. A key of `agree` lists what its runs test, such as "MLP LayerNorm SGD training", and
-has for each run a digest of its losses, metrics and final weights, bit for bit. A key of `differ` has two digests for
-each run that differs.
+An entry has the results of golden runs, a few steps each, and the versions of the code that gave exactly these: their
+commits, and the digests of `sources`. Results stand under a key that lists what a run tests, such as "MLP LayerNorm SGD
+training"; each run has a digest of its losses, metrics and final weights, bit for bit. Versions in two entries agree in
+the keys whose results are equal, if both were computed in the same place: by one torch on one machine.
 
 That is evidence from small runs, not a proof for all. A run counts as unchanged only if golden runs had its model, norm
 and optimizer together, if they tested each class that differs, and if none that tests what the run uses differs.
@@ -17,10 +17,11 @@ from typing import Any
 
 RECORD = Path(__file__).with_name("equal_code.json")  # inside the package, so that a wheel has it
 Digests = dict[str, str]  # as `sources` gives them
+Entry = dict[str, Any]
 
 
 @cache
-def entries(path: Path) -> list[dict[str, Any]]:
+def entries(path: Path) -> list[Entry]:
     """What golden runs recorded; nothing where the file is not there."""
     return json.loads(path.read_text()) if path.exists() else []
 
@@ -47,39 +48,39 @@ def equal(
         if version in seen:
             continue
         seen.append(version)
-        for entry, before, after in _both_ways(device):
-            then = _beyond(version, before.get("older" if is_older else "sources", {}), after, present)
-            if then is None:
-                continue
+        for first, second, digests in _pairs(version, "older" if is_older else "sources", device):
+            then = {name: {**version, **digests}.get(name, "") for name in present}
             differing = named(name for name in then if is_older or then[name] != version.get(name))
-            if _tested(entry, words, needed, differing):
+            if _agree(first, second, words, needed, differing):
                 waiting.append((then, False))
     return False
 
 
-def _both_ways(device: str) -> Iterator[tuple[dict[str, Any], dict[str, Any], Digests]]:
-    for entry in entries(RECORD):
-        if entry["device"] != device:
-            continue
-        for before, after in (("old", "new"), ("new", "old")):
-            yield entry, entry[before], entry[after].get("sources", {})
+def _pairs(version: Digests, kind: str, device: str) -> Iterator[tuple[Entry, Entry, Digests]]:
+    """Each entry that has the version, each that can be compared with it, and the digests of each version in that."""
+    there = [entry for entry in entries(RECORD) if entry["place"]["device"] == device]
+    for first in there:
+        if any(_is(version, known.get(kind, {})) for known in first["versions"]):
+            for second in there:
+                if second["place"] == first["place"]:
+                    yield from ((first, second, v["sources"]) for v in second["versions"] if "sources" in v)
 
 
-def _beyond(version: Digests, before: Digests, after: Digests, present: Digests) -> Digests | None:
-    """The version that an entry leads to; None where it starts from another one. Classes that no entry knows, one's
-    own, stay as they are."""
-    if before.keys().isdisjoint(version) or any(
-        before.get(name, version[name]) != version[name] for name in version
-    ):
-        return None
-    then = {**version, **after}
-    return {name: then[name] for name in present} if present.keys() <= then.keys() else None
+def _is(version: Digests, known: Digests) -> bool:
+    """Whether a version is a known one. One's own classes are not known: nothing is said of them."""
+    shared = version.keys() & known.keys()
+    return bool(shared) and all(version[name] == known[name] for name in shared)
 
 
-def _tested(entry: dict[str, Any], words: set[str], needed: list[set[str]], differing: set[str]) -> bool:
-    if any(set(key.split()) <= words for key in entry["differ"]):
-        return False
-    agreeing = [tested for key in entry["agree"] if (tested := set(key.split())) <= words]
+def _agree(first: Entry, second: Entry, words: set[str], needed: list[set[str]], differing: set[str]) -> bool:
+    agreeing: list[set[str]] = []
+    for key in first["results"].keys() | second["results"].keys():
+        if (tested := set(key.split())) <= words:
+            before, after = (entry["results"].get(key) for entry in (first, second))
+            if before and after and any(before[run] != after[run] for run in before.keys() & after.keys()):
+                return False
+            if before and after:
+                agreeing.append(tested)
     met = all(any(names <= tested for tested in agreeing) for names in needed)
     return met and differing <= set().union(*agreeing)
 
