@@ -2,11 +2,20 @@
 
 from collections.abc import Collection
 
+MOST_LAYERS = 20_000
+
 
 def require_at_least(argument: str, value: float | None, least: float) -> None:
     """Raise a ValueError that names the argument where its value is below `least`; None is allowed."""
     if value is not None and not value >= least:
         raise ValueError(f"{argument}={value}: too small; use {least} or more")
+
+
+def require_depth(depth: int) -> None:
+    """Layers, blocks or convolutions: at least one, and not so many that building them takes minutes."""
+    require_at_least("depth", depth, 1)
+    if depth > MOST_LAYERS:
+        raise ValueError(f"depth={depth}: would take minutes to build; choose at most {MOST_LAYERS}")
 
 
 def require_choice(argument: str, value: str, choices: Collection[str]) -> None:

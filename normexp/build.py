@@ -24,7 +24,8 @@ from normexp.kinds_and_names import check_kinds, name_of
 from normexp.lit_model import LitModel
 from normexp.training.length import total_steps
 from normexp.training.lightning import quiet_lightning
-from normexp.training.rehearsal import rehearse
+from normexp.training.model_size import build_within_memory
+from normexp.training.rehearsal import rehearse, rehearse_optimizer
 from normexp.training.trainer_check import check_options, check_trainer
 
 
@@ -137,7 +138,10 @@ def build(
     data: DataModule = construct("data", config["data"], allowed)
     data.load(like=loaded)
     model = build_model(config, data, allowed)
-    rehearse(model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1)
+    with refused("model", type(model).__name__):
+        rehearse(
+            model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1
+        )
     module = LitModel(
         model,
         construct("optimizer", config["optimizer"], allowed),
@@ -145,6 +149,8 @@ def build(
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
     )
+    with refused("schedule", type(module.schedule).__name__):
+        rehearse_optimizer(module, fused=not str(config["trainer"].get("precision")).startswith("16"))
     make_trainer = construct("trainer", config["trainer"], allowed)
     check_trainer(make_trainer, config, choices)
     if config["compile"]:
@@ -169,7 +175,11 @@ def build_model(
     config: dict[str, Any], data: DataModule, allowed: Iterable[str] | None = None
 ) -> torch.nn.Module:
     """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
-    make_model, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
-    torch.manual_seed(config["seed"])
-    with refused("model", make_model.func.__name__):
-        return make_model(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
+    make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
+
+    def seeded() -> torch.nn.Module:
+        torch.manual_seed(config["seed"])
+        return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
+
+    with refused("model", make.func.__name__):
+        return build_within_memory(seeded, config["model"])

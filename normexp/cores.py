@@ -1,8 +1,27 @@
 """How much of the machine this process may use."""
 
+import contextlib
 import os
+from pathlib import Path
 
 
 def cores() -> int:
     """CPU cores."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """Bytes of main memory: those of the machine, or of the container if that has fewer."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
+    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(limits, default=2**63)
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes for people: `1.2 GB`."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.0f} PB"

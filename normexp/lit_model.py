@@ -1,5 +1,7 @@
 """The LightningModule: loss, accuracy and optimizer of a classifier over classes or over the next character."""
 
+import inspect
+
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
@@ -116,7 +118,9 @@ class LitModel(pl.LightningModule):
                 {"params": [p for p in trained if p.dim() - replica_axes >= 2]},
                 {"params": vectors, "weight_decay": 0.0},
             ]
-        optimizer = self.make_optimizer(groups, fused=fused)
+        # not every optimizer has a fused kernel
+        kernel = {"fused": fused} if "fused" in inspect.signature(self.make_optimizer).parameters else {}
+        optimizer = self.make_optimizer(groups, **kernel)
         if not self.schedule.varies:
             return optimizer
         factor = torch.optim.lr_scheduler.LambdaLR(

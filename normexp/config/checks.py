@@ -40,6 +40,8 @@ def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> No
             raise ValueError(
                 f"accuracies={config['accuracies']}: must be fractions above 0, at most 1, not percents"
             )
+    if (threads := config["threads"] or 0) > (most := max(64, 4 * (os.cpu_count() or 1))):
+        raise ValueError(f"threads={threads}: this machine has {os.cpu_count()} cores; choose at most {most}")
     packages = allowed_packages() if allowed is None else tuple(allowed)
     if foreign := [name for name in config["allow_targets"] if name not in packages]:
         raise ValueError(

@@ -1,8 +1,10 @@
 """Which runs a replicated configuration stands for."""
 
+import math
 from typing import Any
 
 ALONE = {"seeds": 1, "lr": None}  # of a configuration that asks for one run
+MOST = 1024
 FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
 
 
@@ -18,6 +20,11 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     if unknown:
         raise ValueError(f"replicas.{min(unknown)}: no such key; write {FORMS}")
     seeds, rates = asked.get("seeds", 1), asked.get("lr")
+    count = math.prod(len(v) if isinstance(v, list) else v for v in (seeds, rates) if _is(v, int, list))
+    if count > MOST:
+        raise ValueError(
+            f"replicas={count}: as many models in memory at once, and as many folders; at most {MOST}, or a sweep"
+        )
     if _is(seeds, int) and seeds >= 1:
         seeds = [config["seed"] + index for index in range(seeds)]
     elif not (isinstance(seeds, list) and seeds and all(_is(s, int) and s >= 0 for s in seeds)):

@@ -9,16 +9,25 @@ import io
 import pickle
 import signal
 import sys
+import warnings
 from typing import BinaryIO
 
 import numpy as np
+
+MOST_PIXELS = 2**26  # 8192 x 8192: larger ones are bombs, or would take a gigabyte each
 
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
     """Pixels of a PNG or JPEG, uint8 (channels, size, size), upright as its EXIF says, resized whatever its shape."""
     from PIL import Image, ImageOps
 
-    image = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+    with warnings.catch_warnings():  # Pillow only warns of the smaller bombs
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        # any other format would start a parser of its own, EPS a program
+        image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+    if image.width * image.height > MOST_PIXELS:
+        raise ValueError(f"{image.width}x{image.height} pixels; at most {MOST_PIXELS:,} are decoded")
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):  # `convert` would cut them off at 255
         raise ValueError(f"more than 8 bits a pixel, mode {image.mode}")
     image = image.convert("L" if channels == 1 else "RGB")

@@ -12,9 +12,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from normexp.cores import in_bytes, memory
 from normexp.data import stored_images
 from normexp.data.cache import cached
-from normexp.data.decode_all import Undecodable, decode_all
+from normexp.data.decode_all import CHUNK, Undecodable, decode_all
 from normexp.data.image_source import ImageSource, Name, Unreadable
 from normexp.data.images import ImageData
 from normexp.data.mapped_file import MappedFile
@@ -42,6 +43,7 @@ class ImageFiles(ImageData):
     def read_images(self) -> Images:
         try:
             source = self.source()
+            self._check_room()
             if (counts := source.counts()) is not None:
                 self._check(counts)
             options = [str(source.path.resolve()), self.image_size, self.channels]
@@ -55,6 +57,16 @@ class ImageFiles(ImageData):
     @property
     def _where(self) -> str:
         return f"data.path={self.path}"
+
+    def _check_room(self) -> None:
+        """Refuse a side of which memory does not hold what is decoded at a time, or a batch."""
+        image = self.channels * self.image_size**2  # bytes
+        needed = max(CHUNK, 4 * self.batch_size) * image
+        if needed > memory():
+            raise ValueError(
+                f"data.image_size={self.image_size}: a batch of {self.batch_size} would take {in_bytes(needed)}, and "
+                f"this machine has {in_bytes(memory())}; choose a smaller side"
+            )
 
     def _check(self, counts: dict[str, dict[str, int]]) -> None:
         """Refuse a layout that gives no training and test images of the same two or more classes."""

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")
 COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by the first bytes
+MOST_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
 END = 1024  # zeros at the end of a tar archive
 
 
@@ -64,19 +65,23 @@ class Folder(ImageSource):
         self.files: dict[str, dict[str, list[tuple[str, int, int]]]] = {}  # name, size, time of change
         for part in PARTS:
             if (path / part).is_dir():
-                labels = sorted(e.name for e in os.scandir(path / part) if e.is_dir() and _shown(e.name))
+                with os.scandir(path / part) as entries:
+                    labels = sorted(e.name for e in entries if e.is_dir() and _shown(e.name))
                 self.files[part] = {label: sorted(self._scan(Path(part, label))) for label in labels}
 
     def _scan(self, folder: Path) -> Iterator[tuple[str, int, int]]:
-        for entry in os.scandir(self.path / folder):
-            if _is_image(entry.name):
-                try:
-                    status = entry.stat()
-                except OSError as error:  # a link to nowhere
-                    raise Unreadable(folder / entry.name, error) from error
-                if not stat.S_ISREG(status.st_mode):  # to read from a pipe would wait for ever
-                    raise Unreadable(folder / entry.name, "it is no file")
-                yield entry.name, status.st_size, status.st_mtime_ns
+        with os.scandir(self.path / folder) as entries:
+            images = [entry for entry in entries if _is_image(entry.name)]
+        for entry in images:
+            try:
+                status = entry.stat()
+            except OSError as error:  # a link to nowhere
+                raise Unreadable(folder / entry.name, error) from error
+            if not stat.S_ISREG(status.st_mode):  # to read from a pipe would wait for ever
+                raise Unreadable(folder / entry.name, "it is no file")
+            if status.st_size > MOST_BYTES:
+                raise Unreadable(folder / entry.name, TOO_LARGE)
+            yield entry.name, status.st_size, status.st_mtime_ns
 
     def content(self) -> Any:
         return self.files
@@ -115,6 +120,8 @@ class Archive(ImageSource):
                 for member in archive:
                     *_, part, label, file = ("", "", "", *PurePosixPath(member.name).parts)
                     if member.isreg() and part in PARTS and _shown(label) and _is_image(file):
+                        if member.size > MOST_BYTES:
+                            raise Unreadable(Name(part, label, file), TOO_LARGE)
                         content = archive.extractfile(member).read()
                         if len(content) < member.size:
                             raise EOFError("it ends too early")

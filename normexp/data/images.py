@@ -53,6 +53,13 @@ class ImageData(DataModule):
 
     def read(self) -> dict[str, Rows]:
         images = self.read_images()
+        try:
+            images.check()
+        except ValueError as error:
+            where = f" in {images.folder}" if images.folder else ""
+            raise ValueError(
+                f"data: labels are damaged{where} ({error}); repair the files, and remove what was kept"
+            ) from None
         self.num_classes, self.fingerprint = images.num_classes, images.fingerprint
         self._input_shape = tuple(images.pixels.shape[1:])
         val_size, train_size = self._sizes(len(images.train))

@@ -41,6 +41,17 @@ class Images:
     file: MappedFile | None = None
     folder: Path | None = None
 
+    def check(self) -> None:
+        """Raise ValueError, in one line, for labels that do not belong to these images."""
+        if len(self.labels) != len(self.pixels):
+            raise ValueError(f"{len(self.labels):,} labels for {len(self.pixels):,} images")
+        wrong = ((self.labels < 0) | (self.labels >= self.num_classes)).nonzero().flatten()
+        if len(wrong):
+            first = int(wrong[0])
+            raise ValueError(
+                f"label {int(self.labels[first])} of image {first}, of {self.num_classes} classes"
+            )
+
     def count(self, place: Tensor) -> Tensor:
         """`count_values` of the images `place`, kept with the images where it takes seconds."""
         if self.folder is None or len(place) * self.pixels[0].numel() < MANY:

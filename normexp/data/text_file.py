@@ -18,6 +18,7 @@ from normexp.data.text import TextData
 from normexp.data.tokens import Encoder, vocabulary_of
 
 CHUNK = 2**22  # bytes that are decoded at once
+MOST_RATIO = 100
 TOKENS, ABOUT = "tokens", "about.json"
 
 
@@ -70,7 +71,11 @@ class TextFile(TextData):
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"
             with gzip.open(path) if packed else path.open("rb") as file:
+                read, most = 0, max(2**28, MOST_RATIO * path.stat().st_size)
                 while content := file.read(CHUNK):
+                    read += len(content)
+                    if read > most:  # a few bytes can unpack to a full disk
+                        raise OSError(f"unpacks to more than {MOST_RATIO} times its size, no text does")
                     if digest:
                         digest.update(content)
                     yield decoder.decode(content)

@@ -66,23 +66,32 @@ class TorchvisionImages(ImageData):
         with tempfile.TemporaryDirectory() as root:
             try:
                 linked(found, Path(root), files)
-                train, test = dataset(root, train=True), dataset(root, train=False)
+                images = _images(dataset(root, train=True), dataset(root, train=False))
             except Exception as error:  # a damaged file fails in as many ways as there are parsers
                 where = found[0].parent.resolve()
                 raise ValueError(
                     f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "
                     "delete that folder and run again"
                 ) from error
-        labels = torch.cat([torch.as_tensor(part.targets) for part in (train, test)])
-        rows = torch.arange(len(labels))
-        images = Images(
-            pixels=torch.cat([_pixels(part) for part in (train, test)]),
-            labels=labels,
-            train=rows[: len(train)],
-            test=rows[len(train) :],
-            num_classes=len(train.classes),
-        )
         stored_images.write(folder, images)
+
+
+def _images(train, test) -> Images:
+    labels = [torch.as_tensor(part.targets) for part in (train, test)]
+    pixels = [_pixels(part) for part in (train, test)]
+    for part, own in zip(pixels, labels, strict=True):
+        if len(part) != len(own):
+            raise ValueError(f"{len(own):,} labels for {len(part):,} images")
+    rows = torch.arange(sum(map(len, labels)))
+    images = Images(
+        pixels=torch.cat(pixels),
+        labels=torch.cat(labels),
+        train=rows[: len(labels[0])],
+        test=rows[len(labels[0]) :],
+        num_classes=len(train.classes),
+    )
+    images.check()
+    return images
 
 
 def _pixels(dataset) -> Tensor:

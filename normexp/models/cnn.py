@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least
+from normexp.arguments import require_at_least, require_depth
 from normexp.models.activation_functions import Activation, make_activation
 from normexp.models.initialization import Initialization, WeightNorm, linear_map
 from normexp.models.layer import Layer, NormPosition
@@ -53,6 +53,7 @@ class CNN(nn.Module):
         channels, *sides = input_shape
         if not depth or min(depth) < 1:
             raise ValueError(f"depth={list(depth)}: give at least one stage, each of at least 1 convolution")
+        require_depth(sum(depth))
         require_at_least("width", width, 1)
         if min(sides) < 2 ** (len(depth) - 1):
             raise ValueError(

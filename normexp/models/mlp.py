@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least
+from normexp.arguments import require_at_least, require_depth
 from normexp.models.activation_functions import Activation, make_activation
 from normexp.models.initialization import Initialization, WeightNorm, linear_map
 from normexp.models.layer import Layer, NormPosition
@@ -47,9 +47,9 @@ class MLP(nn.Module):
         weight_norm: WeightNorm | None = None,
     ):
         super().__init__()
-        require_at_least("depth", depth, 1)
+        require_depth(depth)
         require_at_least("width", width, 1)
-        widths = [math.prod(input_shape)] + [width] * depth
+        widths = chain([math.prod(input_shape)], repeat(width, depth))
         self.layers = nn.ModuleList(
             Layer(
                 linear_map(nn.Linear(fan_in, fan_out), initialization, weight_norm),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least
+from normexp.arguments import require_at_least, require_depth
 from normexp.models.initialization import Initialization, WeightNorm, linear_map
 from normexp.models.residual_blocks import BasicBlock, ScaledBlock
 from normexp.models.sites import layer_name
@@ -58,6 +58,7 @@ class ResNet(nn.Module):
         super().__init__()
         if depth < 8 or depth % 6 != 2:
             raise ValueError(f"depth={depth}: must be 6n + 2; use 8, 14, 20, 32, 44, 56 or 110")
+        require_depth(depth)
         require_at_least("width", width, 1)
         if alpha is not None and alpha <= 0:
             raise ValueError(

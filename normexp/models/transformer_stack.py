@@ -5,7 +5,7 @@ from typing import get_args
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least, require_choice
+from normexp.arguments import require_at_least, require_choice, require_depth
 from normexp.models.activation_functions import Activation
 from normexp.models.attention import Attention
 from normexp.models.sites import layer_name
@@ -39,7 +39,7 @@ class TransformerStack(nn.Module):
         causal: bool,
     ):
         super().__init__()
-        require_at_least("depth", weights.depth, 1)
+        require_depth(weights.depth)
         require_at_least("width", width, 1)
         require_at_least("heads", heads, 1)
         require_at_least("mlp_ratio", mlp_ratio, 1)

@@ -1,23 +1,74 @@
-"""A forward pass before training, so that a layer which cannot work says so before anything is written."""
+"""What can be known of a run before its first step, so that a mistake is said before anything is written."""
 
 import copy
+import math
 import warnings
 
 import torch
+from torch import Tensor, nn
 
+from normexp.cores import in_bytes, memory
 from normexp.data.base import DataModule
+from normexp.lit_model import LitModel
 
 
-def rehearse(model: torch.nn.Module, data: DataModule, batch_size: int) -> None:
+def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
     """One training-mode forward pass of a batch's shape on the meta device: no arithmetic, but every layer checks
-    its input, so that a norm which cannot work at this batch size says so before training."""
-    shape, dtype = (batch_size, *data.input_shape), data.probe_batch(1)[0].dtype
+    its input, so that a norm which cannot work at this batch size says so before training.
+
+    Raises ValueError, in one line, also where what the layers give would not fit into memory.
+    """
+    x, y = data.probe_batch(1)
+    shape, kept = (batch_size, *data.input_shape), _Kept()
+    rehearsed = copy.deepcopy(model).to("meta").train()
+    for module in rehearsed.modules():
+        module.register_forward_hook(kept)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            copy.deepcopy(model).to("meta").train()(torch.empty(shape, device="meta", dtype=dtype))
+            logits = rehearsed(torch.empty(shape, device="meta", dtype=x.dtype))
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
             # a layer that reads a value, as BatchNorm does to see whether it is frozen
-            copy.deepcopy(model).train()(torch.zeros(shape, dtype=dtype))
+            logits = copy.deepcopy(model).train()(torch.zeros(shape, dtype=x.dtype))
+    wanted = (batch_size, *y.shape[1:], data.num_classes)
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"model: gives {got} for a batch of {shape}; must give logits of {wanted}")
+    if kept.nbytes > memory() and not torch.cuda.is_available():
+        raise ValueError(
+            f"batch_size={batch_size}: what the layers give for a batch of {shape} would take {in_bytes(kept.nbytes)}, "
+            f"and this machine has {in_bytes(memory())}; choose a smaller batch, input or model"
+        )
+
+
+class _Kept:
+    """Bytes that modules without modules inside give, which the backward pass needs."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if isinstance(output, Tensor) and not any(module.children()):
+            self.nbytes += output.numel() * output.element_size()
+
+
+def rehearse_optimizer(module: LitModel, *, fused: bool) -> None:
+    """Make the optimizer and ask the schedule, as training will, and take a step of one weight. Raises ValueError, in
+    one line, for what fails."""
+    name = module.make_optimizer.func.__name__
+    try:
+        module.optimizers_of(list(module.parameters()), fused=fused)
+        weight = nn.Parameter(torch.zeros(2, 2))
+        weight.grad = torch.zeros(2, 2)
+        module.make_optimizer(
+            [weight]
+        ).step()  # not of those that need sparse gradients or several losses a step
+    except Exception as error:  # torch names no option
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"optimizer: {name} cannot be used here ({reason}); change its options") from error
+    for step in (0, max(0, module.total_steps - 1)) if module.schedule.varies else ():
+        factor = module.schedule(step, module.total_steps)
+        if not isinstance(factor, (int, float)) or not math.isfinite(factor):
+            raise ValueError(f"schedule: gives {factor} at step {step}; must give a number")

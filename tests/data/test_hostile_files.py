@@ -1,0 +1,244 @@
+"""Files of data that do harm, or that somebody damaged: each is refused in one line, and at once."""
+
+import gzip
+import io
+import os
+import socket
+import struct
+import tarfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from normexp.data import MNIST, ImageFolder, TextFile
+from normexp.data.image_source import MOST_BYTES
+
+OPTIONS = {"batch_size": 2, "eval_batch_size": 8}
+
+
+def png(width: int, height: int) -> bytes:
+    """A black image of one bit a pixel: 8 kB for a hundred million pixels."""
+    rows = zlib.compress(bytes(height * (1 + (width + 7) // 8)), 9)
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b""))
+    packed = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def encoded(form: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, form)
+    return file.getvalue()
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n(/tmp/x) (w) file closefile\n%%EOF\n"
+DOS = b"\xc5\xd0\xd3\xc6" + struct.pack("<6I", 30, len(EPS), 0, 0, 0, 0)
+IMAGES = {
+    "EPS, which Ghostscript runs": (EPS, "cannot identify image file"),
+    "PostScript in DOS's envelope": (DOS + EPS, "cannot identify image file"),
+    "GIF": (encoded("GIF"), "cannot identify image file"),
+    "BMP": (encoded("BMP"), "cannot identify image file"),
+    "TIFF": (encoded("TIFF"), "cannot identify image file"),
+    "PDF": (encoded("PDF"), "cannot identify image file"),
+    "PPM": (encoded("PPM"), "cannot identify image file"),
+    "ICO": (encoded("ICO"), "cannot identify image file"),
+    "SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "cannot identify image file"),
+    "nothing": (b"", "cannot identify image file"),
+    "text": (b"hello", "cannot identify image file"),
+    "PNG that ends": (encoded("PNG")[:45], "."),
+    "JPEG that ends": (encoded("JPEG")[:300], "."),
+    "PNG of 1.6 gigapixels": (png(40_000, 40_000), "decompression bomb"),
+    "PNG of 100 megapixels": (png(10_000, 10_000), "decompression bomb"),
+    "PNG of 67.1 megapixels": (png(8193, 8192), r"8193x8192 pixels; at most 67,108,864 are decoded"),
+    "PNG of no pixels": (png(0, 5), "."),
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for part in ("train", "test"):
+        for label in ("a", "b"):
+            (tmp_path / "images" / part / label).mkdir(parents=True)
+            for index in range(4):
+                (tmp_path / "images" / part / label / f"{index}.png").write_bytes(encoded("PNG"))
+    return tmp_path / "images"
+
+
+def load(path: Path, **options) -> None:
+    ImageFolder(path=str(path), image_size=4, cache=str(path.parent / "cache"), **OPTIONS, **options).load()
+
+
+def refused(path: Path, message: str) -> str:
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path)
+    assert len(str(caught.value).splitlines()) == 1
+    assert str(caught.value).startswith(f"data.path={path}: cannot read ")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_only_whole_pngs_and_jpegs_of_sane_size_are_decoded(folder, name):
+    content, message = IMAGES[name]
+    (folder / "train" / "a" / "bad.png").write_bytes(content)
+    said = refused(folder, message)
+    assert "train/a/bad.png" in said
+    assert said.endswith("repair or remove it")
+
+
+def test_the_largest_image_that_is_decoded(folder):
+    (folder / "train" / "a" / "large.png").write_bytes(png(8192, 8192))
+    load(folder)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def listener(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as it:
+        it.bind(str(path))
+
+
+NO_FILES = {
+    "pipe": (pipe, "it is no file"),
+    "socket": (listener, "it is no file"),
+    "folder": (Path.mkdir, "it is no file"),
+    "endless device": (lambda path: path.symlink_to("/dev/zero"), "it is no file"),
+    "terminal": (lambda path: path.symlink_to("/dev/tty"), "it is no file|No such device"),
+    "link to nowhere": (lambda path: path.symlink_to("nowhere"), "No such file"),
+    "link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
+    "a terabyte": (lambda path: path.touch() or os.truncate(path, 2**40), "it is larger than 256 MiB"),
+}
+
+
+@pytest.mark.parametrize("name", NO_FILES)
+def test_what_is_no_file_is_not_opened(folder, tmp_path, monkeypatch, name):
+    make, message = NO_FILES[name]
+    monkeypatch.chdir(folder / "train" / "a")  # paths of sockets are short
+    make(Path("bad.png"))
+    refused(folder, message)
+
+
+@pytest.mark.parametrize("make", [pipe, listener])
+@pytest.mark.parametrize("kind", [ImageFolder, TextFile])
+def test_a_pipe_in_place_of_the_data_is_refused_at_once(kind, make, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make(Path("data"))
+    more = {"context_length": 4} if kind is TextFile else {}
+    with pytest.raises(ValueError, match=r"data.path=.*: (no such folder|Is no file)"):
+        kind(path=str(tmp_path / "data"), **OPTIONS, **more).load()
+
+
+def archive(path: Path, name: str, size: int, content: bytes) -> Path:
+    with tarfile.open(path, "w") as file:
+        member = tarfile.TarInfo(name)
+        member.size = size
+        file.fileobj.write(member.tobuf())
+        file.fileobj.write(content + bytes(-len(content) % 512))
+    return path
+
+
+def test_image_of_an_archive_that_claims_a_terabyte_is_not_read(tmp_path):
+    refused(archive(tmp_path / "a.tar", "train/a/x.png", 2**40, b""), r"x\.png \(it is larger than 256 MiB\)")
+    assert MOST_BYTES == 2**28
+
+
+def test_bomb_in_an_archive_is_refused(tmp_path):
+    content = png(10_000, 10_000)
+    refused(archive(tmp_path / "a.tar", "train/a/x.png", len(content), content), "decompression bomb")
+
+
+@pytest.mark.parametrize("size", [100_000, 2**31])
+def test_side_that_memory_does_not_hold_is_refused_before_anything_is_decoded(folder, size):
+    with pytest.raises(
+        ValueError, match=rf"data\.image_size={size}: a batch of 2 would take .* and this machine has"
+    ):
+        ImageFolder(path=str(folder), image_size=size, cache=str(folder / "cache"), **OPTIONS).load()
+    assert not (folder / "cache").exists()
+
+
+def test_text_that_unpacks_without_end_is_refused(tmp_path):
+    with gzip.open(tmp_path / "bomb.gz", "wb") as file:
+        for _ in range(80):
+            file.write(bytes([97]) * 2**22)
+    data = TextFile(
+        path=str(tmp_path / "bomb.gz"), context_length=4, cache=str(tmp_path / "cache"), **OPTIONS
+    )
+    with pytest.raises(ValueError, match=r"bomb\.gz: unpacks to more than 100 times its size, no text does"):
+        data.load()
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape) + array.tobytes()
+
+
+LABELS, TEST_LABELS, PIXELS = "train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte", "train-images-idx3-ubyte"
+ONE_WRONG = np.r_[np.zeros(99, np.uint8), np.uint8(255)]
+IDX = {
+    "label too large": (LABELS, idx(np.full(100, 10, np.uint8)), "label 10 of image 0, of 10 classes"),
+    "one label of many": (LABELS, idx(ONE_WRONG), "label 255 of image 99"),
+    "label of the test set": (TEST_LABELS, idx(np.full(30, 11, np.uint8)), "label 11 of image 100"),
+    "too few labels": (LABELS, idx(np.zeros(99, np.uint8)), "99 labels for 100 images"),
+    "too many labels": (TEST_LABELS, idx(np.zeros(31, np.uint8)), "31 labels for 30 images"),
+    "no labels": (LABELS, idx(np.zeros(0, np.uint8)), "."),
+    "images that claim a terabyte": (PIXELS, struct.pack(">4I", 0x0803, 2**31, 28, 28) + bytes(100), "."),
+    "a header alone": (PIXELS, b"\x00\x00\x08\x03", "."),
+    "nothing": (PIXELS, b"", "."),
+    "a pickle": (LABELS, b"\x80\x04cposix\nsystem\n(X\x04\x00\x00\x00truetR.", "."),
+}
+
+
+@pytest.fixture
+def mnist(tmp_path) -> Path:
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for part, count in (("train", 100), ("t10k", 30)):
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(np.zeros((count, 28, 28), np.uint8)))
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx(np.arange(count, dtype=np.uint8) % 10))
+    return raw
+
+
+def load_mnist(raw: Path) -> MNIST:
+    data = MNIST(root=str(raw.parents[1]), cache=str(raw.parents[1] / "cache"), val_size=20, **OPTIONS)
+    data.load()
+    return data
+
+
+def test_whole_files_are_read(mnist):
+    assert load_mnist(mnist).splits["test"].y.tolist() == torch.arange(30).remainder(10).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize("name", IDX)
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_damaged_labels_and_images_are_found_before_training(mnist, name, packed):
+    file, content, message = IDX[name]
+    if packed:
+        (mnist / file).unlink()
+        (mnist / f"{file}.gz").write_bytes(gzip.compress(content))
+    else:
+        (mnist / file).write_bytes(content)
+    with pytest.raises(
+        ValueError, match=rf"data\.root=.*: the files in .* are damaged \({message}"
+    ) as caught:
+        load_mnist(mnist)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_labels_that_were_kept_and_damaged_are_found(mnist):
+    load_mnist(mnist)
+    (labels,) = mnist.parents[1].glob("cache/*/*/labels.npz")
+    with np.load(labels) as arrays:
+        wrong = {name: array + 100 * (name == "labels") for name, array in arrays.items()}
+    np.savez(labels, **wrong)
+    with pytest.raises(
+        ValueError, match=r"labels are damaged in .*cache.* \(label 100 of image 0, of 10 classes\)"
+    ):
+        load_mnist(mnist)

@@ -1,0 +1,154 @@
+"""Sizes that cannot be meant are refused in one line that says what they would take, before any of it is taken."""
+
+import tracemalloc
+
+import pytest
+import torch
+from torch import nn
+
+from normexp.build import build, compose, each_run
+from normexp.cores import in_bytes, memory
+from normexp.training import model_size
+from normexp.training.model_size import build_within_memory
+
+GPT = ["model=gpt", "data=python_docs"]
+MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larger than any memory).*choose"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model.width=1000000000"], MEANT),
+        (["model.width=9223372036854775807"], MEANT),
+        (["model=cnn", "model.width=1000000"], MEANT),
+        (["model=resnet", "model.width=1000000"], MEANT),
+        (["model=transformer", "model.width=10000000"], MEANT),
+        (["model=transformer", "model.mlp_ratio=1000000000"], MEANT),
+        ([*GPT, "model.width=10000000"], MEANT),
+        (["model.depth=1000000"], "depth=1000000: would take minutes to build; choose at most 20000"),
+        (["model=cnn", "model.depth=[1,1,1000000]"], "depth=1000002: would take minutes"),
+        (["model=resnet", "model.depth=6000002"], "depth=6000002: would take minutes"),
+        (["model=transformer", "model.depth=1000000"], "depth=1000000: would take minutes"),
+        (["batch_size=1000000000000"], "batch_size=1000000000000: the training split has 1149 samples"),
+        (["model=transformer", "model.patch_size=1", "model.width=1024", "model.depth=32", "batch_size=1149"],
+         "batch_size=1149: what the layers give for a batch of .* would take .*B, and this machine has"),
+        (["threads=10000"], "threads=10000: this machine has .* cores; choose at most"),
+        (["max_steps=10000000000000"], "max_steps=10000000000000: must be at most 1000000000000"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_size_is_refused_with_what_it_would_take(overrides, message, monkeypatch):
+    monkeypatch.setattr("normexp.training.model_size.memory", lambda: 2**35)
+    monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**33)
+    cfg, choices = compose(["trainer=cpu", "monitor=none", *overrides])
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=message) as caught:
+        build(cfg, choices)
+    assert len(str(caught.value).splitlines()) == 1
+    assert tracemalloc.get_traced_memory()[1] < 2**27
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("replicas", ["100000", "{seeds: 1000, lr: [0.1, 0.2]}"])
+def test_replicas_without_number_are_refused(replicas):
+    with pytest.raises(
+        ValueError, match="as many models in memory at once, and as many folders; at most 1024"
+    ):
+        each_run(compose([f"replicas={replicas}"])[0])
+
+
+def stack(layers: int, width: int) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(width, width) for _ in range(layers)))
+
+
+def test_small_model_is_built_once_and_large_one_within_memory_is_the_same(monkeypatch):
+    built = []
+
+    def make() -> nn.Module:
+        built.append(torch.empty(0).device.type)
+        return stack(3, 8)
+
+    small = build_within_memory(make, {})
+    assert built == ["cpu"]
+    monkeypatch.setattr(model_size, "SMALL_TENSORS", 2)
+    large = build_within_memory(make, {})
+    assert built[1:] == ["cpu", "meta", "cpu"]
+    assert all(torch.equal(a, b) for a, b in zip(small.parameters(), large.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "message"),
+    [
+        (
+            100,
+            4,
+            r"model\.layers=100 model\.width=4: has more than 50 weight tensors and would take minutes to build",
+        ),
+        (
+            3,
+            64,
+            r"model\.width=64 model\.layers=3: would take 49\.2 kB or more, and this machine has 40 kB; choose",
+        ),
+    ],
+)
+def test_model_is_built_no_further_than_to_where_it_is_too_large(layers, width, message, monkeypatch):
+    monkeypatch.setattr(model_size, "SMALL_TENSORS", 4)
+    monkeypatch.setattr(model_size, "MOST_TENSORS", 50)
+    monkeypatch.setattr(model_size, "memory", lambda: 40_000)
+    with pytest.raises(ValueError, match=message):
+        build_within_memory(lambda: stack(layers, width), {"layers": layers, "width": width, "bias": True})
+
+
+def test_model_that_computes_while_it_is_built_is_built_all_the_same(monkeypatch):
+    monkeypatch.setattr(model_size, "SMALL_TENSORS", 1)
+
+    def make() -> nn.Module:
+        model = stack(2, 4)
+        assert model[0].weight.sum().item() != 0  # the meta device has no values
+        return model
+
+    assert len(build_within_memory(make, {})) == 2
+
+
+def test_memory_of_this_machine_and_its_words():
+    assert 2**28 < memory() < 2**50
+    assert [in_bytes(n) for n in (5, 2_000, 3_500_000, 4 * 10**9, 10**15, 10**21)] == [
+        "5 bytes", "2 kB", "3.5 MB", "4 GB", "1 PB", "1,000,000 PB",
+    ]  # fmt: skip
+
+
+WITHOUT_OPTIONS = ["optimizer=sgd", "~optimizer.momentum", "~optimizer.nesterov", "~optimizer.weight_decay"]
+
+
+@pytest.mark.parametrize(
+    "name", ["ASGD", "Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop"]
+)
+def test_optimizer_without_a_fused_kernel_trains(name, train):
+    summary, _ = train(*WITHOUT_OPTIONS, f"optimizer._target_=torch.optim.{name}", "lr=0.01", "max_steps=2")
+    assert summary["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["optimizer=sgd", "optimizer.momentum=-1.0"], "Invalid momentum value: -1.0"),
+        (["optimizer=adam", "optimizer.betas=[1.5,0.9]"], "Invalid beta parameter at index 0: 1.5"),
+        (
+            ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0.0"],
+            "Nesterov momentum requires a mom",
+        ),
+        (["+optimizer.foreach=true"], "`fused` and `foreach` cannot be"),
+        (
+            [*WITHOUT_OPTIONS, "optimizer._target_=torch.optim.Muon"],
+            "optimizer: Muon cannot be used here .*2D",
+        ),
+        ([*WITHOUT_OPTIONS, "optimizer._target_=torch.optim.LBFGS"], "optimizer: LBFGS cannot be used here"),
+        ([*WITHOUT_OPTIONS, "optimizer._target_=torch.optim.SparseAdam"], "SparseAdam .* dense gradients"),
+    ],
+    ids=["momentum", "beta", "nesterov", "two kernels", "matrices alone", "several losses", "sparse"],
+)
+def test_what_the_optimizer_refuses_is_found_before_the_folder_is_made(overrides, message, make_parts):
+    with pytest.raises(ValueError, match=message) as caught:
+        make_parts(*overrides)
+    assert len(str(caught.value).splitlines()) == 1
