@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from hydra import compose as hydra_compose
@@ -171,8 +171,18 @@ def build(
     )
 
 
+class ModelSizes(Protocol):
+    """What a model asks of the data."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def num_classes(self) -> int: ...
+
+
 def build_model(
-    config: dict[str, Any], data: DataModule, allowed: Iterable[str] | None = None
+    config: dict[str, Any], data: ModelSizes, allowed: Iterable[str] | None = None
 ) -> torch.nn.Module:
     """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
     make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))

@@ -142,7 +142,7 @@ def from_training(claim: Claim, out: Path, command: str) -> tuple[pd.DataFrame, 
         verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
         if verdict["verdict"] != "inconclusive":
             break
-    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if chosen else ()
+    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune and chosen else ()
     verdict |= {
         "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
         "learning_rates_at_edge": [

@@ -61,7 +61,8 @@ def ledger_rows(settings: list[Setting], root: Path) -> pd.DataFrame:
 
 def too_early(row: Row, runs: pd.DataFrame, root: Path) -> str:
     """What the first run says that did not come after its row."""
-    found = not_after(row, runs.to_dict("records"), registry_of(root))
+    each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
+    found = not_after(row, each, registry_of(root))
     return f"{len(found)} of {len(runs)} runs: {found[0]}" if found else ""
 
 

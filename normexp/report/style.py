@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
 
 # Colours that people with every kind of colour vision tell apart (Okabe, Ito 2008; further ones: Tol 2021), dark enough
 # for text on white. The usual norms have a colour of their own in every report; others take what a study leaves free.
@@ -27,7 +31,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
 LINE = 8.6  # points from one label to the next
 WIDTH = 9.3  # inches of a figure that fills the page: one scale for the text of all
-SETTINGS = {
+SETTINGS: "dict[RcKeyType, object]" = {
     "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
     "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
     "axes.linewidth": 0.7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,

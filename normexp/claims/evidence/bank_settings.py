@@ -9,7 +9,7 @@ import pandas as pd
 
 from normexp.claims.evidence.ledger import read_examples, read_ledger, tuned_runs
 from normexp.claims.judge.failures import never_above_chance
-from normexp.claims.judge.outcomes import Outcomes, Setting, blocks
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, blocks
 from normexp.claims.spec.bank import Bank, BankCell
 
 BLOCK = 16  # windows of a text that count as one example
@@ -43,7 +43,7 @@ def _setting(
 ) -> Setting:
     best = tuned_runs(runs, measure)
     of = read_examples(folder, cell.name)
-    outcomes = {}
+    outcomes: dict[Arm, Outcomes] = {}
     for arm, norm in arms.items():
         own = best[best["norm"] == norm].sort_values("seed")
         examples = [of(run) for run in own["hash"]]
@@ -102,7 +102,7 @@ def norm_table(bank: Bank, folder: Path, measure: str = "error") -> pd.DataFrame
             noise = (
                 cut_again(trained.values, setting.test_to_train)
                 if setting.design == "cut again"
-                else crossed(trained.examples)
+                else crossed(trained.known_examples)
             )
             mean = UncertainMean(float(trained.values.mean()), *map(float, noise))
             low, high = mean.interval(0.95)

@@ -1,6 +1,7 @@
 """How many runs a claim still has to train, and how far it is."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from normexp.claims.evidence.training_runs import Runs, Wanted, gather, tune
@@ -13,7 +14,7 @@ def to_train(claim: Claim, runs: Runs) -> int:
     """Runs that are missing, at most: which ones the verdict needs is known when the learning rates are, and seeds are
     added only until it decides."""
     cells = [(arm, level) for arm in claim.arms for level in claim.levels]
-    rates: dict[tuple[str, Any], float | None] = dict.fromkeys(cells)
+    rates: Mapping[tuple[str, Any], float | None] = dict.fromkeys(cells)
     if claim.tune:
         seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
         tuning = [Wanted(*cell, seed, lr) for cell in cells for seed in seeds for lr in claim.tune["lr"]]
@@ -33,7 +34,7 @@ def to_train(claim: Claim, runs: Runs) -> int:
 
 
 def _missing(
-    claim: Claim, runs: Runs, rates: dict[tuple[str, Any], float | None], seeds: int
+    claim: Claim, runs: Runs, rates: Mapping[tuple[str, Any], float | None], seeds: int
 ) -> list[Wanted]:
     asked = (Wanted(*cell, seed, lr) for cell, lr in rates.items() for seed in claim.seed_range(seeds))
     return runs.missing(asked)

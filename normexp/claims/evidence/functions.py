@@ -36,6 +36,8 @@ _known: dict[str, float] = {}  # claims share networks, and a measure of one is 
 
 
 def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, seed: int) -> float:
+    if claim.function is None:
+        raise ValueError(f"claim={claim.id}: function: is missing; name one of normexp/claims/laws")
     measure = law(claim.function)
     if claim.evidence == "initialization":
         key = repr((claim.function, sorted(overrides), sorted(options.items()), seed))

@@ -1,8 +1,10 @@
 """The initialization laboratory in one figure: what depth does to gradients, samples and the residual stream."""
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Required, TypedDict
 
 import matplotlib
 import torch
@@ -11,18 +13,29 @@ from matplotlib.lines import Line2D
 
 from normexp.claims.evidence.subjects import network
 from normexp.claims.laws.depth import cosine_similarity, gradient_growth, gradient_profile, growth_of
+from normexp.claims.laws.network import Network
 from normexp.claims.laws.stream import stream_norms
 from normexp.report.style import DASHES, INK, OWN, SETTINGS, plain_log_scale
 
+
+class Line(TypedDict, total=False):
+    """How matplotlib draws a curve."""
+
+    color: Required[str]
+    linestyle: tuple[float, Sequence[float]]
+    linewidth: float
+    alpha: float
+
+
 # Curves that lie on each other show through one another's gaps.
-LINES = {
+LINES: dict[str, Line] = {
     "none": {"color": OWN["none"]},
     "batchnorm": {"color": OWN["batchnorm"]},
     "groupnorm": {"color": OWN["groupnorm"], "linewidth": 2.6, "alpha": 0.7},
     "layernorm": {"color": OWN["layernorm"], "linestyle": DASHES[1]},
     "rmsnorm": {"color": OWN["rmsnorm"], "linestyle": DASHES[2]},
 }
-THEORY = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
+THEORY: Line = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
 ACTIVATIONS = {"identity": "xavier", "relu": "he", "tanh": "xavier", "sigmoid": "xavier"}
 NAMES = {"identity": "linear", "relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 DEPTH, WIDTH, BATCH = 24, 256, 128
@@ -57,7 +70,7 @@ def draw_laboratory(path: Path) -> None:
         figure.savefig(path, dpi=120)
 
 
-def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0) -> torch.nn.Module:
+def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0) -> Network:
     """A network at initialization whose weights suit its activation."""
     options = [f"model.depth={depth}", f"model.width={width}", f"model.activation={activation}"]
     return network(
@@ -149,7 +162,7 @@ def rank_collapse(ax) -> None:
 def residual_stream(ax) -> None:
     """Norm of the residual stream over blocks, by the place of LayerNorm."""
     blocks = 12
-    shared = ("model=gpt", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
+    shared: tuple[str, ...] = ("model=gpt", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
     shared = (*shared, f"model.depth={blocks}", "model.activation=relu", "model.initialization=xavier")
     x = torch.arange(blocks + 1)
     ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=OWN["layernorm"], alpha=0.12, linewidth=0)

@@ -44,7 +44,8 @@ def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
         path = folder / "code.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps(known | codes, indent=1, sort_keys=True) + "\n")
-    return {} if found.empty else found["cell"].value_counts().to_dict()
+    counts = {} if found.empty else found["cell"].value_counts().to_dict()
+    return {str(cell): count for cell, count in counts.items()}
 
 
 def read_ledger(folder: Path, cells: Iterable[str]) -> pd.DataFrame:

@@ -42,7 +42,9 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
 
 def _manipulation(claim: Claim) -> dict[str, Any] | None:
     own = claim.manipulation
-    return own and {"metric": own.metric, "function": own.function, "comparison": own.comparison.shown()}
+    if own is None:
+        return None
+    return {"metric": own.metric, "function": own.function, "comparison": own.comparison.shown()}
 
 
 def cells(claim: Claim) -> dict[str, list[str]]:
@@ -80,7 +82,7 @@ def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in node.items():
         found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return found

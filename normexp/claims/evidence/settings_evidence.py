@@ -8,7 +8,7 @@ import pandas as pd
 
 from normexp.claims.evidence import functions
 from normexp.claims.evidence.bank_settings import bank_settings
-from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import BANK, Cells, labels
@@ -49,10 +49,10 @@ def _initial(claim: Claim, name: str, overrides: list[str], seeds: range, functi
 
 def setting_of_table(name: str, table: pd.DataFrame, kinds: dict[str, str]) -> Setting:
     """A setting of one number a seed; a value that is no number is a failure."""
-    outcomes = {}
+    outcomes: dict[Arm, Outcomes] = {}
     for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
         values = rows.sort_values("seed")["value"].to_numpy(float)
-        outcomes[arm, level] = Outcomes(np.sort(rows["seed"].to_numpy()), values, ~np.isfinite(values))
+        outcomes[str(arm), level] = Outcomes(np.sort(rows["seed"].to_numpy()), values, ~np.isfinite(values))
     return Setting(name, outcomes, labels=kinds)
 
 

@@ -4,17 +4,25 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from torch import nn
 
 from normexp.build import build_model, compose_with_hydra, resolved
+from normexp.claims.laws.network import Network
 from normexp.config.construct import construct
 from normexp.config.targets import resolve_target
 
-IMAGE = SimpleNamespace(input_shape=(1, 16, 16), num_classes=10)
-TEXT = SimpleNamespace(input_shape=(16,), num_classes=64)  # tokens, size of the vocabulary
+
+class Sizes(NamedTuple):
+    """What a network is built for."""
+
+    input_shape: tuple[int, ...]
+    num_classes: int
+
+
+IMAGE = Sizes(input_shape=(1, 16, 16), num_classes=10)
+TEXT = Sizes(input_shape=(16,), num_classes=64)  # tokens, size of the vocabulary
 
 
 @functools.cache
@@ -56,11 +64,11 @@ def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
     return construct("norm", plain(overrides)["norm"])
 
 
-def network(overrides: tuple[str, ...], seed: int) -> nn.Module:
+def network(overrides: tuple[str, ...], seed: int) -> Network:
     """A network with its initial weights, for inputs of a fixed shape, which it keeps as attributes."""
     config = plain(overrides)
-    accepts = resolve_target("model", config["model"]["_target_"]).accepts
-    data = IMAGE if accepts == "image" else TEXT
-    model = build_model({**config, "seed": seed}, data)
+    kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))  # every model is one
+    data = IMAGE if kind.accepts == "image" else TEXT
+    model = cast(Network, build_model({**config, "seed": seed}, data))
     model.input_shape, model.num_classes = data.input_shape, data.num_classes
     return model

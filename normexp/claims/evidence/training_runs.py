@@ -6,7 +6,7 @@ import hashlib
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from normexp.claims.spec.claim import TUNING_SEEDS, Claim
 from normexp.config.code import changed, in_words
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_parts import Parts
-from normexp.runs import read_summary
+from normexp.runs import finished_summary, read_summary
 from normexp.training.launch import launch
 from normexp.training.replicas.launch_replicas import launch_replicas
 
@@ -73,7 +73,7 @@ class Runs:
         """Summary and folder of one run, which is trained if it is missing."""
         folder = self.folder(run)
         self.train([run])
-        summary = read_summary(folder)
+        summary = finished_summary(folder)
         if other := changed(summary, watched=self.reads_log):
             raise ValueError(
                 f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
@@ -147,14 +147,16 @@ class Runs:
 def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:
     """The learning rate of each arm at each level: of the same grid, the best mean validation accuracy over seeds
     that no verdict sees; ties go to the lower validation loss, and a rate that diverged once is out."""
-    seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
+    if claim.tune is None:
+        raise ValueError(f"claim={claim.id}: tunes no learning rate; give it tune")
+    seeds, grid = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"]), claim.tune["lr"]
     chosen = {}
     for arm in claim.arms:
         for level in claim.levels:
-            asked = {lr: [Wanted(arm, level, seed, lr) for seed in seeds] for lr in claim.tune["lr"]}
+            asked = {lr: [Wanted(arm, level, seed, lr) for seed in seeds] for lr in grid}
             runs.train(itertools.chain(*asked.values()))
             scores = {lr: _score([runs.summary(run)[0] for run in own]) for lr, own in asked.items()}
-            chosen[arm, level] = max(scores, key=scores.get)
+            chosen[arm, level] = max(scores, key=scores.__getitem__)
     return chosen
 
 
@@ -166,7 +168,7 @@ def _score(summaries: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def gather(
-    claim: Claim, runs: Runs, rates: dict[tuple[str, Any], float] | None, seeds: range
+    claim: Claim, runs: Runs, rates: Mapping[tuple[str, Any], float | None] | None, seeds: range
 ) -> pd.DataFrame:
     """The claim's metric of every arm, level and seed."""
     rows = []

@@ -85,6 +85,13 @@ class Comparison:
                 f"{path}: target={self.target}: has no logarithm; give one above 0 or leave out log"
             )
 
+    @property
+    def named_arm(self) -> str:
+        """`arm`; ValueError for a universal sentence about all arms, which has no effect."""
+        if self.arm is None:
+            raise ValueError(f"kind={self.kind}: name the arm")
+        return self.arm
+
     def shown(self) -> dict[str, Any]:
         """The fields that were set, without a target of 0, which subtracts nothing."""
         values = {field.name: getattr(self, field.name) for field in fields(self)} | {
@@ -127,7 +134,7 @@ class Comparison:
         return MeanEstimate(lows) if measured and self.by == "slope" else RankEstimate(lows, highs)
 
     def effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
-        both = bounds(table, self.arm, better, self.log)  # each (seeds, factors)
+        both = bounds(table, self.named_arm, better, self.log)  # each (seeds, factors)
         if self.kind in TRENDS:
             x = self._abscissa(table, better)
             both = self._trend(both, x)
@@ -136,6 +143,8 @@ class Comparison:
                 return both[0] - target, both[1] - target
             return difference(both, self._trend(bounds(table, self.baseline, better, self.log), x))
         if self.baseline is None:
+            if self.target is None:
+                raise ValueError(f"kind={self.kind}: needs a baseline or a target; write target: 0 for 0")
             target = math.log(self.target) if self.log else self.target
             return both[0].mean(1) - target, both[1].mean(1) - target
         lows, highs = difference(both, bounds(table, self.baseline, better, self.log))

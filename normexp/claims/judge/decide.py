@@ -62,10 +62,10 @@ def judge(
         raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
     alpha = ALPHA / looks
     drafts = [_draft(table, comparison, better, trained) for comparison in comparisons]
-    statistical = [i for i, draft in enumerate(drafts) if not isinstance(draft, Judgement)]
-    adjusted = dict(zip(statistical, holm([drafts[i][1] for i in statistical]).tolist(), strict=True))
+    raw = {i: draft[1] for i, draft in enumerate(drafts) if not isinstance(draft, Judgement)}
+    adjusted = dict(zip(raw, holm(list(raw.values())).tolist(), strict=True))
     found = [
-        decide(comparisons[i], *draft, adjusted[i], alpha) if i in adjusted else draft
+        draft if isinstance(draft, Judgement) else decide(comparisons[i], *draft, adjusted[i], alpha)
         for i, draft in enumerate(drafts)
     ]
     return [_said(judgement, n) for judgement in found] if trained else found
@@ -89,7 +89,9 @@ def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:
     raise ValueError("claim: it has no comparison; add one")
 
 
-def _draft(table: pd.DataFrame, comparison: Comparison, better: str | None, trained: bool):
+def _draft(
+    table: pd.DataFrame, comparison: Comparison, better: str | None, trained: bool
+) -> Judgement | tuple[Estimate, float]:
     if comparison.kind == "every":
         found = judge_universal(table, comparison)
         return Judgement(**found, level=1.0, n_seeds=table["seed"].nunique(), comparison=comparison.shown())
@@ -139,7 +141,8 @@ def decide(
     alpha: float,
 ) -> Judgement:
     """The word for one estimate."""
-    word, note, more = "inconclusive", "", None
+    word: Word = "inconclusive"
+    note, more = "", None
     few = isinstance(estimate, RankEstimate) and estimate.n < RANK_SEEDS
     if p_adjusted <= alpha and not few:
         supports = _p(estimate, comparison.supporting()) <= _p(estimate, comparison.refuting())
@@ -152,8 +155,11 @@ def decide(
         more = RANK_SEEDS - estimate.n
         note = f"a rank test (values are infinite, censored or ranks) needs {RANK_SEEDS} seeds"
     else:
-        count = seeds_to_decide if isinstance(estimate, MeanEstimate) else seeds_to_decide_by_rank
-        more = count(estimate, [*comparison.supporting(), *comparison.refuting()], alpha)
+        regions = [*comparison.supporting(), *comparison.refuting()]
+        if isinstance(estimate, MeanEstimate):
+            more = seeds_to_decide(estimate, regions, alpha)
+        else:
+            more = seeds_to_decide_by_rank(estimate, regions, alpha)
         if more is not None:
             note = f"about {more} more seeds would likely decide"
         elif isinstance(estimate, MeanEstimate):

@@ -90,16 +90,17 @@ def judge_contrast(
 
 def mean_of_group(effects: list[SettingEffect]) -> UncertainMean | None:
     """The mean over these settings and no others, with Satterthwaite's degrees of freedom; None where one has none."""
-    if any(effect.mean is None for effect in effects):
+    means = [effect.mean for effect in effects if effect.mean is not None]
+    if len(means) < len(effects):
         return None
     k = len(effects)
     covariance = covariances(effects) / k**2
     own = np.diagonal(covariance)
-    degrees = np.array([effect.mean.df for effect in effects])
+    degrees = np.array([mean.df for mean in means])
     df = own.sum() ** 2 / (own**2 / degrees).sum() if own.sum() > 0 else degrees.min()
     variance = max(covariance.sum(), own.sum())  # what settings share may add, never take away
-    effect = float(np.mean([effect.mean.effect for effect in effects]))
-    return UncertainMean(effect, float(variance), float(df), sum(e.mean.third for e in effects) / k**3)
+    effect = float(np.mean([float(mean.effect) for mean in means]))
+    return UncertainMean(effect, float(variance), float(df), sum(float(mean.third) for mean in means) / k**3)
 
 
 def _sides(mean: UncertainMean | None, comparison: Comparison) -> tuple[float, float]:

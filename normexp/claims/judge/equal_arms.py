@@ -27,7 +27,7 @@ def equal_arms(claims: dict[str, Claim], finished: Iterable[str], out: Path) -> 
             continue
         evidence = pd.read_csv(out / name / "evidence.csv", keep_default_na=False, na_values=["nan"])
         for (arm, factor), own in evidence.groupby(["arm", "factor"], sort=False):
-            if claim.metric_of(arm).startswith(("convergence/", "logged/")):
+            if claim.metric_of(str(arm)).startswith(("convergence/", "logged/")):
                 continue
             values = own.sort_values("seed")["value"].tolist()
             for start in range(0, len(values) - 2 * HALF + 1, 2 * HALF):

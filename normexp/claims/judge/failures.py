@@ -62,10 +62,13 @@ def count_failures(settings: list[Setting], comparison: Comparison) -> Failures:
     """Over all settings; at several levels of a factor an arm failed where it failed at one of them."""
     pairs = np.concatenate([failed_pairs(setting, comparison) for setting in settings])
     arm, baseline = pairs.T
-    counts = [int(x.sum()) for x in (arm, baseline, arm & ~baseline, baseline & ~arm)]
-    if comparison.baseline is None:
-        counts[1] = None
-    return Failures(*counts, len(pairs))
+    return Failures(
+        arm=int(arm.sum()),
+        baseline=None if comparison.baseline is None else int(baseline.sum()),
+        only_arm=int((arm & ~baseline).sum()),
+        only_baseline=int((baseline & ~arm).sum()),
+        pairs=len(pairs),
+    )
 
 
 def failed_pairs(setting: Setting, comparison: Comparison) -> np.ndarray:
@@ -73,7 +76,7 @@ def failed_pairs(setting: Setting, comparison: Comparison) -> np.ndarray:
     found: dict[str, list[np.ndarray]] = {}
     for arm, level in contrast(comparison, setting.levels):
         found.setdefault(arm, []).append(setting.outcomes[arm, level].failed)
-    arm = np.any(found[comparison.arm], axis=0)
+    arm = np.any(found[comparison.named_arm], axis=0)
     baseline = np.any(found[comparison.baseline], axis=0) if comparison.baseline else np.zeros_like(arm)
     return np.stack([arm, baseline], 1)
 
@@ -103,10 +106,11 @@ def worst_case(setting: Setting, comparison: Comparison, better: str | None) -> 
         return -np.inf, np.inf
     best = (np.max if better == "higher" else np.min)(np.concatenate(trained))
     low, high = sorted((float(best), setting.guess))
-    return tuple(
+    least, most = (
         point_effect(setting, _filled(own, weights, *ends), weights, comparison, better)
         for ends in ((low, high), (high, low))
     )
+    return least, most
 
 
 def _filled(

@@ -4,7 +4,7 @@ A word is false where it says of the true mean what is not so. Every shape is as
 likeliest: a truth of exactly the margin, on either side, for greater, smaller and equivalent, and 0 for different.
 """
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from scipy import stats
@@ -17,7 +17,15 @@ from normexp.claims.judge.settings_word import INCONCLUSIVE, SUPPORTED, VARIES, 
 from normexp.claims.judge.shapes import Draw
 from normexp.claims.judge.uncertain_mean import UncertainMean
 
-ARMS = {"arm": "a", "baseline": "b"}
+
+class Arms(TypedDict):
+    """Which arms a comparison has."""
+
+    arm: str
+    baseline: str
+
+
+ARMS: Arms = {"arm": "a", "baseline": "b"}
 MARGIN = 0.5  # of the equivalence that is asked, in spreads of a seed's effect
 QUESTIONS = [  # (comparison, truth in spreads): `supported` and `varies` are false
     (Comparison(kind="different", **ARMS), 0.0),
@@ -45,8 +53,9 @@ def cells_of(effects: np.ndarray) -> UncertainMean:
 
 def pooled_of(cells: UncertainMean) -> Pooled:
     """Settings that share nothing."""
-    k = cells.effect.shape[-1]
-    return pool(cells.effect, np.asarray(cells.variance)[..., None] * np.eye(k), cells.third)
+    effects = np.asarray(cells.effect)
+    covariance = np.asarray(cells.variance)[..., None] * np.eye(effects.shape[-1])
+    return pool(effects, covariance, np.asarray(cells.third))
 
 
 def moved(cells: UncertainMean, truth: float) -> UncertainMean:
@@ -81,13 +90,13 @@ def false_in_one_setting(draw: Draw, spread: float, seeds: int, trials: int) -> 
 def false_with_weights(draw: Draw, spread: float, settings: int, seeds: int, trials: int) -> float:
     """How often Hartung and Knapp's interval with weights of 1 / variance excludes the truth: why it is not used."""
     cells = cells_of(draw(np.random.default_rng(settings * 1000 + seeds), (trials, settings, seeds)) / spread)
-    variance = np.maximum(cells.variance, 1e-6)
-    low, high = np.zeros(trials), 4 * cells.effect.var(-1, ddof=1) + 1e-9
+    effects, variance = np.asarray(cells.effect), np.maximum(cells.variance, 1e-6)
+    low, high = np.zeros(trials), 4 * effects.var(-1, ddof=1) + 1e-9
     for _ in range(40):  # Paule and Mandel's between-variance by bisection
         middle = (low + high) / 2
-        above = _weighted(cells.effect, variance + middle[:, None])[2] > settings - 1
+        above = _weighted(effects, variance + middle[:, None])[2] > settings - 1
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    mean, total, q = _weighted(cells.effect, variance + low[:, None])
+    mean, total, q = _weighted(effects, variance + low[:, None])
     error = np.sqrt(np.maximum(q / (settings - 1), 1) / total)
     return float((np.abs(mean / error) > stats.t.ppf(1 - ALPHA / 2, settings - 1)).mean())
 

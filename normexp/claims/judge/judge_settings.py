@@ -96,7 +96,9 @@ def _judged(
         )
         decision = decide_over_settings(draft.comparison, pooled, cells, pairs, rules.alpha, adjusted)
         mean, between = pooled.mean, float(pooled.between)
-        prediction = tuple(map(float, pooled.prediction(1 - rules.alpha)))
+        first, last = pooled.prediction(1 - rules.alpha)
+        prediction = float(first), float(last)
+    low, high = mean.interval(1 - rules.alpha)
     word = str(decision.word)
     found = _settings(draft, decision, rules)
     bounds = [row["worst_case"] for row in found if row["votes"]] or [(-np.inf, np.inf)]
@@ -104,7 +106,7 @@ def _judged(
         verdict=word,
         scope=scope(voting, decision, left_out=bool(left_out)),
         effect=float(mean.effect),
-        interval=tuple(map(float, mean.interval(1 - rules.alpha))),
+        interval=(float(low), float(high)),
         level=1 - rules.alpha,
         prediction=prediction,
         between=between**0.5,

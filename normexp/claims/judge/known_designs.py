@@ -8,7 +8,7 @@ import numpy as np
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.decide import ALPHA
-from normexp.claims.judge.outcomes import Outcomes, Setting, blocks
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, blocks
 from normexp.claims.judge.setting_effect import effect_in
 from normexp.claims.judge.settings_word import p_region
 
@@ -18,7 +18,7 @@ SEEDS = 5
 
 def fixed_test_set(generator: np.random.Generator, examples: int = 360, error: float = 0.05) -> Setting:
     """Two arms with an error of 5%, each with images of its own that all its runs find hard."""
-    arms = {}
+    arms: dict[Arm, Outcomes] = {}
     for arm in "ab":
         chance = np.minimum(error * generator.gamma(0.2, 5.0, size=examples), 1.0)
         arms[arm, ""] = Outcomes.of_examples(range(SEEDS), generator.random((SEEDS, examples)) < chance)
@@ -28,7 +28,7 @@ def fixed_test_set(generator: np.random.Generator, examples: int = 360, error: f
 def text(generator: np.random.Generator, windows: int = 2000, alike: int = 20) -> Setting:
     """Losses of two arms on a text whose topics, each 20 windows long, suit one arm or the other."""
     topic = np.repeat(generator.normal(size=windows // alike), alike)
-    arms = {}
+    arms: dict[Arm, Outcomes] = {}
     for arm, sign in (("a", 1), ("b", -1)):
         losses = 2.0 + 0.1 * sign * topic + 0.2 * generator.normal(size=(SEEDS, windows))
         arms[arm, ""] = Outcomes.of_examples(range(SEEDS), blocks(losses, 2 * alike))
@@ -48,7 +48,9 @@ def splits_cut_again(generator: np.random.Generator, pool: int = 200, train: int
         fit, test = rows[:train], rows[train:]
         slopes = (x[:, fit] * y[fit]).sum(1) / (x[:, fit] ** 2).sum(1)
         losses[:, seed] = (y[test] - slopes[:, None] * x[:, test]) ** 2
-    arms = {(arm, ""): Outcomes.of_examples(range(SEEDS), own) for arm, own in zip("ab", losses, strict=True)}
+    arms: dict[Arm, Outcomes] = {
+        (arm, ""): Outcomes.of_examples(range(SEEDS), own) for arm, own in zip("ab", losses, strict=True)
+    }
     return Setting("cut", arms, "cut again", test_to_train=(pool - train) / train)
 
 
@@ -73,7 +75,7 @@ def _pairs(make: Callable[[np.random.Generator], Setting], trials: int) -> Itera
 
 
 def _p(setting: Setting) -> float:
-    return float(p_region(effect_in(setting, DIFFERENT).mean, DIFFERENT.supporting()))
+    return float(p_region(effect_in(setting, DIFFERENT).known_mean, DIFFERENT.supporting()))
 
 
 def failing_family(
@@ -82,7 +84,7 @@ def failing_family(
     """Settings in which runs of arm a fail by chance and arm b never; where both trained a is `effect` above b."""
     found = []
     for number in range(settings):
-        arms = {}
+        arms: dict[Arm, Outcomes] = {}
         for arm, mean in (("a", effect), ("b", 0.0)):
             failed = generator.random(seeds) < (share if arm == "a" else 0.0)
             arms[arm, ""] = Outcomes(

@@ -28,6 +28,13 @@ class Outcomes:
     examples: np.ndarray | None = None
     runs: tuple[str, ...] = ()
 
+    @property
+    def known_examples(self) -> np.ndarray:
+        """`examples`; ValueError where there are none."""
+        if self.examples is None:
+            raise ValueError("examples: the runs have none; train them again, or give design=seeds")
+        return self.examples
+
     @classmethod
     def of_examples(
         cls, seeds: Iterable[int], examples: np.ndarray, failed: np.ndarray | None = None

@@ -59,7 +59,7 @@ def pool(effects: np.ndarray, covariance: np.ndarray, third: np.ndarray) -> Pool
 
 def pool_settings(effects: list[SettingEffect]) -> Pooled:
     """The mean effect over settings, correlations between settings that share runs included."""
-    means = [effect.mean for effect in effects]
+    means = [effect.known_mean for effect in effects]
     return pool(
         np.array([mean.effect for mean in means]),
         covariances(effects),
@@ -69,7 +69,7 @@ def pool_settings(effects: list[SettingEffect]) -> Pooled:
 
 def covariances(effects: list[SettingEffect]) -> np.ndarray:
     """(k, k): variances, and covariances of settings that share test examples, a pool of examples, or runs."""
-    found = np.diag([float(effect.mean.variance) for effect in effects])
+    found = np.diag(np.array([float(effect.known_mean.variance) for effect in effects]))
     for i, first in enumerate(effects):
         for j, second in enumerate(effects[:i]):
             found[i, j] = found[j, i] = covariance(first, second)

@@ -27,7 +27,7 @@ def saturation(setting: Setting, compared: Iterable[Outcomes]) -> str:
     if not means:
         return "floor"
     if setting.counts:
-        examples = next(outcomes.examples.shape[1] for outcomes in trained if len(outcomes.seeds))
+        examples = next(outcomes.known_examples.shape[1] for outcomes in trained if len(outcomes.seeds))
         if np.mean(means) * examples < FEWEST_WRONG:
             return "ceiling"
     guess = math.inf if setting.guess is None else setting.guess

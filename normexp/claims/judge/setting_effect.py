@@ -36,6 +36,15 @@ class SettingEffect:
     influence: np.ndarray
     runs: frozenset[str]
 
+    @property
+    def known_mean(self) -> UncertainMean:
+        """`mean`; ValueError where there is none."""
+        if self.mean is None:
+            raise ValueError(
+                f"setting={self.setting.name}: fewer than {FEWEST_PAIRS} pairs of runs; add seeds"
+            )
+        return self.mean
+
 
 def effect_in(
     setting: Setting, comparison: Comparison, failed: str = "left_out", better: str | None = None
@@ -86,7 +95,10 @@ def contrast(comparison: Comparison, levels: list) -> dict[Arm, float]:
         each = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
     else:
         each = np.full(len(levels), 1 / len(levels))
-    weights = {(comparison.arm, level): float(weight) for level, weight in zip(levels, each, strict=True)}
+    arm = comparison.named_arm
+    weights: dict[Arm, float] = {
+        (arm, level): float(weight) for level, weight in zip(levels, each, strict=True)
+    }
     if comparison.baseline is not None:
         for level, weight in zip(levels, each, strict=True):
             weights[comparison.baseline, level] = weights.get((comparison.baseline, level), 0.0) - float(
@@ -110,7 +122,7 @@ def effects_of_seeds(
             {arm: np.log(value) for arm, value in values.items()},
             math.log(target) if target else 0.0,
         )
-    effects = sum(weight * values[arm] for arm, weight in weights.items()) - target
+    effects = np.asarray(sum(weight * values[arm] for arm, weight in weights.items())) - target
     return without_rounding(effects, max(np.abs(value).max() for value in values.values()))
 
 
@@ -135,17 +147,18 @@ def point_effect(
 
 
 def _half(setting: Setting, outcomes: Outcomes) -> float:
-    return 0.5 / outcomes.examples.size if setting.counts else 0.0
+    return 0.5 / outcomes.known_examples.size if setting.counts else 0.0
 
 
 def _influence(
     setting: Setting, own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], comparison: Comparison
 ) -> tuple[Noise, np.ndarray]:
     """Noise of a contrast of logs of means (delta method), or of means where the comparison takes no logs."""
-    resolution, influence = 0.0, 0.0
+    resolution, influence = 0.0, np.zeros(())
     for arm, weight in weights.items():
-        values = own[arm].values[:, None] if own[arm].examples is None else own[arm].examples  # (n, E)
-        mean = values.mean() + _half(setting, own[arm])
+        outcomes = own[arm]
+        values = outcomes.values[:, None] if outcomes.examples is None else outcomes.examples  # (n, E)
+        mean = values.mean() + _half(setting, outcomes)
         influence = influence + weight * (values - values.mean()) / (mean if comparison.log else 1.0)
         if setting.counts:  # one answer more or less: a test set tells no finer (Bonett, Price 2012)
             examples = values.shape[1]

@@ -11,7 +11,7 @@ from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_word import INCONCLUSIVE, REFUTED, SUPPORTED, VARIES
 from normexp.claims.judge.verdict import of_the_claim
 from normexp.claims.judge.voting import Rules
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.spec.registry import ALPHA, Row
 
 UNREGISTERED = "unregistered"
@@ -48,7 +48,8 @@ def make_settings_verdict(
     if found and found.confirmed:
         word, scope = found.word, found.scope
         decided = replace(decided, p_raw=found.p, p_adjusted=found.p, note="")
-    check = _manipulation(claim, manipulation, rules) if manipulation else None
+    own = claim.manipulation
+    check = _manipulation(own, manipulation, rules) if own and manipulation else None
     if check and not check["held"] and word not in (INCONCLUSIVE, REFUTED):
         word, scope, decided = INCONCLUSIVE, decided.scope, replace(decided, note=check["note"])
     if row is None:
@@ -104,8 +105,7 @@ def _contrast(
     return judge_contrast(claim.contrast.varies, groups, claim.comparisons[0], rules, seen)
 
 
-def _manipulation(claim: Claim, settings: list[Setting], rules: Rules) -> dict[str, Any]:
-    own = claim.manipulation
+def _manipulation(own: Manipulation, settings: list[Setting], rules: Rules) -> dict[str, Any]:
     judgement = judge_settings(
         settings, [own.comparison], replace(rules, measure="value", failed="left_out")
     )[0]

@@ -55,10 +55,11 @@ def decide_over_settings(
     p_for, p_against = p_region(pooled.mean, supporting), p_region(pooled.mean, refuting)
     p_mean = np.minimum(p_for, p_against) if p_mean is None else np.asarray(p_mean)
     side = np.where(p_for <= p_against, 1, -1)
-    points = np.where(inside(cells.effect, supporting), 1, -1)
+    effects = np.asarray(cells.effect)
+    points = np.where(inside(effects, supporting), 1, -1)
     of_cells, sides = p_of_cells(cells, comparison)
     decided = np.where(of_cells <= alpha, sides, 0)
-    enough = (np.asarray(pairs) >= FEWEST_PAIRS_TOGETHER) & (cells.effect.shape[-1] >= FEWEST_SETTINGS)
+    enough = (np.asarray(pairs) >= FEWEST_PAIRS_TOGETHER) & (effects.shape[-1] >= FEWEST_SETTINGS)
     agree = (points == side[..., None]).mean(-1) >= POINTING
     opposed = (decided == -side[..., None]).any(-1)
     holds = enough & (p_mean <= alpha) & agree & ~opposed
@@ -76,7 +77,7 @@ def p_of_cells(cells: UncertainMean, comparison: Comparison) -> tuple[np.ndarray
 
 def p_region(mean: UncertainMean, region: Region) -> np.ndarray:
     """p value of the hypothesis that the effect lies in one of the intervals of `region`."""
-    return np.min([mean.p_within(low, high) for low, high in region], axis=0)
+    return np.min([np.asarray(mean.p_within(low, high)) for low, high in region], axis=0)
 
 
 def inside(effect: np.ndarray, region: Region) -> np.ndarray:

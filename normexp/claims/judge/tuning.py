@@ -26,7 +26,8 @@ def rate_table(rows: Sequence[dict]) -> pd.DataFrame:
             table[column] = default
     for name, cell in table.groupby("setting", sort=False):
         runs = cell.groupby(["arm", "level", "rate", "seed"]).size()
-        wanted = runs.index.levshape[2] * runs.index.levshape[3] * len(runs.groupby(level=[0, 1]))
+        rates, seeds = (runs.index.get_level_values(key).nunique() for key in ("rate", "seed"))
+        wanted = rates * seeds * len(runs.groupby(level=[0, 1]))
         if len(runs) != wanted or (runs > 1).any():
             raise ValueError(
                 f"setting={name}: {len(runs)} different runs of {wanted}, {len(cell)} rows; every arm needs each rate "

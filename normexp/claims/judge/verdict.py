@@ -27,8 +27,8 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
     """
     trained = claim.evidence == "training"
     judgements = judge(table, claim.comparisons, better=claim.better, looks=looks, trained=trained)
-    word, deciding = overall(judgements)
-    word, scope = scope_of_one_setting(claim, word, len(table))
+    found, deciding = overall(judgements)
+    word, scope = scope_of_one_setting(claim, found, len(table))
     kept = asdict(deciding)
     return {
         "id": claim.id,

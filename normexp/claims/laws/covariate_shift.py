@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.depth import noise, outputs
+from normexp.claims.laws.network import Network
 
 
 def moment_shift(
-    network: nn.Module, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
+    network: Network, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
 ) -> float:
     """How far the mean of the last hidden layer's summed inputs moves, in units of their standard deviation over the
     batch (root mean square over units). `lr` takes a step of that learning rate in place of `step`.
@@ -28,7 +29,7 @@ def moment_shift(
     return float(shift.square().mean().sqrt())
 
 
-def gradient_turn(network: nn.Module, *, seed: int, batch_size: int, step: float) -> float:
+def gradient_turn(network: Network, *, seed: int, batch_size: int, step: float) -> float:
     """1 - cosine(G, G'), the mean over all layers but the first: G the gradient by a layer's weights, G' the same after
     all layers before it took the step, on the same batch (Santurkar et al. 2018, definition 2.1)."""
     batch, classes = labelled(network, seed, batch_size)
@@ -45,25 +46,25 @@ def gradient_turn(network: nn.Module, *, seed: int, batch_size: int, step: float
                 1 - nn.functional.cosine_similarity(before[index].flatten(), moved_gradient.flatten(), dim=0)
             )
         with torch.no_grad():
-            layer.weight.copy_(after[index].weight)
-            layer.bias.copy_(after[index].bias)
+            for name in ("weight", "bias"):
+                layer.get_parameter(name).copy_(after[index].get_parameter(name))
     return float(torch.stack(turns).mean())
 
 
-def two_definitions(network: nn.Module, *, seed: int, batch_size: int, step: float, definition: str) -> float:
+def two_definitions(network: Network, *, seed: int, batch_size: int, step: float, definition: str) -> float:
     """`moment_shift` for definition `moments`, `gradient_turn` for `gradients`."""
     measure = {"moments": moment_shift, "gradients": gradient_turn}[definition]
     return measure(network, seed=seed, batch_size=batch_size, step=step)
 
 
-def labelled(network: nn.Module, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
+def labelled(network: Network, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
     """Noise with random classes."""
     generator = torch.Generator().manual_seed(seed)
     classes = torch.randint(0, network.num_classes, (batch_size,), generator=generator)
     return noise(network, seed, batch_size), classes
 
 
-def moved(network: nn.Module, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> nn.Module:
+def moved(network: Network, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> Network:
     """A copy of the network after one step of gradient descent."""
     network = copy.deepcopy(network).train()
     parameters = [p for p in network.parameters() if p.requires_grad]
@@ -73,19 +74,17 @@ def moved(network: nn.Module, batch: Tensor, classes: Tensor, lr: float | None, 
         lr = step * float(loss.detach()) / float(sum(g.square().sum() for g in gradients))
     with torch.no_grad():
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter -= lr * gradient
+            parameter.sub_(lr * gradient)
     return network
 
 
-def weight_gradients(
-    network: nn.Module, maps: list[nn.Module], batch: Tensor, classes: Tensor
-) -> list[Tensor]:
+def weight_gradients(network: Network, maps: list[nn.Module], batch: Tensor, classes: Tensor) -> list[Tensor]:
     """Gradient of the cross entropy of one batch by the weights of each map, in training mode."""
     loss = nn.functional.cross_entropy(network.train()(batch), classes)
-    return list(torch.autograd.grad(loss, [layer.weight for layer in maps]))
+    return list(torch.autograd.grad(loss, [layer.get_parameter("weight") for layer in maps]))
 
 
-def last_summed_inputs(network: nn.Module, batch: Tensor) -> Tensor:
+def last_summed_inputs(network: Network, batch: Tensor) -> Tensor:
     """(N, C): what the last hidden layer makes of its input before norm and activation."""
     with torch.no_grad(), outputs(network.train(), "linear") as found:
         network(batch)

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from normexp.claims.laws.network import Network, gradient_of
 
-def noise(network: nn.Module, seed: int, batch_size: int) -> Tensor:
+
+def noise(network: Network, seed: int, batch_size: int) -> Tensor:
     """A batch of inputs: the network says what it takes by `input_shape` and `num_classes`, set by the builder."""
     generator = torch.Generator().manual_seed(seed + 1_000_000)
     shape = (batch_size, *network.input_shape)
@@ -22,7 +24,7 @@ def noise(network: nn.Module, seed: int, batch_size: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def outputs(network: nn.Module, kind: str) -> Iterator[list[Tensor]]:
+def outputs(network: Network, kind: str) -> Iterator[list[Tensor]]:
     """Outputs of every site of a kind, in forward order, with their gradients kept."""
     found: list[Tensor] = []
 
@@ -39,7 +41,7 @@ def outputs(network: nn.Module, kind: str) -> Iterator[list[Tensor]]:
             handle.remove()
 
 
-def passed(network: nn.Module, seed: int, batch_size: int, kind: str) -> list[Tensor]:
+def passed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tensor]:
     """The outputs of every site of a kind with `.grad`, after a forward and a backward pass in training mode."""
     network.train()
     with outputs(network, kind) as found:
@@ -49,13 +51,13 @@ def passed(network: nn.Module, seed: int, batch_size: int, kind: str) -> list[Te
     return found
 
 
-def gradient_profile(network: nn.Module, *, seed: int, batch_size: int) -> Tensor:
+def gradient_profile(network: Network, *, seed: int, batch_size: int) -> Tensor:
     """log of the squared norm of dL/dh for the output h of each hidden linear map, in forward order, (L,)."""
     found = passed(network, seed, batch_size, "linear")[:-1]  # the last one makes the logits
-    return torch.stack([h.grad.double().square().sum() for h in found]).log()
+    return torch.stack([gradient_of(h).double().square().sum() for h in found]).log()
 
 
-def gradient_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def gradient_growth(network: Network, *, seed: int, batch_size: int) -> float:
     """Factor by which the squared gradient grows from one layer to the one before it; the geometric mean over the inner
     layers (the first and last quarter, where input and loss are near, are left out). pi / (pi - 1) = 1.467 for
     BatchNorm and ReLU in the limit of width and batch (Yang et al. 2019).
@@ -71,25 +73,25 @@ def growth_of(profile: Tensor) -> float:
     return float(_slope(-profile).exp())
 
 
-def gradient_instability(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def gradient_instability(network: Network, *, seed: int, batch_size: int) -> float:
     """|log of `gradient_growth`|: 0 where gradients neither vanish nor explode."""
     return abs(math.log(gradient_growth(network, seed=seed, batch_size=batch_size)))
 
 
-def gradient_imbalance(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def gradient_imbalance(network: Network, *, seed: int, batch_size: int) -> float:
     """|log10 of the first hidden layer's gradient over the last's|."""
     profile = gradient_profile(network, seed=seed, batch_size=batch_size)
     return float((profile[0] - profile[-1]).abs() / 2 / math.log(10))
 
 
-def signal_magnitude(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def signal_magnitude(network: Network, *, seed: int, batch_size: int) -> float:
     """|log10 of the root mean square| of the last hidden linear map's output: 0 is a healthy scale of 1."""
     with torch.no_grad():
         last = _log_mean_squares(network, seed, batch_size, "linear")[-2]
     return float((last / 2 / math.log(10)).abs())
 
 
-def _log_mean_squares(network: nn.Module, seed: int, batch_size: int, kind: str) -> Tensor:
+def _log_mean_squares(network: Network, seed: int, batch_size: int, kind: str) -> Tensor:
     with outputs(network.train(), kind) as found:
         network(noise(network, seed, batch_size))
     return torch.stack([h.double().square().mean() for h in found]).log()
@@ -101,7 +103,7 @@ def _slope(profile: Tensor) -> Tensor:
     return (inner[-1] - inner[0]) / (len(inner) - 1)
 
 
-def cosine_similarity(network: nn.Module, *, seed: int, batch_size: int, place: str = "last") -> float:
+def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: str = "last") -> float:
     """Mean |cosine| between different samples at the last (or first) activation: 1 where depth made all samples
     parallel (rank collapse)."""
     x = _activation(network, seed, batch_size, place)
@@ -110,14 +112,14 @@ def cosine_similarity(network: nn.Module, *, seed: int, batch_size: int, place: 
     return float((cosine.abs().sum() - n) / (n * (n - 1)))
 
 
-def orthogonality_gap(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def orthogonality_gap(network: Network, *, seed: int, batch_size: int) -> float:
     """V = ||K / tr K - I / n||_F of the last activation's Gram matrix K (Daneshmand et al. 2021); 0 is orthogonal."""
     x = _activation(network, seed, batch_size, "last")
     gram = x @ x.T
     return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
 
 
-def _activation(network: nn.Module, seed: int, batch_size: int, place: str) -> Tensor:
+def _activation(network: Network, seed: int, batch_size: int, place: str) -> Tensor:
     with torch.no_grad(), outputs(network.train(), "activation") as found:
         network(noise(network, seed, batch_size))
     return found[-1 if place == "last" else 0].flatten(1).double()  # (N, C)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from normexp.claims.laws.network import gradient_of
 from normexp.claims.laws.torch_facts import sample
 from normexp.claims.laws.values import NormFactory
 
@@ -13,7 +14,7 @@ def constant_input(norm: NormFactory, *, seed: int) -> float:
     """Largest |dL/dx| at a constant row of 4 values with upstream gradient 0, 1, 2, 3; 474 for nn.LayerNorm."""
     x = torch.full((1, 4), float(seed), dtype=torch.float64, requires_grad=True)
     (norm(4).double()(x) * UPSTREAM).sum().backward()
-    return float(x.grad.abs().max())
+    return float(gradient_of(x).abs().max())
 
 
 def constant_input_of_formula(*, seed: int, form: str) -> float:
@@ -22,7 +23,7 @@ def constant_input_of_formula(*, seed: int, form: str) -> float:
     x = torch.full((1, 4), float(seed), dtype=torch.float64, requires_grad=True)
     std = x.std(1, keepdim=True) if form == "std" else x.var(1, keepdim=True).sqrt()
     ((x - x.mean(1, keepdim=True)) / (std + 1e-6) * UPSTREAM).sum().backward()
-    return float(x.grad.abs().max())
+    return float(gradient_of(x).abs().max())
 
 
 @torch.no_grad()
@@ -57,21 +58,19 @@ def detached_mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) 
 def _input_gradient(norm: NormFactory, seed: int, features: int) -> tuple[Tensor, Tensor]:
     x = sample(seed, 16, features).requires_grad_()
     (norm(features).double()(x) * sample(seed + 1, 16, features)).sum().backward()
-    return x.grad, (x.detach().var(1, correction=0) + 1e-5).sqrt()
+    return gradient_of(x), (x.detach().var(1, correction=0) + 1e-5).sqrt()
 
 
 def affine_step(norm: NormFactory, *, seed: int, features: int = 16) -> float:
     """How far gain and shift move, the less of the two, in one step of gradient descent (lr 0.1) on a random loss."""
     layer = norm(features).double()
-    start = [p.detach().clone() for p in (layer.weight, layer.bias)]
+    affine = [layer.get_parameter(name) for name in ("weight", "bias")]
+    start = [p.detach().clone() for p in affine]
     trained = [p for p in layer.parameters() if p.requires_grad]
     ((layer(sample(seed, 8, features)) - sample(seed + 1, 8, features)) ** 2).mean().backward()
     if trained:
         torch.optim.SGD(trained, lr=0.1).step()
-    moved = [
-        (p.detach() - before).abs().max() for p, before in zip((layer.weight, layer.bias), start, strict=True)
-    ]
-    return float(min(moved))
+    return min(float((p.detach() - before).abs().max()) for p, before in zip(affine, start, strict=True))
 
 
 def saturated_weight_gradient(*, seed: int, function: str, scale: float, features: int = 256) -> float:

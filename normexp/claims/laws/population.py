@@ -27,8 +27,8 @@ def standardized(norm: NormFactory, *, seed: int, case: str, features: int = 8) 
     x = sample(seed, 64, features) * (1e-3 if case == "std 1e-3" else 1.0) + 2
     if case == "trained gain and shift":
         with torch.no_grad():
-            layer.weight.fill_(2.0)
-            layer.bias.fill_(1.0)
+            layer.get_parameter("weight").fill_(2.0)
+            layer.get_parameter("bias").fill_(1.0)
     y = layer.eval()(x) if case == "eval mode" else layer(x)
     return max(float(y.mean(0).abs().max()), float((y.var(0, correction=0) - 1).abs().max()))
 
@@ -62,8 +62,9 @@ def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch
     layer = norm(8).train()
     with torch.no_grad():
         var = first.var(0, correction=0)
-        layer.weight.copy_((var + layer.eps if gain == "with eps" else var).sqrt())
-        layer.bias.copy_(first.mean(0))
+        inside = var + vars(layer)["eps"] if gain == "with eps" else var
+        layer.get_parameter("weight").copy_(inside.sqrt())
+        layer.get_parameter("bias").copy_(first.mean(0))
         x = first if batch == "same" else second
         return float((layer(x) - x).abs().max() / std)
 
@@ -78,9 +79,9 @@ def running_share(*, seed: int, momentum: float, of: str) -> float:
     """Share of the new batch, or of the old estimate, in torch.nn.BatchNorm1d's running mean after one update."""
     layer = nn.BatchNorm1d(4, momentum=momentum).double()
     x = sample(seed, 16, 4) + 5
-    nn.init.constant_(layer.running_mean, 1.0)
+    nn.init.constant_(layer.get_buffer("running_mean"), 1.0)
     layer(x)
-    share = (layer.running_mean - 1) / (x.mean(0) - 1)
+    share = (layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)
     return float(share.mean() if of == "batch" else 1 - share.mean())
 
 
@@ -89,9 +90,9 @@ def kept_share(norm: NormFactory, *, seed: int) -> float:
     """Share of the old estimate in the norm's running mean after one update: its `ema_keep`."""
     layer = norm(4).double().train()
     x = sample(seed, 16, 4) + 5
-    layer.running_mean.fill_(1.0)
+    layer.get_buffer("running_mean").fill_(1.0)
     layer(x)
-    return float(1 - ((layer.running_mean - 1) / (x.mean(0) - 1)).mean())
+    return float(1 - ((layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)).mean())
 
 
 def drifting_batches(seed: int, steps: int) -> Tensor:
@@ -117,8 +118,12 @@ def running_mean(norm: NormFactory, *, seed: int, distance_to: str, steps: int =
 def _distance(layer: nn.Module, batches: Tensor, distance_to: str) -> float:
     for batch in batches:
         layer(batch[:, None])
-    means = {"start": 0.0, "last batch": batches[-1].mean(), "all batches": batches.mean()}
-    return abs(float(layer.running_mean[0] - means[distance_to]))
+    means: dict[str, float | Tensor] = {
+        "start": 0.0,
+        "last batch": batches[-1].mean(),
+        "all batches": batches.mean(),
+    }
+    return abs(float(layer.get_buffer("running_mean")[0] - means[distance_to]))
 
 
 @torch.no_grad()
@@ -127,7 +132,7 @@ def estimate_error(norm: NormFactory, *, seed: int, steps: int, batch_size: int 
     layer = norm(1).double().train()
     for batch in sample(seed, steps, batch_size) + 2:
         layer(batch[:, None])
-    return abs(float(layer.running_mean[0]) - 2)
+    return abs(float(layer.get_buffer("running_mean")[0]) - 2)
 
 
 @torch.no_grad()

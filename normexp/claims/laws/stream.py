@@ -1,12 +1,13 @@
 """The residual stream of a transformer at initialization."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from normexp.claims.laws.depth import noise, outputs, passed
+from normexp.claims.laws.network import Network, gradient_of
 
 
-def stream_norms(network: nn.Module, *, seed: int, batch_size: int) -> Tensor:
+def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:
     """Mean squared length of a token's vector in the residual stream, in units of the width: at the embedding, then
     after each branch, (2 L + 1,)."""
     with torch.no_grad(), outputs(network.train(), "residual") as found:
@@ -14,19 +15,19 @@ def stream_norms(network: nn.Module, *, seed: int, batch_size: int) -> Tensor:
     return torch.stack([x.double().square().mean() for x in found])  # E||x||^2 / d = mean of squares
 
 
-def block_norm(network: nn.Module, *, seed: int, batch_size: int, block: int, added: float = 0.0) -> float:
+def block_norm(network: Network, *, seed: int, batch_size: int, block: int, added: float = 0.0) -> float:
     """E||x||^2 / d after block `block`, minus `added`. Lemma 2 of Xiong et al. 2020: 3/2 for Post-LN before its last
     norm; between 1 + l/2 and 1 + 3l/2 for Pre-LN."""
     return float(stream_norms(network, seed=seed, batch_size=batch_size)[2 * block]) - added
 
 
-def stream_growth(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def stream_growth(network: Network, *, seed: int, batch_size: int) -> float:
     """Mean square of the stream after the last block over that at the embedding."""
     norms = stream_norms(network, seed=seed, batch_size=batch_size)
     return float(norms[-1] / norms[0])
 
 
-def branch_input_std(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:
     """Standard deviation of a token's values after the norms; the one farthest from 1 over all norms of the network."""
     with torch.no_grad(), outputs(network.train(), "norm") as found:
         network(noise(network, seed, batch_size))
@@ -34,8 +35,8 @@ def branch_input_std(network: nn.Module, *, seed: int, batch_size: int) -> float
     return float(stds[(stds - 1).abs().argmax()])
 
 
-def last_block_gradient(network: nn.Module, *, seed: int, batch_size: int) -> float:
+def last_block_gradient(network: Network, *, seed: int, batch_size: int) -> float:
     """Norm of the gradient of the last block's second MLP map, with a loss of the mean over tokens."""
     maps = [site.module for site in network.sites() if site.kind == "linear"]
     passed(network, seed, batch_size, "linear")
-    return float(maps[-2].weight.grad.norm())
+    return float(gradient_of(maps[-2].get_parameter("weight")).norm())

@@ -114,7 +114,8 @@ def affine_start(norm: NormFactory, *, seed: int, features: int = 4) -> float:
     feature."""
     layer = norm(features)
     wrong = 0.0
-    for parameter, start in ((layer.weight, 1.0), (layer.bias, 0.0)):
+    for name, start in (("weight", 1.0), ("bias", 0.0)):
+        parameter = layer.get_parameter(name)
         wrong += float((parameter.detach() - start).abs().max())
         wrong += float(parameter.shape != (features,)) + float(not parameter.requires_grad)
     return wrong
@@ -128,8 +129,8 @@ def affine_effect(norm: NormFactory, *, seed: int, features: int = 16) -> float:
     plain = layer(x)
     gain, shift = sample(seed + 1, features), sample(seed + 2, features)
     with torch.no_grad():
-        layer.weight.copy_(gain)
-        layer.bias.copy_(shift)
+        layer.get_parameter("weight").copy_(gain)
+        layer.get_parameter("bias").copy_(shift)
     return float((layer(x) - (gain * plain + shift)).abs().max())
 
 

@@ -63,8 +63,10 @@ def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
     if verdict["protocol"] != claim.protocol:
         return None
     untuned = _read(folder / UNTUNED)
-    same = untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol
-    return verdict | {"untuned_word": untuned["verdict"] if same else None}
+    word = None
+    if untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol:
+        word = untuned["verdict"]
+    return verdict | {"untuned_word": word}
 
 
 def _read(folder: Path) -> dict[str, Any] | None:

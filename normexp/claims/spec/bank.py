@@ -95,14 +95,22 @@ def _read_cell(name: str, node: Any, shared: tuple[str, ...], path: Path) -> Ban
         raise ValueError(f"{where}rates={rates}: must be three or more positive numbers")
     if rates != sorted(set(rates)):
         raise ValueError(f"{where}rates={rates}: must rise, each once")
+    labels = _labels(node["labels"], f"{where}labels")
+    overrides = _texts(node["overrides"], f"{where}overrides")
+    facts = node["facts"]
+    for key in FACTS:
+        _check_positive(facts[key], f"{where}facts.{key}")
     return BankCell(
         name=name,
-        labels=_labels(node["labels"], f"{where}labels"),
-        overrides=(*shared, *_texts(node["overrides"], f"{where}overrides")),
+        labels=labels,
+        overrides=(*shared, *overrides),
         rates=tuple(map(float, rates)),
         test=node["test"],
         replicas=node["replicas"],
-        **{key: _number(node["facts"][key], f"{where}facts.{key}") for key in FACTS},
+        validation=facts["validation"],
+        chance=facts["chance"],
+        guess_loss=facts["guess_loss"],
+        test_to_train=facts["test_to_train"],
     )
 
 
@@ -128,10 +136,9 @@ def _labels(node: Any, where: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in node.items()}
 
 
-def _number(value: Any, where: str) -> float:
+def _check_positive(value: Any, where: str) -> None:
     if not _is_number(value) or value <= 0:
         raise ValueError(f"{where}={value}: must be a positive number")
-    return value
 
 
 def _is_whole(value: Any) -> bool:

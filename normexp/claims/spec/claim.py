@@ -105,7 +105,10 @@ class Claim:
         return next(iter(self.factor.values())) if self.factor else [""]
 
     def metric_of(self, arm: str) -> str:
-        return self.metric[arm] if isinstance(self.metric, dict) else self.metric
+        metric = self.metric[arm] if isinstance(self.metric, dict) else self.metric
+        if metric is None:
+            raise ValueError(f"claim={self.id}: evidence={self.evidence} has no metric; ask its function")
+        return metric
 
     @property
     def protocol(self) -> str:

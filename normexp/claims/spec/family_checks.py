@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim
-from normexp.claims.spec.settings import Cells, label, value_of
+from normexp.claims.spec.settings import Cells, Contrast, label, value_of
 
 FEWEST = 6
 ALIKE = (
@@ -44,12 +44,12 @@ def check_family(claim: Claim, path: Path) -> None:
     if claim.metric == "failed" and claim.failed == "guess":
         raise ValueError(f"{path}: failed=guess: the claim is about failure itself; leave it out")
     if claim.contrast:
-        _check_seeds(claim, path)
+        _check_seeds(claim, claim.contrast, path)
 
 
-def _check_seeds(claim: Claim, path: Path) -> None:
+def _check_seeds(claim: Claim, contrast: Contrast, path: Path) -> None:
     """Those of the contrast are fresh."""
-    first, count = claim.contrast.first_seed, claim.contrast.seeds
+    first, count = contrast.first_seed, contrast.seeds
     if count < 1 or first < 0 or first + count > TUNING_SEEDS:
         raise ValueError(f"{path}: contrast.first_seed={first}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
     seen = claim.seed_range(claim.looks[-1])

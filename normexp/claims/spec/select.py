@@ -17,9 +17,10 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     (S3*), or `all`. Raises ValueError that lists the nearest for a word that fits nothing.
     """
     chosen: set[str] = set()
+    broken = broken or {}
     for word in words(text):
         found = _named(claims, word.lower()) or _covering(claims, word.lower())
-        left_out = unreadable(broken or {}, word)
+        left_out = unreadable(broken, word)
         if left_out and (not found or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
         if not found:

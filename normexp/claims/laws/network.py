@@ -1,0 +1,45 @@
+"""What laws ask of a network: its parameters, its sites, and what its input looks like."""
+
+from collections.abc import Iterator
+from typing import Protocol, Self
+
+from torch import Tensor, nn
+
+
+class Site(Protocol):
+    """One measuring place: `kind` is norm, activation, linear or residual."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def module(self) -> nn.Module: ...
+
+
+class Network(Protocol):
+    """A torch.nn.Module that names its sites.
+
+    Attributes:
+        accepts: `image` or `text`.
+        input_shape: (C, H, W) of an image, (T,) of a text; set by the builder, as is the next.
+        num_classes: classes, or the size of the vocabulary.
+    """
+
+    accepts: str
+    input_shape: tuple[int, ...]
+    num_classes: int
+
+    def __call__(self, x: Tensor, /) -> Tensor: ...
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
+
+    def sites(self) -> list[Site]: ...
+
+    def train(self) -> Self: ...
+
+
+def gradient_of(x: Tensor) -> Tensor:
+    """`x.grad`; ValueError where nothing went backward through `x`."""
+    if x.grad is None:
+        raise ValueError("gradient: nothing went backward through this tensor; run backward() first")
+    return x.grad
