@@ -20,7 +20,8 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     if unknown:
         raise ValueError(f"replicas.{min(unknown)}: no such key; write {FORMS}")
     seeds, rates = asked.get("seeds", 1), asked.get("lr")
-    count = math.prod(len(v) if isinstance(v, list) else v for v in (seeds, rates) if _is(v, int, list))
+    given = [v for v in (seeds, rates) if isinstance(v, int | list) and not isinstance(v, bool)]
+    count = math.prod(len(v) if isinstance(v, list) else v for v in given)
     if count > MOST:
         raise ValueError(
             f"replicas={count}: as many models in memory at once, and as many folders; at most {MOST}, or a sweep"
