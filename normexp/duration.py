@@ -4,7 +4,7 @@
 def duration(seconds: float) -> str:
     """4 s, 3:20 min, 2:05 h"""
     if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+        return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds:.1f} s"
     minutes = seconds / 60
     if minutes < 60:
         return f"{int(minutes)}:{int(seconds % 60):02d} min"

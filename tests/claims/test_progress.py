@@ -49,7 +49,7 @@ def test_each_run_is_counted_and_the_cache_takes_none(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[1] for line in lines] == [f" {n} of at most 12" for n in range(1, 11)]
     assert lines[0] == "  X9: 1 of at most 12: noisy seed 0, about 12 s left"
-    assert all(re.search(r"about \d+ s left$", line) for line in lines)
+    assert all(re.search(r"about [\d.:]+ (s|min) left$", line) for line in lines)
     assert to_train(CLAIM, Runs(CLAIM, tmp_path / "cache")) == 0  # decided at the first look
     assert "at most 0 of 18 runs to train (quick budget), about 0 s" in plan([CLAIM], tmp_path, tuned=True)
 

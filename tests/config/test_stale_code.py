@@ -38,7 +38,8 @@ def edit(tmp_path, monkeypatch):
 
 def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
     """What a claim does with a run that is in its cache."""
-    monkeypatch.setattr(training_runs, "read_summary", lambda folder: summary)
+    for read in ("read_summary", "finished_summary"):
+        monkeypatch.setattr(training_runs, read, lambda folder: summary)
     runs = training_runs.Runs(CLAIMS[claim], tmp_path)
     return runs.summary(training_runs.Wanted("rmsnorm", "", 0, 0.1))[0]
 
