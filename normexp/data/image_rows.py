@@ -4,29 +4,28 @@ import torch
 from torch import Tensor
 
 from normexp.data.pixel_rows import PixelRows
-from normexp.data.room import SMALL, fits
+from normexp.data.room import fits, kept_as_numbers
 from normexp.data.rows import Rows
 from normexp.data.scaling import Scaling
 from normexp.data.stored_images import Images
 from normexp.data.streamed_rows import StreamedRows
 
 
-def rows_of(images: Images, place: Tensor, scaling: Scaling) -> Rows:
-    """The images `place`, on the CPU: as numbers where these take little memory, else as bytes."""
+def rows_of(images: Images, place: Tensor, scaling: Scaling) -> PixelRows:
+    """The images `place` as bytes on the CPU; read ahead where their file may be larger than memory."""
     y = images.labels[place]
-    if 4 * len(place) * images.pixels[0].numel() <= SMALL:
-        return Rows(scaling(images.pixels.index_select(0, place)), y)
     if images.file is not None and images.file.large:
         return StreamedRows(images.pixels, place, y, scaling, torch.device("cpu"), images.file)
     return PixelRows(images.pixels, place, y, scaling)
 
 
-def on_device(rows: Rows, device: torch.device) -> Rows:
-    """The same rows for a device: on it, where they fit, else streamed to it."""
+def on_device(rows: PixelRows, device: torch.device) -> Rows:
+    """The same rows for a device: there as numbers where these take little room, else as bytes, else streamed to it."""
+    if kept_as_numbers(4 * rows.nbytes, device):
+        here = rows if device == rows.device else rows.moved(device)
+        return Rows(here.x, here.y)
     if device == rows.device:
         return rows
-    if not isinstance(rows, PixelRows):
-        return rows.to(device)
     if fits(rows.nbytes, device):
         return rows.moved(device)
     file = rows.file if isinstance(rows, StreamedRows) else None

@@ -85,6 +85,12 @@ class ImageData(DataModule):
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
         return on_device(self.splits[split], device)
 
+    def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
+        self.load()
+        return self.splits["val"].take(
+            slice(n)
+        )  # a look at data that is not trained on turns few bytes into numbers
+
     def _sizes(self, available: int) -> tuple[int, int]:
         """Sizes of the validation and the training split, of the `available` standard training images."""
         val_size = max(1, available // 10) if self.val_size is None else self.val_size

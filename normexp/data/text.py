@@ -8,7 +8,7 @@ from torch import Tensor
 
 from normexp.data.base import DataModule
 from normexp.data.order import WindowOrder
-from normexp.data.room import SMALL, fits
+from normexp.data.room import fits, kept_as_numbers
 from normexp.data.rows import Rows, Windows
 from normexp.data.splits import DIGESTED, Split, digest
 from normexp.data.tokens import Encoder
@@ -73,7 +73,7 @@ class TextData(DataModule):
         step = 1 if training else self.context_length  # row i of training starts at token i
         split_streams = self.splits[split]
         size = len(split_streams.x)
-        if 8 * size <= SMALL:
+        if kept_as_numbers(16 * size, device):
             x, y = (tokens.to(device).long().unfold(0, self.context_length, step) for tokens in split_streams)
             return Rows(x, y)  # (N, T) each, views of one stream
         place = device if fits(2 * size * split_streams.x.itemsize, device) else torch.device("cpu")

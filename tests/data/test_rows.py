@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from normexp.data import Digits, PythonDocs, image_rows, text
+from normexp.data import Digits, PythonDocs, image_rows, room
 from normexp.data.mapped_file import MappedFile
 from normexp.data.pixel_rows import PixelRows
+from normexp.data.rows import Rows, Windows
 from normexp.data.scaling import Scaling
 from normexp.data.streamed_rows import StreamedRows
 from normexp.data.tokens import Encoder, vocabulary_of
@@ -44,9 +45,10 @@ def assert_same(found, expected) -> None:
 )
 def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
     expected = digits(**options)
-    monkeypatch.setattr(image_rows, "SMALL", 0)
+    assert type(expected.rows("train", CPU)) is Rows
+    monkeypatch.setattr(room, "SMALL", 0)
     data = digits(**options)
-    assert isinstance(data.splits["train"], PixelRows)
+    assert type(data.rows("train", CPU)) is PixelRows
     assert_same(batches(data), batches(expected))
     assert torch.equal(data.probe_batch(20)[0], expected.probe_batch(20)[0])
     assert torch.equal(data.splits["val"].x, expected.splits["val"].x)
@@ -105,7 +107,7 @@ def test_an_error_of_the_reader_is_raised_where_the_batch_is_waited_for(images):
 
 def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
     expected = digits()
-    monkeypatch.setattr(image_rows, "SMALL", 0)
+    monkeypatch.setattr(room, "SMALL", 0)
     monkeypatch.setattr(image_rows, "fits", lambda nbytes, device: False)
     rows = image_rows.on_device(digits().splits["test"], torch.device("meta"))
     assert isinstance(rows, StreamedRows)
@@ -124,8 +126,9 @@ def test_text_kept_in_small_tokens_gives_the_same(monkeypatch):
 
     expected = python_docs()
     assert expected.splits["train"].x.dtype == torch.uint8
-    monkeypatch.setattr(text, "SMALL", 0)
+    monkeypatch.setattr(room, "SMALL", 0)
     data = python_docs()
+    assert isinstance(data.rows("val", CPU), Windows)
     assert_same(batches(data), batches(expected))
     x, y = next(iter(data.train_dataloader()))
     assert x.dtype == y.dtype == torch.int64

@@ -1,0 +1,61 @@
+"""The data sets beside the repository: found without being named, with a small training split and all test examples."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from normexp.data import CIFAR10JPEG, MNIST, TextFile
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+SMALL = {"batch_size": 64, "eval_batch_size": 2048, "train_size": 5000, "val_size": 5000}
+
+
+def needs(name: str):
+    return pytest.mark.skipif(not (SHARED / name).exists(), reason=f"no {SHARED / name}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_named(monkeypatch, tmp_path):
+    monkeypatch.delenv("NORMEXP_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def assert_stratified(data) -> None:
+    for split, size in (("train", 5000), ("val", 5000), ("test", 10_000)):
+        counts = data.splits[split].y.bincount(minlength=10)
+        assert counts.sum() == size
+        assert counts.min() > 0.08 * size
+
+
+@needs("mnist")
+def test_mnist_is_found_and_cut_small():
+    data = MNIST(**SMALL)
+    data.load()
+    assert data.input_shape == (1, 28, 28)
+    assert_stratified(data)
+    assert data.splits["test"].y[:5].tolist() == [7, 2, 1, 0, 4]
+
+
+@needs("tinyshakespeare.txt.gz")
+def test_tinyshakespeare_is_a_byte_a_character():
+    path = SHARED / "tinyshakespeare.txt.gz"
+    data = TextFile(path=str(path), batch_size=64, eval_batch_size=256, context_length=64)
+    data.load()
+    assert data.num_classes == 65
+    assert sum(len(split.x) + 1 for split in data.splits.values()) == 1_115_394
+    assert data.splits["train"].x.dtype == torch.uint8
+    assert data.decode(data.splits["train"].x[:14]) == "First Citizen:"
+
+
+@pytest.mark.slow
+@needs("cifar10_jpeg.tar.gz")
+def test_cifar10_jpeg_is_found_and_cut_small():
+    data = CIFAR10JPEG(**SMALL)
+    data.load()
+    assert data.input_shape == (3, 32, 32)
+    assert_stratified(data)
+    pixels = data.splits["train"].pixels
+    assert pixels.shape == (60_000, 3, 32, 32)
+    # mean of CIFAR-10's own pixels, (0.4914, 0.4822, 0.4465): JPEG keeps it
+    assert data.mean.tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.01)
