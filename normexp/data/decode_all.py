@@ -13,6 +13,7 @@ from normexp.cores import cores
 from normexp.data import decode
 
 CHUNK, CHUNK_BYTES = 64, 2**22  # images handed to a worker at once, and their bytes: either ends a chunk
+PIXEL_BYTES = 2**24  # of a chunk's decoded images
 FEW = 16  # chunks that are decoded before a worker has started
 
 Chunk = tuple[int, list[bytes]]  # number of the first image, encoded images
@@ -33,7 +34,7 @@ def decode_all(
 
     Raises Undecodable for an image, OSError where the file cannot be written.
     """
-    chunks = _chunks(contents)
+    chunks = _chunks(contents, max(1, min(CHUNK, PIXEL_BYTES // (channels * size**2))))
     few = list(itertools.islice(chunks, FEW))
     more = list(itertools.islice(chunks, 1))
     with open(path, "wb") as file:
@@ -51,12 +52,12 @@ def decode_all(
         pool.close()
 
 
-def _chunks(contents: Iterable[bytes]) -> Iterator[Chunk]:
+def _chunks(contents: Iterable[bytes], most: int) -> Iterator[Chunk]:
     first, some, size = 0, [], 0
     for content in contents:
         some.append(content)
         size += len(content)
-        if len(some) == CHUNK or size >= CHUNK_BYTES:
+        if len(some) == most or size >= CHUNK_BYTES:
             yield first, some
             first, some, size = first + len(some), [], 0
     if some:
