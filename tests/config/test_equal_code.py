@@ -165,6 +165,7 @@ def test_record_of_the_older_kind_counts_where_its_version_was_tested(code):
     assert changed(run(older)) == [OLDER]
 
 
+@pytest.mark.slow
 def test_golden_runs_come_out_as_they_were_recorded(tmp_path):
     """A sample of the last entry is trained again: nobody can write down what the code does not compute."""
     recorded = json.loads(equal.RECORD.read_text())[-1]

@@ -52,8 +52,6 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
         ("norms/kernels/sample_kernels.py", "normexp.norms.LayerNorm"),
         ("models/attention.py", "normexp.models.Transformer"),
         ("lit_model.py", "normexp.training"),
-        ("build.py", "normexp.training"),
-        ("training/epoch_loop.py", "normexp.training"),
         ("data/loader.py", "normexp.data.Digits"),
         ("schedules.py", "normexp.schedules.WarmupCosine"),
     ],
