@@ -2,10 +2,11 @@
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from normexp.config.code import changed
 from normexp.runs import read_summary
 from normexp.runs.whole_file import write_json
 
@@ -28,6 +29,9 @@ class Cell:
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
+    other_code: list[str] = field(
+        default_factory=list
+    )  # what a finished run was computed by that has changed since
 
     @property
     def folder(self) -> Path:
@@ -48,6 +52,13 @@ class Cell:
         else:
             self.state, self.error = "failed", _reason(exit_code, self.log)
         self.seconds = seconds
+
+    def skip_if_finished(self) -> None:
+        """Skip what an earlier launch finished, and note whether its code is still the code at hand."""
+        if self.status():
+            self.state = "skipped"
+            summaries = filter(None, map(read_summary, self.folders))
+            self.other_code = sorted({name for summary in summaries for name in changed(summary)})
 
     def status(self) -> str | None:
         """What the summaries of a finished cell say; None as long as one is missing."""

@@ -55,7 +55,7 @@ def plan(
         ]
         time = None if seconds is None else estimate(steps, seconds) * len(configs)
         cell = Cell(name, list(overrides[index]), choices, config, digests[0], folders, time)
-        cell.state = "skipped" if cell.status() else "planned"
+        cell.skip_if_finished()
         cells.append(cell)
     if broken:
         raise ValueError(_describe(broken, len(names)))

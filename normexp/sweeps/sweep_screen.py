@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from normexp.config.code import in_words
 from normexp.duration import duration
 from normexp.invocation import command
 from normexp.sweeps.cell import Cell
@@ -26,6 +27,9 @@ def show_plan(cells: Sequence[Cell], workers: int, threads: int, logs: Path, con
         rows[f"  {key}"] = ", ".join(values)
     if len(to_run) < len(cells):
         rows["finished"] = f"{count([cell for cell in cells if cell.state == 'skipped'])}, skipped"
+    if old := [cell for cell in cells if cell.other_code]:
+        names = sorted({name for cell in old for name in cell.other_code})
+        rows["of these"] = f"{count(old)} computed by {in_words(names)}; name=<another> trains them again"
     if to_run:
         each = f"{workers} at a time, {threads} thread{'s' * (threads > 1)} each"
         rows["to run"] = f"{count(to_run)}, {each if workers else 'one by one, in here'}"

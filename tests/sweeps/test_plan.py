@@ -1,15 +1,18 @@
 """The plan of a sweep: every cell checked, finished ones skipped, mistakes named."""
 
+import json
 import types
 from pathlib import Path
 
 import pytest
 from fabricated import config, write_run
+from rich.console import Console
 
+from normexp.config.code import TRAINING
 from normexp.duration import duration
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.plan import plan
-from normexp.sweeps.sweep_screen import Board, axes, counts
+from normexp.sweeps.sweep_screen import Board, axes, counts, show_plan
 
 CHOICES = {"model": "mlp", "norm": "none"}
 
@@ -51,6 +54,21 @@ def test_finished_runs_are_skipped_by_identity(parts, tmp_path):
     write_run(tmp_path / "study", "none", 2, 0)
     configs = [config("none", 2, seed, outputs=str(tmp_path)) for seed in range(2)]
     assert [cell.state for cell in make(configs, parts)] == ["skipped", "planned"]
+
+
+def test_finished_runs_of_other_code_are_skipped_and_named(parts, tmp_path, capsys):
+    for seed, sources in enumerate([{TRAINING: "of old"}, {TRAINING: "of old", "own.Norm": "x"}, {}]):
+        path = write_run(tmp_path / "study", "none", 2, seed) / "summary.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": sources}))
+    cells = make([config("none", 2, seed, outputs=str(tmp_path)) for seed in range(4)], parts)
+    assert [cell.state for cell in cells] == ["skipped"] * 3 + ["planned"]
+    assert [cell.other_code for cell in cells] == [[TRAINING], [TRAINING], [], []]
+    show_plan(cells, 1, 1, tmp_path, Console(width=160))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "finished 3 runs, skipped" in said
+    assert (
+        f"of these 2 runs computed by another version of {TRAINING}; name=<another> trains them again" in said
+    )
 
 
 def test_broken_cells_are_named_once_for_each_error(parts, tmp_path):
