@@ -1,7 +1,10 @@
 """Replicas end as the same runs trained alone."""
 
 import csv
+import functools
+import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -11,7 +14,7 @@ from pytorch_lightning import Callback
 
 from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary
-from normexp.training.launch import launch
+from normexp.training.launch import folder_of, launch
 from normexp.training.replicas.launch_replicas import launch_replicas
 from normexp.training.replicas.why_not import why_not
 
@@ -21,24 +24,41 @@ SMALL = [
 ]  # fmt: skip
 
 
+def train(place, *overrides, callbacks=()):
+    """Train a configuration's runs; returns {(seed, lr): (summary, folder)}."""
+    all_parts = build_all(*compose([*SMALL, f"outputs={place}", *overrides]))
+    all_parts[0].monitors.extend(callbacks)
+    summaries = [launch(all_parts[0])] if len(all_parts) == 1 else launch_replicas(all_parts)
+    keys = [(parts.config["seed"], parts.config["lr"]) for parts in all_parts]
+    return {
+        key: (summary, folder_of(parts))
+        for key, parts, summary in zip(keys, all_parts, summaries, strict=True)
+    }
+
+
 @pytest.fixture
 def replicate(tmp_path):
-    """Train replicas; returns {(seed, lr): (summary, folder)}."""
+    return functools.partial(train, tmp_path / "outputs")
 
-    def run(*overrides, outputs="outputs", callbacks=()):
-        all_parts = build_all(*compose([*SMALL, f"outputs={tmp_path / outputs}", *overrides]))
-        all_parts[0].monitors.extend(callbacks)
-        one = len(all_parts) == 1
-        summaries = [launch(all_parts[0])] if one else launch_replicas(all_parts)
-        found = {}
-        for summary in summaries:
-            choices, config = summary["choices"], summary["config"]
-            name = f"{choices['norm']}-bs{config['batch_size']}-s{config['seed']}-{summary['hash'][:8]}"
-            folder = tmp_path / outputs / "runs" / choices["model"] / name
-            found[config["seed"], config["lr"]] = (summary, folder)
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Train a run alone, once for all tests; returns (summary, folder)."""
+
+    @functools.cache
+    def run(*overrides):
+        (found,) = train(tmp_path_factory.mktemp("alone"), *overrides).values()
         return found
 
     return run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Outputs with two replicas of norm=batchnorm, to be copied."""
+    place = tmp_path_factory.mktemp("finished")
+    train(place, "norm=batchnorm", "replicas=2")
+    return place
 
 
 def rows(folder):
@@ -70,16 +90,6 @@ def assert_same_runs(together, alone, tolerance=1e-10):
             )
 
 
-def both(replicate, *overrides, seeds=(0, 3), rates=(None,)):
-    together = replicate(*overrides, f"replicas.seeds=[{','.join(map(str, seeds))}]")
-    for seed in seeds:
-        alone = replicate(*overrides, f"seed={seed}", outputs="alone")
-        ((key, run),) = alone.items()
-        assert together[key][0]["execution"]["mode"] == "replica"
-        assert run[0]["execution"]["mode"] == "alone"
-        assert_same_runs(together[key], run)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -91,27 +101,28 @@ def both(replicate, *overrides, seeds=(0, 3), rates=(None,)):
     ],
     ids=lambda options: options[0],
 )
-def test_replicas_equal_the_runs_alone(replicate, options):
-    both(replicate, *options)
+def test_replicas_equal_the_runs_alone(replicate, alone, options):
+    for (seed, _), run in replicate(*options, "replicas.seeds=[0,3]").items():
+        expected = alone(*options, f"seed={seed}")
+        assert (run[0]["execution"]["mode"], expected[0]["execution"]["mode"]) == ("replica", "alone")
+        assert_same_runs(run, expected)
 
 
-def test_each_learning_rate_gives_the_run_alone(replicate):
+def test_each_learning_rate_gives_the_run_alone(replicate, alone):
     # not BatchNorm: the bias before it has no true gradient, and Adam makes steps out of its rounding noise
     options = ["norm=layernorm", "optimizer=adamw", "monitor=light", "monitor.gradients.every_n_steps=4"]
     together = replicate(*options, "replicas.seeds=2", "replicas.lr=[0.001,0.03]")
     assert set(together) == {(0, 0.001), (1, 0.001), (0, 0.03), (1, 0.03)}
-    for seed, lr in together:
-        alone = replicate(*options, f"seed={seed}", f"lr={lr}", outputs="alone")
-        assert_same_runs(together[seed, lr], alone[seed, lr])
+    for (seed, lr), run in together.items():
+        assert_same_runs(run, alone(*options, f"seed={seed}", f"lr={lr}"))
 
 
-def test_diverged_replica_ends_as_alone_and_the_others_go_on(replicate):
+def test_diverged_replica_ends_as_alone_and_the_others_go_on(replicate, alone):
     options = ["norm=none", "schedule=constant", "log_every_n_steps=2", "model.depth=4"]
     together = replicate(*options, "replicas.lr=[0.05,1e30]")
     assert [summary["status"] for summary, _ in together.values()] == ["completed", "diverged"]
-    for seed, lr in together:
-        alone = replicate(*options, f"lr={lr}", outputs="alone")
-        assert_same_runs(together[seed, lr], alone[seed, lr])
+    for (_, lr), run in together.items():
+        assert_same_runs(run, alone(*options, f"lr={lr}"))
 
 
 NORMS = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
@@ -122,16 +133,17 @@ ONE_BY_ONE = {
     "powernorm": "autograd.Function",
     "powernorm_unscaled": "autograd.Function",
 }
-DEFAULT = {("mlp", norm) for norm in NORMS} | {
-    (model, norm) for model in TINY for norm in ("batchnorm", "layernorm")
-}
+# One norm of each way to compute; tests/norms asks every norm alone.
+QUICK = {
+    ("mlp", norm) for norm in ("batchnorm_ghost", "batchrenorm", "dyt", "groupnorm", "none", *ONE_BY_ONE)
+} | {(model, norm) for model in TINY for norm in ("batchnorm", "layernorm")}
 
 
 @pytest.mark.filterwarnings("ignore:gpt with")
 @pytest.mark.parametrize(
     ("model", "norm"),
     [
-        pytest.param(model, norm, marks=() if (model, norm) in DEFAULT else pytest.mark.slow)
+        pytest.param(model, norm, marks=() if (model, norm) in QUICK else pytest.mark.slow)
         for model in TINY
         for norm in NORMS
     ],
@@ -154,7 +166,7 @@ class Interrupt(Callback):
 
 
 @pytest.mark.parametrize("again", ["together", "alone"])
-def test_interrupted_replicas_go_on_and_end_the_same(replicate, again):
+def test_interrupted_replicas_go_on_and_end_the_same(replicate, alone, again):
     options = ["norm=layernorm", "optimizer=adamw", "monitor=light", "monitor.activations.every_n_steps=2"]
     rates = "replicas.lr=[0.001,0.01]"
     with pytest.raises(SystemExit) as stopped:
@@ -165,34 +177,34 @@ def test_interrupted_replicas_go_on_and_end_the_same(replicate, again):
     for (_, lr), run in replicate(*options, rates).items():
         one = again == "alone" and lr == 0.01
         assert run[0]["execution"]["mode"] == ("alone" if one else "replica")
-        ((_, alone),) = replicate(*options, f"lr={lr}", outputs="alone").items()
-        assert_same_runs(run, alone)
+        assert_same_runs(run, alone(*options, f"lr={lr}"))
 
 
-def test_replicas_whose_summaries_alone_are_missing_get_the_same_ones(replicate):
-    first = replicate("replicas=2", "norm=batchnorm")
-    for _, folder in first.values():
+def test_replicas_whose_summaries_alone_are_missing_get_the_same_ones(replicate, finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "outputs")
+    first = {path.parent: json.loads(path.read_text()) for path in tmp_path.rglob("summary.json")}
+    for folder in first:
         (folder / "summary.json").unlink()
-    for key, (summary, _) in replicate("replicas=2", "norm=batchnorm").items():
-        assert summary["metrics"] == first[key][0]["metrics"]
+    for summary, folder in replicate("replicas=2", "norm=batchnorm").values():
+        assert summary["metrics"] == first[folder]["metrics"]
+        assert summary["finished"] >= first[folder]["finished"]
 
 
-def test_finished_replicas_are_not_trained_again(replicate):
-    first = replicate("replicas=2")
-    again = replicate("replicas=3")
-    for key, (summary, _) in first.items():
-        assert again[key][0]["finished"] == summary["finished"]
+def test_finished_replicas_are_not_trained_again(replicate, finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "outputs")
+    first = {path.parent: json.loads(path.read_text()) for path in tmp_path.rglob("summary.json")}
+    again = replicate("replicas=3", "norm=batchnorm")
     assert [summary["execution"]["mode"] for summary, _ in again.values()] == ["replica"] * 3
+    assert [first.get(folder) == summary for summary, folder in again.values()] == [True, True, False]
 
 
-def test_dropout_is_trained_one_by_one_and_says_why(replicate, capsys):
+def test_dropout_is_trained_one_by_one_and_says_why(replicate, alone, capsys):
     options = ["model=transformer", "model.heads=2", "model.dropout=0.3"]
     found = replicate(*options, "replicas=2")
     assert [summary["execution"]["mode"] for summary, _ in found.values()] == ["alone", "alone"]
     assert "replicas one by one: dropout would draw other masks than alone" in capsys.readouterr().out
     for (seed, _), run in found.items():
-        ((_, alone),) = replicate(*options, f"seed={seed}", outputs="alone").items()
-        assert_same_runs(run, alone, tolerance=0.0)
+        assert_same_runs(run, alone(*options, f"seed={seed}"), tolerance=0.0)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +216,9 @@ def test_dropout_is_trained_one_by_one_and_says_why(replicate, capsys):
         ["data.split_seed=${seed}", "data.augment=true", "replicas.seeds=[0,3]"],  # each has data of its own
     ],
 )
-def test_values_that_no_longer_follow(replicate, options):
+def test_values_that_no_longer_follow(replicate, alone, options):
     for (seed, _), run in replicate(*options).items():
-        ((_, alone),) = replicate(*options[:-1], f"seed={seed}", outputs="alone").items()
-        assert_same_runs(run, alone)
+        assert_same_runs(run, alone(*options[:-1], f"seed={seed}"))
 
 
 class Forgetful(torch.nn.Module):

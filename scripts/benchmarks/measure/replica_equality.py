@@ -23,13 +23,14 @@ def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
     overrides = [
         f"model={model}", *TINY[model], f"norm={norm}", "batch_size=32", "monitor=none", "trainer=cpu", "replicas=2",
     ]  # fmt: skip
-    parts = build_all(*compose(overrides))
+    composed = compose(overrides)
+    parts = build_all(*composed)
     for replica in parts:
         replica.module.double()
     reason = why_not(parts[0])
     if reason:
         return reason
-    alone = build_all(*compose(overrides))
+    alone = build_all(*composed)
     batches = [list(zip(range(steps), p.data.train_dataloader(), strict=False)) for p in alone]
     together = ReplicaModule([p.module for p in parts], [0.1, 0.1])
     optimizer = torch.optim.SGD(together.parameters(), 0.1, momentum=0.9)
