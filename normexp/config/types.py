@@ -1,12 +1,8 @@
 """Whether a value of a configuration fits a type as Python annotates it, and how a message describes that type."""
 
-import re
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
-
-# They move the cursor or end the line, where names are shown on screens and in tables.
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def is_union(kind: Any) -> bool:
