@@ -17,7 +17,7 @@ from normexp.claims.evidence.bank_runs import bank_protocol, commands, rows
 from normexp.claims.evidence.bank_settings import norm_table
 from normexp.claims.evidence.ledger import write_ledger
 from normexp.claims.spec.bank import Bank, load_bank
-from normexp.claims.spec.registry import REGISTRY, digest, register
+from normexp.claims.spec.registry import REGISTRY
 from normexp.duration import duration
 
 ROOT = Path(__file__).parents[1]
@@ -55,20 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def register_bank(bank: Bank, reason: str) -> str:
-    from normexp.claims.evidence.resolved_protocol import keep_protocol
-    from normexp.config.code import checkout
+    from normexp.claims.evidence.resolved_protocol import record_protocol
 
-    protocol = bank_protocol(bank)
-    path = ROOT / REGISTRY
-    row = register(
-        path,
-        subject="bank",
-        protocol=digest(protocol),
-        reason=reason,
-        seeds=[[0, bank.seeds]],
-        commit=(checkout() or {}).get("commit", ""),
+    row = record_protocol(
+        ROOT / REGISTRY, "bank", bank_protocol(bank), reason=reason, seeds=[[0, bank.seeds]]
     )
-    keep_protocol(path, "bank", protocol)
     return (
         f"row {row.number}: bank {row.protocol[:12]} on {row.date}; commit {REGISTRY} before the runs start"
     )

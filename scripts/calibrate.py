@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where
 
 from normexp.claims.judge.calibration import calibrate
 from normexp.claims.judge.error_rates import CALIBRATION
+from normexp.options import read_options
 
 FEWEST = 100
 HELP = f"""Measure how often the judge's words are false, and how often it finds an effect whose truth is known.
@@ -24,17 +25,12 @@ def main(arguments: list[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         print(HELP)
         return 0
-    options = {"trials": "10000", "out": str(CALIBRATION)}
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if key not in options or not equals or not value:
-            print(f"Error: {argument}: write key=value with a key of {', '.join(options)}", file=sys.stderr)
-            return 2
-        options[key] = value
-    if not options["trials"].isdecimal() or int(options["trials"]) < FEWEST:
-        print(
-            f"Error: trials={options['trials']}: must be a whole number of at least {FEWEST}", file=sys.stderr
-        )
+    try:
+        options = read_options(arguments, {"trials": "10000", "out": str(CALIBRATION)})
+        if not options["trials"].isdecimal() or int(options["trials"]) < FEWEST:
+            raise ValueError(f"trials={options['trials']}: must be a whole number of at least {FEWEST}")
+    except ValueError as error:
+        print(f"Error: {error}", file=sys.stderr)
         return 2
     out, trials, start = Path(options["out"]), int(options["trials"]), time.perf_counter()
     try:

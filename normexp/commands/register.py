@@ -5,11 +5,12 @@ from pathlib import Path
 
 from normexp.claims.spec.claim import BUDGETS, Claim
 from normexp.claims.spec.claim_files import load_each
-from normexp.claims.spec.registry import REGISTRY, Row, digest, read_registry, register, subject_of
+from normexp.claims.spec.registry import REGISTRY, Row, read_registry, subject_of
 from normexp.claims.spec.select import select
 from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
 from normexp.config import folder
 from normexp.invocation import command
+from normexp.options import read_options
 
 DEFAULTS = {"claim": "", "reason": "", "budget": "quick", "registry": ""}
 HELP = """Fix the protocol of a claim before its first run, in the append-only registry.
@@ -54,21 +55,10 @@ def main(arguments: list[str]) -> int:
 
 def add(path: Path, claim: Claim, reason: str) -> Row:
     """Register one claim, and keep beside the registry what its hash stands for."""
-    from normexp.claims.evidence.resolved_protocol import keep_protocol, resolved_protocol, seeds_of
-    from normexp.config.code import checkout
+    from normexp.claims.evidence.resolved_protocol import record_protocol, resolved_protocol, seeds_of
 
-    protocol = resolved_protocol(claim)
     subject = subject_of(claim.id, claim.budget)
-    row = register(
-        path,
-        subject=subject,
-        protocol=digest(protocol),
-        reason=reason,
-        seeds=seeds_of(claim),
-        commit=(checkout() or {}).get("commit", ""),
-    )
-    keep_protocol(path, subject, protocol)
-    return row
+    return record_protocol(path, subject, resolved_protocol(claim), reason=reason, seeds=seeds_of(claim))
 
 
 def line(row: Row) -> str:
@@ -81,14 +71,7 @@ def line(row: Row) -> str:
 
 def read(arguments: list[str]) -> dict[str, str]:
     """Options as key=value; raises ValueError for anything else."""
-    options = dict(DEFAULTS)
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if key not in options or not equals or not value:
-            raise ValueError(
-                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
-            )
-        options[key] = value
+    options = read_options(arguments, DEFAULTS)
     if options["budget"] not in BUDGETS:
         raise ValueError(f"budget={options['budget']}: choose from {', '.join(BUDGETS)}")
     if options["claim"] and not options["reason"]:

@@ -12,6 +12,7 @@ from normexp.cli import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_inpu
 from normexp.config import folder
 from normexp.config.allowed import allow_from
 from normexp.invocation import command
+from normexp.options import read_options
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
@@ -128,14 +129,7 @@ def warn(mistakes: Iterable[str]) -> None:
 
 def read(arguments: list[str]) -> dict[str, str]:
     """Options as key=value; raises ValueError for anything else."""
-    options = dict(DEFAULTS)
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if key not in options or not equals or not value:
-            raise ValueError(
-                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
-            )
-        options[key] = value
+    options = read_options(arguments, DEFAULTS)
     for key, allowed in (("budget", BUDGETS), ("tune", ("validation", "none"))):
         if options[key] not in allowed:
             raise ValueError(f"{key}={options[key]}: choose from {', '.join(allowed)}")

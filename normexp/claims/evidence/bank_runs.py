@@ -9,6 +9,12 @@ from normexp.runs import finished_summary
 from normexp.runs.folders import find_runs
 
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy")
+SPEED = (
+    "auc",
+    "steps_to_0.5",
+    "steps_to_0.8",
+    "steps_to_0.9",
+)  # of validation accuracy, as in `summary.json`
 STUDY = "bank"  # the runs of a cell lie in <outputs>/bank/<cell>
 
 
@@ -56,6 +62,7 @@ def row_of(cell: str, summary: dict[str, Any]) -> dict[str, Any]:
         "status": summary["status"],
         **metrics,
         "steps": summary["steps"],
+        **{name: summary["convergence"].get(name) for name in SPEED},
         "seconds": round(summary["seconds"], 2),
         "mode": summary["execution"]["mode"],
         "hash": summary["hash"],

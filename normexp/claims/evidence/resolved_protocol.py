@@ -9,7 +9,8 @@ from normexp.build import resolved
 from normexp.claims.evidence.subjects import composed
 from normexp.claims.judge.rules import RULES
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import Seeds, digest
+from normexp.claims.spec.registry import Row, Seeds, digest, register
+from normexp.config.code import checkout
 from normexp.config.identity import identity
 
 FIELDS = (
@@ -95,9 +96,19 @@ def seeds_of(claim: Claim) -> Seeds:
     return [[own.start, own.stop]] + ([[fresh.first_seed, fresh.first_seed + fresh.seeds]] if fresh else [])
 
 
-def keep_protocol(registry: Path, subject: str, protocol: Mapping[str, Any]) -> Path:
-    """Write the protocol beside the registry under its hash; the row holds the hash, this says what it stands for."""
+def record_protocol(
+    registry: Path, subject: str, protocol: Mapping[str, Any], *, reason: str, seeds: Seeds
+) -> Row:
+    """Add a row to the registry and write, beside it, what the row's hash stands for; ValueError as `register`."""
+    commit = (checkout() or {}).get("commit", "")
+    row = register(
+        registry, subject=subject, protocol=digest(protocol), reason=reason, seeds=seeds, commit=commit
+    )
+    _keep_protocol(registry, subject, protocol)
+    return row
+
+
+def _keep_protocol(registry: Path, subject: str, protocol: Mapping[str, Any]) -> None:
     path = registry.parent / FOLDER / f"{subject.replace(' ', '-')}-{digest(protocol)[:12]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(protocol, indent=1, sort_keys=True) + "\n")
-    return path
