@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from normexp.claims import verify_claims
+from normexp.claims.evidence import functions
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.settings_evidence import LEDGER, gather_settings
 from normexp.claims.pages.forest_figure import draw_forest
@@ -31,7 +32,7 @@ measure: turn
 arms: {{batchnorm: [norm=batchnorm], none: [norm=none]}}
 options: {{batch_size: 16, step: 0.1}}
 settings:
-  - r2: [model=mlp, model.depth=2, {SMALL}=relu, model.initialization=xavier]
+  - r2: [model=mlp, data=digits, model.depth=2, {SMALL}=relu, model.initialization=xavier]
     t2: [model=mlp, model.depth=2, {SMALL}=tanh, model.initialization=xavier]
     r4: [model=mlp, model.depth=4, {SMALL}=relu, model.initialization=xavier]
     t4: [model=mlp, model.depth=4, {SMALL}=tanh, model.initialization=xavier]
@@ -54,7 +55,9 @@ def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp
     verdict = verify_claims.verify(initial, tmp_path / "out", tuned=True, command="c")
     read = json.loads((tmp_path / "out" / "Q01" / "verdict.json").read_text())
     assert (
-        read["scope"].endswith("settings (MLP, CNN; ReLU, tanh; Xavier, He), unregistered")
+        read["scope"].endswith(
+            "settings (digits, Gaussian noise; MLP, CNN; ReLU, tanh; Xavier, He), unregistered"
+        )
         or read["verdict"][:6] == "varies"
     )
     assert (read["n_seeds"], read["pairs"], len(read["settings"])) == (10, 60, 6)
@@ -224,3 +227,23 @@ def test_seeds_and_cells_that_are_not_trained_are_named(registered):
     with pytest.raises(ValueError, match="claim=Q02: mnist_cnn: not all runs are in the ledger"):
         gather_settings(claim, claim.settings, range(5), root=registered)
     assert set(BUDGETS) == {"quick", "full", "paper"}
+
+
+def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
+    batch = ["model=mlp", "model.depth=2", "model.width=8", "options.batch_size=4"]
+    changed = dataclasses.replace(
+        initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
+    )
+    small, same = gather_settings(changed, {"small": changed.settings["small"], "same": batch}, range(5))
+    assert small.labels == {"data": "digits", "model": "MLP"}
+    assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
+    table = functions.gather(
+        dataclasses.replace(
+            changed, settings={}, fixed=[*batch[:-1], "data=digits"], options={"batch_size": 4, "step": 0.1}
+        ),
+        5,
+    )
+    by_hand = table[table["arm"] == "none"].sort_values("seed")["value"]
+    assert small.outcomes["none", ""].values.tolist() == by_hand.tolist()
+    assert by_hand.tolist() != same.outcomes["none", ""].values.tolist()
+    assert resolved_protocol(changed)["options of settings"] == {"small": {"batch_size": 4}}

@@ -10,6 +10,7 @@ from normexp.claims.evidence.subjects import composed
 from normexp.claims.judge.rules import RULES
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, Seeds, digest, register
+from normexp.claims.spec.settings import split_options
 from normexp.config.code import checkout
 from normexp.config.identity import identity
 
@@ -37,8 +38,24 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         else None,
         "monitors": [override for override in claim.fixed if override.startswith("monitor")],
         "rules": RULES,
+        **options_of_settings(claim),
         **resolved_cells(cells(claim)),
     }
+
+
+def options_of_settings(claim: Claim) -> dict[str, Any]:
+    """What settings change of the function's options, by name of the setting; nothing where none does."""
+    found = {name: split_options(own)[1] for name, own in families(claim).items()}
+    kept = {name: options for name, options in found.items() if options}
+    return {"options of settings": kept} if kept else {}
+
+
+def families(claim: Claim) -> dict[str, list[str]]:
+    """Overrides of every setting by name, those of the contrast's groups too."""
+    found = dict(claim.settings or {"": []})
+    for group, own in claim.contrast.groups.items() if claim.contrast else ():
+        found |= {f"contrast {group}: {name}": overrides for name, overrides in own.items()}
+    return found
 
 
 def _manipulation(claim: Claim) -> dict[str, Any] | None:
@@ -50,19 +67,15 @@ def _manipulation(claim: Claim) -> dict[str, Any] | None:
 
 def cells(claim: Claim) -> dict[str, list[str]]:
     """Overrides of every setting, arm and level, by name."""
-    families = {"": claim.settings or {"": []}}
-    if claim.contrast:
-        families |= {f"contrast {name}: ": own for name, own in claim.contrast.groups.items()}
     found = {}
-    for family, settings in families.items():
-        for setting, overrides in settings.items():
-            for arm, own in claim.arms.items():
-                for level in claim.levels:
-                    factor = [
-                        f"{key}={level}" for key in claim.factor if claim.evidence == "training" or "." in key
-                    ]
-                    name = " / ".join(filter(None, (family + setting, arm, str(level))))
-                    found[name] = [*overrides, *claim.fixed, *own, *factor]
+    for setting, overrides in families(claim).items():
+        for arm, own in claim.arms.items():
+            for level in claim.levels:
+                factor = [
+                    f"{key}={level}" for key in claim.factor if claim.evidence == "training" or "." in key
+                ]
+                name = " / ".join(filter(None, (setting, arm, str(level))))
+                found[name] = [*split_options(overrides)[0], *claim.fixed, *own, *factor]
     return found
 
 

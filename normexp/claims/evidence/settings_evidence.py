@@ -11,7 +11,7 @@ from normexp.claims.evidence.bank_settings import bank_settings
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import BANK, Cells, labels
+from normexp.claims.spec.settings import BANK, Cells, labels, split_options
 from normexp.config.folder import CONFIGS
 
 LEDGER = Path("docs") / "evidence" / "bank"
@@ -37,14 +37,23 @@ def gather_settings(
 
 
 def _initial(claim: Claim, name: str, overrides: list[str], seeds: range, function: str | None) -> Setting:
+    overrides, options = split_options(overrides)
     own = dataclasses.replace(
         claim,
         settings={},
         fixed=[*overrides, *claim.fixed],
+        options={**claim.options, **options},
         function=function or claim.function,
         first_seed=seeds.start,
     )
-    return setting_of_table(name, functions.gather(own, len(seeds)), labels([*overrides, *claim.fixed]))
+    return setting_of_table(name, functions.gather(own, len(seeds)), initial_labels(claim, overrides))
+
+
+def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
+    """What a scope says of a setting of initial networks: those without a data set see noise."""
+    found = labels([*split_options(overrides)[0], *claim.fixed])
+    noise = "random tokens" if found.get("model") == "GPT" else "Gaussian noise"
+    return {"data": noise} | found
 
 
 def setting_of_table(name: str, table: pd.DataFrame, kinds: dict[str, str]) -> Setting:

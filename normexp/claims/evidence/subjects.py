@@ -3,10 +3,11 @@
 import functools
 import importlib
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from normexp.build import build_model, compose_with_hydra, resolved
 from normexp.claims.laws.network import Network
@@ -23,6 +24,7 @@ class Sizes(NamedTuple):
 
 IMAGE = Sizes(input_shape=(1, 16, 16), num_classes=10)
 TEXT = Sizes(input_shape=(16,), num_classes=64)  # tokens, size of the vocabulary
+EXAMPLES = 1024  # of a data set from which batches are drawn, at most
 
 
 @functools.cache
@@ -65,10 +67,22 @@ def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
 
 
 def network(overrides: tuple[str, ...], seed: int) -> Network:
-    """A network with its initial weights, for inputs of a fixed shape, which it keeps as attributes."""
+    """A network with its initial weights, and what its inputs are as attributes: examples of the data set if the
+    overrides name one, else noise of a fixed shape."""
     config = plain(overrides)
     kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))  # every model is one
-    data = IMAGE if kind.accepts == "image" else TEXT
-    model = cast(Network, build_model({**config, "seed": seed}, data))
-    model.input_shape, model.num_classes = data.input_shape, data.num_classes
+    sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
+    if any(override.startswith("data=") for override in overrides):
+        sizes, examples = examples_of(json.dumps(config["data"]))
+    model = cast(Network, build_model({**config, "seed": seed}, sizes))
+    model.input_shape, model.num_classes = sizes.input_shape, sizes.num_classes
+    model.examples = examples
     return model
+
+
+@functools.cache
+def examples_of(node: str) -> tuple[Sizes, tuple[Tensor, Tensor]]:
+    """Sizes and validation examples of the data set of a configuration, which is given as JSON."""
+    data = construct("data", json.loads(node))
+    examples = data.probe_batch(EXAMPLES)
+    return Sizes(data.input_shape, data.num_classes), examples

@@ -9,7 +9,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.depth import noise, outputs
+from normexp.claims.laws.depth import drawn, noise, outputs
 from normexp.claims.laws.network import Network
 
 
@@ -58,7 +58,11 @@ def two_definitions(network: Network, *, seed: int, batch_size: int, step: float
 
 
 def labelled(network: Network, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
-    """Noise with random classes."""
+    """Noise with random classes, or examples with their own."""
+    if network.examples is not None:
+        generator = torch.Generator().manual_seed(seed + 1_000_000)
+        chosen = drawn(len(network.examples[0]), batch_size, generator)
+        return network.examples[0][chosen], network.examples[1][chosen]
     generator = torch.Generator().manual_seed(seed)
     classes = torch.randint(0, network.num_classes, (batch_size,), generator=generator)
     return noise(network, seed, batch_size), classes

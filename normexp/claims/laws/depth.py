@@ -1,7 +1,7 @@
 """How signals and gradients change with depth in a network at its initialization.
 
-The network is built and initialized by the caller and names its `sites()`; its input is standard normal noise, or
-random tokens, and the loss a random linear function of the output, so that nothing depends on data.
+The network is built and initialized by the caller and names its `sites()`; its input is standard normal noise, random
+tokens, or a batch of the data set that the caller gave it, and the loss a random linear function of the output.
 """
 
 import contextlib
@@ -15,12 +15,22 @@ from normexp.claims.laws.network import Network, gradient_of
 
 
 def noise(network: Network, seed: int, batch_size: int) -> Tensor:
-    """A batch of inputs: the network says what it takes by `input_shape` and `num_classes`, set by the builder."""
+    """A batch of inputs: the network says what it takes by `input_shape`, `num_classes` and `examples`, set by the
+    builder."""
     generator = torch.Generator().manual_seed(seed + 1_000_000)
+    if network.examples is not None:
+        return network.examples[0][drawn(len(network.examples[0]), batch_size, generator)]
     shape = (batch_size, *network.input_shape)
     if network.accepts == "text":
         return torch.randint(0, network.num_classes, shape, generator=generator)
     return torch.randn(shape, generator=generator)
+
+
+def drawn(examples: int, batch_size: int, generator: torch.Generator) -> Tensor:
+    """Numbers of the examples of a batch, each once; ValueError for a batch larger than the data."""
+    if batch_size > examples:
+        raise ValueError(f"batch_size={batch_size}: the data has {examples} examples; ask for fewer")
+    return torch.randperm(examples, generator=generator)[:batch_size]
 
 
 @contextlib.contextmanager

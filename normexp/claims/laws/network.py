@@ -23,11 +23,13 @@ class Network(Protocol):
         accepts: `image` or `text`.
         input_shape: (C, H, W) of an image, (T,) of a text; set by the builder, as is the next.
         num_classes: classes, or the size of the vocabulary.
+        examples: inputs and labels of a data set from which batches are drawn; None for noise.
     """
 
     accepts: str
     input_shape: tuple[int, ...]
     num_classes: int
+    examples: tuple[Tensor, Tensor] | None
 
     def __call__(self, x: Tensor, /) -> Tensor: ...
 

@@ -21,7 +21,7 @@ def check_family(claim: Claim, path: Path) -> None:
     """Raise ValueError with one line for the first thing wrong in a claim over several settings."""
     if claim.evidence not in ("training", "initialization"):
         raise ValueError(f"{path}: settings: evidence={claim.evidence} needs none; leave them out")
-    check_settings(claim.settings, claim.sentence, claim.evidence, path)
+    check_settings(claim.settings, claim.sentence, path)
     metrics = claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric]
     for metric in metrics:
         if metric in POINTS:
@@ -60,8 +60,9 @@ def _check_seeds(claim: Claim, contrast: Contrast, path: Path) -> None:
         )
 
 
-def check_settings(settings: Cells, sentence: str, evidence: str, path: Path) -> None:
-    """Six settings that differ in kind; two data sets for training; two models where the sentence names none."""
+def check_settings(settings: Cells, sentence: str, path: Path) -> None:
+    """Six settings that differ in kind; two data sets, of which noise may be one for networks at their start; two
+    models where the sentence names none."""
     if len(settings) < FEWEST:
         raise ValueError(f"{path}: settings: {len(settings)} are too few for a word; name {FEWEST} or more")
     kinds: dict[frozenset, str] = {}
@@ -74,10 +75,10 @@ def check_settings(settings: Cells, sentence: str, evidence: str, path: Path) ->
         kinds[kind] = name
     for key in ("data", "model"):
         values = {value_of(key, overrides) for overrides in settings.values()}
-        needed = evidence == "training" if key == "data" else True
         words = {word.lower() for v in values if v for word in (v, label(key, v), CALLED.get(v, v))}
         named = any(word in sentence.lower() for word in words)
-        if needed and len(values) < 2 and not named:
+        if len(values) < 2 and not named:
+            what = values.pop() or "noise"
             raise ValueError(
-                f"{path}: settings: all have {key}={values.pop()}, which the sentence does not name; add another {key}"
+                f"{path}: settings: all have {key}={what}, which the sentence does not name; add another {key}"
             )

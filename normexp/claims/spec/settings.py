@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from normexp.claims.spec.bank import load_bank
 
 BANK = "bank.yaml"  # in the folder that holds the folder of claims
@@ -19,8 +21,21 @@ NAMES = {
     },
     "model": {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet", "gpt": "GPT", "transformer": "transformer"},
     "model.activation": {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "identity": "linear"},
-    "model.initialization": {"he": "He", "xavier": "Xavier", "gpt2": "GPT-2"},
+    "model.initialization": {
+        "he": "He",
+        "xavier": "Xavier",
+        "gpt2": "GPT-2",
+        "small_gaussian": "small Gaussian",
+    },
+    "model.norm_position": {
+        "pre_activation": "norm before the activation",
+        "post_activation": "norm after the activation",
+        "pre": "Pre-LN",
+        "post": "Post-LN",
+        "sandwich": "Peri-LN",
+    },
 }
+OPTION = "options."  # of an initialization claim's function, among the overrides of a setting
 Cells = dict[str, list[str]]  # name -> overrides
 
 
@@ -96,6 +111,13 @@ def read_contrast(node: dict[str, Any], path: Path) -> Contrast:
 def value_of(key: str, overrides: list[str]) -> str:
     """The last value that overrides give to a key; empty if none does."""
     return next((o.partition("=")[2] for o in reversed(overrides) if o.partition("=")[0] == key), "")
+
+
+def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Overrides of the configuration, and options of the function, such as {"batch_size": 16}."""
+    own = [o for o in overrides if not o.startswith(OPTION)]
+    given = (o.removeprefix(OPTION).partition("=") for o in overrides if o.startswith(OPTION))
+    return own, {key: yaml.safe_load(value) for key, _, value in given}
 
 
 def label(key: str, value: str) -> str:

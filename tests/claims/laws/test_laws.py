@@ -18,7 +18,7 @@ def mlp(norm, activation="identity", depth_=6, width=16, seed=0, initialization=
     network = MLP(
         (1, 4, 4), 10, norm, depth=depth_, width=width, activation=activation, initialization=initialization
     )
-    network.input_shape, network.num_classes = (1, 4, 4), 10
+    network.input_shape, network.num_classes, network.examples = (1, 4, 4), 10, None
     return network
 
 
@@ -106,7 +106,7 @@ def test_moment_shift_matches_a_step_taken_by_an_optimizer():
 def test_measures_of_a_network_leave_a_transformer_usable_and_read_tokens():
     torch.manual_seed(0)
     network = GPT((8,), 11, LayerNorm, depth=2, width=16, heads=2, initialization="xavier")
-    network.input_shape, network.num_classes = (8,), 11
+    network.input_shape, network.num_classes, network.examples = (8,), 11, None
     assert depth.noise(network, 0, 3).shape == (3, 8)
     profile = depth.gradient_profile(network, seed=0, batch_size=3)
     assert profile.isfinite().all()
@@ -132,3 +132,14 @@ def test_largest_output_is_reached_by_one_value_far_from_equal_others():
 def test_unknown_change_names_itself():
     with pytest.raises(ValueError, match="change=weights x 4"):
         invariances.change("weights x 4", torch.ones(2, 2), torch.ones(2, 2), 0)
+
+
+def test_a_network_with_examples_draws_each_once_and_keeps_their_labels():
+    network = mlp(Identity)
+    network.examples = torch.arange(20.0)[:, None, None, None] * torch.ones(20, 1, 4, 4), torch.arange(20)
+    batch, classes = covariate_shift.labelled(network, 3, 8)
+    assert batch[:, 0, 0, 0].tolist() == classes.tolist() == depth.noise(network, 3, 8)[:, 0, 0, 0].tolist()
+    assert len(set(classes.tolist())) == 8
+    assert depth.noise(network, 4, 8).tolist() != batch.tolist()
+    with pytest.raises(ValueError, match="batch_size=21: the data has 20 examples"):
+        depth.noise(network, 0, 21)
