@@ -40,10 +40,10 @@ FORBIDDEN = {
     "config/identity.py": HYDRA | HEAVY,
 }
 # Files that know nothing of the project, and that every part may use.
-EVERYWHERE = ("arguments", "cores", "duration", "sites", "student_t")
+EVERYWHERE = ("arguments", "cores", "duration", "norm_layers", "sites", "student_t")
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
-    "norms": {"norms"},
+    "norms": {"norms", "config"},  # of the latter the folder of the yaml files alone, see below
     "models": {"models"},
     "claims/laws": {"claims"},
     "data": {"data"},
@@ -86,6 +86,12 @@ def test_part_imports_only_what_is_beneath_it(part):
             assert used <= MAY_USE[part] | set(EVERYWHERE), (
                 f"{path} imports {used - MAY_USE[part]} of normexp"
             )
+
+
+def test_norms_know_of_configurations_where_their_files_lie_and_no_more():
+    for path in files_of("norms"):
+        used = {name for name in imported(path) if name.startswith("normexp.config")}
+        assert used <= {"normexp.config.folder"}, path
 
 
 def test_only_entry_points_know_hydra():

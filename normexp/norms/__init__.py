@@ -5,6 +5,7 @@ from normexp.norms.affine_only import AffineOnly
 from normexp.norms.base import Norm
 from normexp.norms.batch_norm import BatchNorm
 from normexp.norms.batch_renorm import BatchRenorm
+from normexp.norms.by_name import norm_named
 from normexp.norms.group_norm import GroupNorm
 from normexp.norms.instance_norm import InstanceNorm
 from normexp.norms.layer_norm import LayerNorm
@@ -14,6 +15,8 @@ from normexp.norms.pointwise import Pointwise
 from normexp.norms.power_norm import PowerNorm
 from normexp.norms.precise_statistics import recompute_population_statistics
 from normexp.norms.rms_norm import RMSNorm, ScaleNorm
+from normexp.norms.swap_norms import swap
+from normexp.norms.swap_table import SwapTable
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.sync_batch_norm import SyncBatchNorm
 from normexp.norms.weights import WeightNormalization, WeightStandardization
@@ -33,9 +36,12 @@ __all__ = [
     "PowerNorm",
     "RMSNorm",
     "ScaleNorm",
+    "SwapTable",
     "SwitchableNorm",
     "SyncBatchNorm",
     "WeightNormalization",
     "WeightStandardization",
+    "norm_named",
     "recompute_population_statistics",
+    "swap",
 ]

@@ -1,0 +1,179 @@
+"""Other norms in anybody's network: `normexp.norms.swap(model, "groupnorm")`."""
+
+import fnmatch
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from normexp.norm_layers import NormLayer, norm_layer
+from normexp.norms.by_name import norm_named
+from normexp.norms.swap_table import Swap, SwapTable, put
+
+Where = str | Iterable[str] | Callable[[str, nn.Module], bool] | None
+RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def swap(
+    module: nn.Module, norm: str | Callable[..., nn.Module], *, where: Where = None, **options: Any
+) -> SwapTable:
+    """Let `norm` stand in place of every normalization layer inside `module`, in place; returns what was done.
+
+    Known are torch's layers, and those of torchvision, timm and Hugging Face by their attributes and what they compute.
+    Gain, shift, eps, the pace and the statistics of a running estimate are taken over where they mean the same; device,
+    precision, mode and whether gain and shift train always are. Hooks stay with the old layers. Functional calls inside
+    a forward (`F.layer_norm`) cannot be seen. `table.undo()` puts the old layers back. Make the optimizer afterwards.
+
+    Args:
+        norm: a name of docs/norms.md, or a factory, called as `norm(num_features, channel_dim=1, layer=k)` with k
+            counting layers from 1.
+        where: which layers: a pattern of their paths ("layer4.*"), several, or a function of path and layer.
+        options: of a named norm, e.g. `num_groups=8`. Where the groups do not divide
+            the channels of a layer, the largest common divisor does.
+
+    Raises:
+        ValueError: an unknown name or option, or no normalization layer where one was looked for.
+    """
+    if options and not isinstance(norm, str):
+        raise ValueError(
+            f"{next(iter(options))}: options go with the name of a norm; bind them to the factory"
+        )
+    factory = norm_named(norm, **options) if isinstance(norm, str) else norm
+    found = [(paths, old) for paths, old in _places(module) if _chosen(where, paths[0], old)]
+    layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old)) is not None]
+    if not layers:
+        sought = "inside it" if where is None else f"where={where}"
+        raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
+    made = [
+        _new(old, is_a, factory, options, k) for k, (_, old, is_a) in enumerate(layers, 1)
+    ]  # before any is put
+    rows: list[Swap] = []
+    ways_back: list[Callable[[], None]] = []
+    for (paths, old, is_a), (new, carried, note) in zip(layers, made, strict=True):
+        name = type(old).__name__
+        if new is None:
+            rows.append(Swap(", ".join(paths), name, None, "", str(is_a)))
+            continue
+        for path in paths:
+            put(module, path, new)
+            ways_back.append(functools.partial(put, module, path, old))
+        note = "; ".join(part for part in (note, _fast_path_off(module, paths, ways_back)) if part)
+        rows.append(Swap(", ".join(paths), name, _described(new), ", ".join(carried), note))
+    return SwapTable(rows, ways_back)
+
+
+def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
+    """Each module inside with all its paths; what lies inside a swappable layer belongs to that layer."""
+    places: dict[nn.Module, list[str]] = {}
+    inside = "\0"  # of the layer that was met last: paths of what it has follow its own
+    for path, child in module.named_modules(remove_duplicate=False):
+        if path and not path.startswith(inside):
+            places.setdefault(child, []).append(path)
+            if any(child.children()) and isinstance(norm_layer(child), NormLayer):
+                inside = f"{path}."
+    return [(paths, child) for child, paths in places.items()]
+
+
+def _chosen(where: Where, path: str, layer: nn.Module) -> bool:
+    if where is None:
+        return True
+    if callable(where):
+        return bool(where(path, layer))
+    return any(
+        fnmatch.fnmatchcase(path, pattern) for pattern in ([where] if isinstance(where, str) else where)
+    )
+
+
+def _new(
+    old: nn.Module,
+    is_a: NormLayer | str,
+    factory: Callable[..., nn.Module],
+    options: dict[str, Any],
+    layer: int,
+) -> tuple[nn.Module | None, list[str], str]:
+    """The layer that stands for `old`, what it took over and what it could not."""
+    if isinstance(is_a, str):
+        return None, [], ""
+    carried, notes = [], []
+    named = isinstance(factory, functools.partial) and factory.func.__module__.startswith("normexp.norms.")
+    kept = _kept_options(factory, is_a, options) if named else {}
+    new = factory(is_a.num_features, channel_dim=is_a.channel_dim, layer=layer, **kept)
+    carried += [f"{key}={value}" for key, value in kept.items() if key in ("eps", "ema_keep")]
+    like = is_a.gain if is_a.gain is not None else next(iter((*old.parameters(), *old.buffers())), None)
+    if isinstance(like, torch.Tensor) and like.is_floating_point():
+        new = new.to(like.device, like.dtype)
+    with torch.no_grad():
+        for name, ours, value in (("gain", "weight", is_a.gain), ("shift", "bias", is_a.shift)):
+            target = getattr(new, ours, None)
+            if value is not None and target is not None and target.shape == value.shape:
+                target.copy_(value)
+                target.requires_grad_(is_a.trained and target.requires_grad)
+                carried.append(name)
+            elif value is not None:
+                notes.append(f"its {name} is lost")
+        if all(getattr(m, "running_mean", None) is not None for m in (old, new)) and is_a.kind != "instance":
+            for name in RUNNING:
+                if (value := getattr(old, name, None)) is not None:
+                    getattr(new, name).copy_(value)
+            carried.append("running statistics")
+            if not is_a.trained and is_a.keep is None:
+                notes.append("was frozen, follows the batch while training")
+        elif getattr(new, "running_mean", None) is not None:
+            notes.append("running statistics begin anew")
+    new.train(old.training)
+    if is_a.activations:
+        new = nn.Sequential(new, *is_a.activations).train(old.training)
+    return new, carried, "; ".join(notes)
+
+
+def _kept_options(factory: functools.partial, old: NormLayer, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a named norm that follow from the old layer, unless they were asked for."""
+    takes = inspect.signature(factory.func).parameters
+    kept: dict[str, Any] = {"eps": old.eps} if old.kind != "project" or old.eps else {}
+    if (
+        old.kind == "batch"
+        and old.keep is not None
+        and factory.keywords.get("population_statistics") == "ema"
+    ):
+        kept["ema_keep"] = old.keep
+    if old.gain is None and old.shift is None and old.kind != "project":
+        kept["affine"] = "none"
+    if "num_groups" in takes:
+        kept["num_groups"] = math.gcd(factory.keywords["num_groups"], old.num_features)
+    if takes.get("affine") and factory.func.__name__ == "ScaleNorm":
+        kept.pop("affine", None)  # it has no form without a gain
+    return {
+        key: value
+        for key, value in kept.items()
+        if key in takes and (key not in options or key == "num_groups")
+    }
+
+
+def _described(new: nn.Module) -> str:
+    first, *rest = new if isinstance(new, nn.Sequential) else (new,)
+    groups = f"({first.num_groups} groups)" if hasattr(first, "num_groups") else ""
+    return " + ".join([f"{type(first).__name__}{groups}", *(type(m).__name__ for m in rest)])
+
+
+def _fast_path_off(module: nn.Module, paths: list[str], ways_back: list[Callable[[], None]]) -> str:
+    """torch's TransformerEncoderLayer hands its norms' numbers to a fused LayerNorm in eval mode: turn that off."""
+    note = ""
+    for path in paths:
+        layer = module.get_submodule(path.rpartition(".")[0])
+        if isinstance(layer, nn.TransformerEncoderLayer):
+            note = "fast path of TransformerEncoderLayer turned off"
+            _set(layer, "activation_relu_or_gelu", 0, ways_back)
+            for encoder in module.modules():
+                if isinstance(encoder, nn.TransformerEncoder) and layer in encoder.layers:
+                    _set(encoder, "use_nested_tensor", False, ways_back)
+    return note
+
+
+def _set(owner: nn.Module, name: str, value: Any, ways_back: list[Callable[[], None]]) -> None:
+    if getattr(owner, name, value) != value:
+        ways_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
+        setattr(owner, name, value)

@@ -1,0 +1,306 @@
+"""Other norms in other people's networks: there, in place; and back, bit for bit."""
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+from torchvision.ops import FrozenBatchNorm2d
+
+from normexp.norm_layers import norm_layer
+from normexp.norms import GroupNorm, norm_named, swap
+
+small_vit = functools.partial(
+    torchvision.models.VisionTransformer, image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=16,
+    mlp_dim=32, num_classes=10,
+)  # fmt: skip
+# network -> the name under which its own norms go here, and how many there are
+ARCHITECTURES = {
+    "resnet18": ("batchnorm", 20),
+    "vgg11_bn": ("batchnorm", 8),
+    "densenet121": ("batchnorm", 121),
+    "mobilenet_v2": ("batchnorm", 52),
+    "mobilenet_v3_small": ("batchnorm", 34),
+    "efficientnet_b0": ("batchnorm", 49),
+    "regnet_y_400mf": ("batchnorm", 53),
+    "shufflenet_v2_x0_5": ("batchnorm", 56),
+    "googlenet": ("batchnorm", 57),
+    "convnext_tiny": ("layernorm_channels", 23),
+    "swin_t": ("layernorm", 29),
+    "vit": ("layernorm", 5),
+}
+
+
+@functools.cache
+def network(name: str) -> nn.Module:
+    """With weights and running statistics away from where they start."""
+    torch.manual_seed(0)
+    more = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+    made = small_vit() if name == "vit" else torchvision.models.get_model(name, num_classes=10, **more)
+    for module in made.modules():
+        if norm_layer(module) is not None:
+            for value in (module.weight, module.bias):
+                nn.init.uniform_(value, 0.5, 1.5)
+            if hasattr(module, "running_mean"):
+                nn.init.uniform_(module.running_mean, -0.2, 0.2)
+                nn.init.uniform_(module.running_var, 0.5, 1.5)
+        if isinstance(module, nn.Dropout) or type(module).__name__ == "StochasticDepth":
+            module.p = 0.0
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.1)  # the last one of a ViT begins at 0
+    return made
+
+
+def images(count: int = 2) -> torch.Tensor:
+    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+def outputs(net: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return net.eval()(images())
+
+
+def trained(net: nn.Module) -> torch.Tensor:
+    """Logits in training mode; running statistics are put back."""
+    kept = {name: value.clone() for name, value in net.state_dict().items()}
+    with torch.no_grad():
+        logits = net.train()(images(4))
+    net.load_state_dict(kept)
+    return logits
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_there_and_back_is_exact_in_public_architectures(name):
+    net, (same, count) = network(name), ARCHITECTURES[name]
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    evaluated, in_training = outputs(net), trained(net)
+
+    table = swap(net, same)  # the same mathematics, by this project's layers
+    assert len(table) == count
+    assert not table.left
+    assert all({"gain", "shift"} <= set(row.carried.split(", ")) for row in table)
+    assert not [m for m in net.modules() if type(m).__module__.startswith("torch.nn.modules.batchnorm")]
+    torch.testing.assert_close(outputs(net), evaluated, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(trained(net), in_training, rtol=1e-4, atol=1e-4)
+    table.undo()
+
+    table = swap(net, "groupnorm", num_groups=8)
+    assert not torch.allclose(outputs(net), evaluated, rtol=1e-2)
+    table.undo()
+    table.undo()  # does nothing
+    assert torch.equal(outputs(net), evaluated)
+    assert torch.equal(trained(net), in_training)
+    after = net.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+
+
+def test_running_statistics_go_on_as_torchs_would():
+    ours, torchs = nn.Sequential(nn.BatchNorm2d(3, momentum=0.3)), nn.BatchNorm2d(3, momentum=0.3)
+    swap(ours, "batchnorm")
+    for seed in range(3):
+        x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(seed)) * 3 + 1
+        torch.testing.assert_close(ours(x), torchs(x), rtol=1e-6, atol=1e-6)
+    for key, value in torchs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[f"0.{key}"], value, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["layer4.*", ["layer4.0.*", "layer4.1.*"], lambda path, layer: path.startswith("layer4")],
+    ids=["pattern", "patterns", "function"],
+)
+def test_where_chooses_layers(where):
+    net = network("resnet18")
+    table = swap(net, "layernorm", where=where)
+    assert {row.path.split(".")[0] for row in table} == {"layer4"}
+    assert len(table) == 5
+    table.undo()
+
+
+def test_groups_that_do_not_divide_the_channels_become_fewer_and_the_table_says_so():
+    net = nn.Sequential(nn.BatchNorm2d(24), nn.BatchNorm2d(64))
+    table = swap(net, "groupnorm", num_groups=32)
+    assert [layer.num_groups for layer in net] == [8, 32]
+    assert "GroupNorm(8 groups)" in str(table)
+
+
+def test_one_layer_at_two_places_stays_one():
+    shared = nn.LayerNorm(4)
+    net = nn.Sequential(shared, nn.Linear(4, 4), shared)
+    (row,) = swap(net, "rmsnorm")
+    assert row.path == "0, 2"
+    assert net[0] is net[2]
+    assert row.note == "its shift is lost"
+
+
+def test_a_factory_is_called_with_size_axis_and_depth():
+    asked = []
+
+    def factory(num_features, channel_dim=1, *, layer=1):
+        asked.append((num_features, channel_dim, layer))
+        return GroupNorm(num_features, channel_dim, layer=layer, num_groups=1)
+
+    swap(nn.Sequential(nn.BatchNorm1d(6), nn.LayerNorm(8)), factory)
+    assert asked == [(6, 1, 1), (8, -1, 2)]
+
+
+def test_device_precision_mode_and_what_trains_are_kept():
+    net = nn.Sequential(nn.BatchNorm1d(4).double().eval(), nn.LayerNorm(4, elementwise_affine=False))
+    net[0].weight.requires_grad_(False)
+    net[0].bias.requires_grad_(False)
+    swap(net, "layernorm")
+    assert net[0].weight.dtype == torch.float64
+    assert not net[0].training
+    assert not net[0].weight.requires_grad
+    assert net[1].weight is None
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_the_fused_layernorm_of_the_transformer_encoder_is_turned_off_and_on_again():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    net = nn.TransformerEncoder(layer, 2).eval()
+    x, padding = torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        before, before_padded = net(x), net(x, src_key_padding_mask=padding)
+    table = swap(net, "rmsnorm")
+    assert all("fast path" in row.note for row in table)
+    with torch.no_grad():
+        fused_or_not = net(x)
+    slow = net(x.requires_grad_())  # with gradients torch never takes the fast path
+    torch.testing.assert_close(fused_or_not, slow.detach())
+    assert not torch.allclose(fused_or_not, before, atol=1e-3)
+    table.undo()
+    with torch.no_grad():
+        assert torch.equal(net(x.detach()), before)
+        assert torch.equal(net(x.detach(), src_key_padding_mask=padding), before_padded)
+
+
+class LlamaRMSNorm(nn.Module):
+    """With the attributes of Hugging Face's."""
+
+    def __init__(self, size, eps=1e-6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, size))
+        self.variance_epsilon = eps
+
+    def forward(self, x):
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+class GemmaRMSNorm(LlamaRMSNorm):
+    """Its gain is 1 + weight."""
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon) * (1 + self.weight)
+
+
+class BatchNormAct2d(nn.BatchNorm2d):
+    """With the attributes of timm's: the activation is inside."""
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.drop, self.act = nn.Identity(), nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.drop(super().forward(x)))
+
+
+class LayerNorm2d(nn.LayerNorm):
+    """As timm's and torchvision's: over the channels of each position, channels at axis 1."""
+
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class CosineNorm(nn.Module):
+    """Named a norm, and something else."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(size)), 1e-6
+
+    def forward(self, x):
+        return x / (x.norm(dim=-1, keepdim=True) + self.eps) * self.weight
+
+
+TOKENS, IMAGE = (2, 5, 8), (2, 8, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("layer", "same", "shape"),
+    [
+        (LlamaRMSNorm(8), "rmsnorm", TOKENS),
+        (GemmaRMSNorm(8), "rmsnorm", TOKENS),
+        (nn.RMSNorm(8), "rmsnorm", TOKENS),
+        (BatchNormAct2d(8), "batchnorm", IMAGE),
+        (LayerNorm2d(8), "layernorm_channels", IMAGE),
+        (torchvision.models.convnext.LayerNorm2d(8), "layernorm_channels", IMAGE),
+        (FrozenBatchNorm2d(8), "batchnorm", IMAGE),
+        (nn.GroupNorm(1, 8), "layernorm", IMAGE),
+        (nn.InstanceNorm2d(8, affine=True), "instancenorm", IMAGE),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
+)
+def test_layers_of_other_libraries_are_known_by_what_they_are(layer, same, shape):
+    net, x = nn.Sequential(layer).eval(), torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    before = net(x)
+    (row,) = swap(net, same)
+    assert row.new is not None
+    torch.testing.assert_close(net(x), before, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (nn.LocalResponseNorm(2), "has no channels"),
+        (nn.LazyBatchNorm2d(), "call the network once"),
+        (nn.LayerNorm((4, 3)), "normalizes over 2 axes"),
+        (CosineNorm(8), "computes something else"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
+)
+def test_what_cannot_be_swapped_stays_and_is_named(layer, reason):
+    net = nn.Sequential(layer, nn.BatchNorm2d(8))
+    table = swap(net, "layernorm")
+    (left,) = table.left
+    assert reason in left.note
+    assert net[0] is layer
+    assert "stays" in str(table)
+
+
+def test_mistakes_are_refused_in_one_line_and_leave_the_network_as_it_was():
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    layer = net[1]
+    for arguments, message in (
+        (("bathnorm", {}), "norm=bathnorm: unknown; use one of"),
+        (("groupnorm", {"groups": 2}), "groups=2: no option of groupnorm"),
+        (("layernorm", {"where": "encoder.*"}), r"no normalization layer where=encoder\.\*"),
+        ((nn.Identity, {"eps": 1.0}), "options go with the name"),
+        (("layernorm", {"correction": 2}), "correction=2"),
+    ):
+        with pytest.raises(ValueError, match=message) as error:
+            swap(net, arguments[0], **arguments[1])
+        assert "\n" not in str(error.value)
+    assert net[1] is layer
+    with pytest.raises(ValueError, match="no normalization layer inside it"):
+        swap(nn.Sequential(nn.Linear(2, 2)), "layernorm")
+
+
+def test_a_named_norm_is_what_the_command_line_builds():
+    assert norm_named("layernorm_annotated")(8).eps == 1e-6
+    assert norm_named("groupnorm", num_groups=2)(8).num_groups == 2
+    assert norm_named("batchnorm_noisy")(8).seed == 0
+
+
+def test_the_lines_of_the_page_run():
+    page = (Path(__file__).parents[2] / "docs" / "own_networks.md").read_text()
+    names: dict = {}
+    exec(page.split("<!-- tested -->\n```python\n")[1].split("```")[0], names)
+    kinds = {type(m).__name__ for m in names["model"].layer4.modules()} & {"BatchNorm2d", "LayerNorm"}
+    assert kinds == {"LayerNorm"}
+    assert isinstance(names["model"].bn1, nn.BatchNorm2d)
