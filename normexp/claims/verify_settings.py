@@ -1,5 +1,6 @@
 """The verdict of a claim over several settings: its registration, its evidence look by look, its contrast and check."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_verdict import make_settings_verdict
 from normexp.claims.judge.settings_word import INCONCLUSIVE
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registered_first import not_after, registry_of
+from normexp.claims.spec.registered_first import not_after, registry_of, started
 from normexp.claims.spec.registry import REGISTRY, Row, digest, latest, read_registry, subject_of
 from normexp.config.folder import CONFIGS
 
@@ -22,13 +23,16 @@ def over_settings(claim: Claim, root: Path = CONFIGS.parent) -> tuple[pd.DataFra
     for seeds in claim.looks:
         settings = gather_settings(claim, claim.settings, claim.seed_range(seeds), root=root)
         runs = ledger_rows(settings, root)
-        if row and (late := too_early(row, runs, root)):
-            row, why = None, late
+        late: int | None = 0
+        if row and (early := too_early(row, runs, root)):
+            late = asked_late(row, runs, root)
+            row, why = (None, early) if late is None else (row, why)
         verdict = make_settings_verdict(
             claim,
             settings,
             looks=len(claim.looks),
             row=row,
+            late=f"registered after {late} of {len(runs)} runs" if late else "",
             contrast=_contrast(claim, root),
             manipulation=_manipulation(claim, seeds, root),
             extra={"unregistered_because": why, "runs": _cost(runs)},
@@ -64,6 +68,16 @@ def too_early(row: Row, runs: pd.DataFrame, root: Path) -> str:
     each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
     found = not_after(row, each, registry_of(root))
     return f"{len(found)} of {len(runs)} runs: {found[0]}" if found else ""
+
+
+def asked_late(row: Row, runs: pd.DataFrame, root: Path) -> int | None:
+    """How many runs had started when a claim was registered that reads the bank, whose runs came after the bank's own
+    row; None where they did not."""
+    each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
+    own = latest(read_registry(root / REGISTRY), "bank")
+    if own is None or not_after(own, each, registry_of(root)):
+        return None
+    return sum(started(run) < datetime.fromisoformat(row.date) for run in each)
 
 
 def _cost(runs: pd.DataFrame) -> dict[str, Any]:

@@ -81,6 +81,23 @@ def test_settings_from_the_ledger_take_each_seed_at_its_own_best_rate(tmp_path):
     assert (setting.design, setting.counts, setting.shared) == ("test set", True, "MNIST")
 
 
+def test_sentences_about_a_rate_read_one_rate_in_every_arm(tmp_path):
+    bank = bank_of(tmp_path)
+    runs = make_runs(tmp_path / "outputs", np.random.default_rng(4))
+    write_ledger(bank, tmp_path / "outputs", tmp_path / "ledger")
+    arms = {"bn": "batchnorm", "plain": "none"}
+    (lowest,) = bank_settings(bank, tmp_path / "ledger", arms, "error", rate="lowest")
+    for arm, norm in arms.items():
+        for seed in range(SEEDS):
+            wrong = ~runs[norm, 0.01, seed][1]
+            np.testing.assert_array_equal(lowest.outcomes[arm, ""].examples[seed], wrong)
+    (highest,) = bank_settings(bank, tmp_path / "ledger", arms, "failed", rate="highest")
+    assert highest.outcomes["bn", ""].runs == tuple(f"batchnorm-0.1-{seed}" for seed in range(SEEDS))
+    assert (highest.design, highest.outcomes["bn", ""].failed.any()) == ("seeds", False)
+    rates = [bank.cell("small").rate(which) for which in ("lowest", "middle", "highest")]
+    assert rates == list(RATES)
+
+
 def test_the_ledger_keeps_every_run_and_the_examples_of_chosen_ones_alone(tmp_path):
     bank = bank_of(tmp_path)
     make_runs(tmp_path / "outputs", np.random.default_rng(1))
@@ -90,7 +107,8 @@ def test_the_ledger_keeps_every_run_and_the_examples_of_chosen_ones_alone(tmp_pa
     assert set(rows["code"]) <= set(pd.read_json(tmp_path / "ledger" / "code.json", typ="series").index)
     of = read_examples(tmp_path / "ledger", "small")
     kept = [name for name in rows["hash"] if _has(of, name)]
-    assert 10 <= len(kept) < 30  # two norms, five seeds, chosen by error and by loss
+    assert 10 < len(kept) < 30  # two norms, five seeds, chosen by error and by loss, and the lowest rate
+    assert set(rows.loc[rows["lr"] == 0.01, "hash"]) <= set(kept)
 
 
 def test_a_cell_that_is_not_finished_is_no_setting(tmp_path):

@@ -202,6 +202,32 @@ def test_runs_before_their_row_make_an_unregistered_verdict(registered):
 
 
 @pytest.mark.parametrize(
+    ("date", "said"), [("2026-01-15", ""), ("2026-03-01", ", registered after 132 of 132 runs")]
+)
+def test_runs_after_the_banks_own_row_carry_claims_registered_later(registered, date, said):
+    """Whose row the runs' commit does not have; how many runs had started by then is said."""
+    row = registered / REGISTRY
+    row.write_text("")
+    where = {"commit": "", "reason": "r"}
+    register(row, subject="bank", protocol="b", seeds=[[0, 11]], date="2026-01-01T00:00:00+00:00", **where)
+    git(registered, "commit", "-aqm", "bank")
+    commit = git(registered, "rev-parse", "HEAD").strip()
+    for path in (registered / LEDGER).glob("*.csv"):
+        table = pd.read_csv(path).assign(commit=commit)
+        table.to_csv(path, index=False)
+    register(
+        row, subject="Q02", protocol=digest({"the": "protocol"}), seeds=[[0, 11]], date=f"{date}T00:00:00+00:00",
+        **where,
+    )  # fmt: skip
+    _, verdict = over_settings(read_claim(registered / "configs" / "claim" / "Q02.yaml"), registered)
+    assert verdict["registered"]["row"] == 2
+    assert (
+        verdict["scope"]
+        == f"in 6 of 6 settings (mnist, digits, cifar10; mlp, cnn), given that both trained{said}"
+    )
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"fixed": ["optimizer=adam"]}, "its arms, fixed overrides or factor are no runs of the bank"),

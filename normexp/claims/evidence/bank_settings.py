@@ -16,15 +16,22 @@ BLOCK = 16  # windows of a text that count as one example
 
 
 def bank_settings(
-    bank: Bank, folder: Path, arms: Mapping[str, str], measure: str, cells: Sequence[str] = ()
+    bank: Bank,
+    folder: Path,
+    arms: Mapping[str, str],
+    measure: str,
+    cells: Sequence[str] = (),
+    rate: str = "own",
 ) -> list[Setting]:
     """The settings of the bank in which every arm is finished.
 
     Args:
         folder: of the ledger.
         arms: name of an arm -> norm of the bank.
-        measure: `error` (wrong answers) or `loss` on test; it also chooses the rates, on validation.
+        measure: `error` (wrong answers) or `loss` on test, which also chooses the rates, on validation; or `failed`,
+            for which no test examples are read.
         cells: names of cells; all if left out.
+        rate: `own`, each seed's own best, or the `lowest`, `middle` or `highest` of the cell's grid.
     """
     names = list(cells or bank.cells)
     ledger = read_ledger(folder, names)
@@ -34,23 +41,27 @@ def bank_settings(
         runs = ledger[ledger["cell"] == name]
         runs = runs[runs["norm"].isin(set(arms.values()))] if len(runs) else runs
         if len(runs) == len(cell.rates) * bank.seeds * len(set(arms.values())):
-            found.append(_setting(cell, runs, arms, measure, folder))
+            at_rate = tuned_runs(runs, measure) if rate == "own" else runs[runs["lr"] == cell.rate(rate)]
+            found.append(_setting(cell, at_rate, arms, measure, folder))
     return found
 
 
 def _setting(
     cell: BankCell, runs: pd.DataFrame, arms: Mapping[str, str], measure: str, folder: Path
 ) -> Setting:
-    best = tuned_runs(runs, measure)
-    of = read_examples(folder, cell.name)
+    """From one run of each norm and seed."""
     outcomes: dict[Arm, Outcomes] = {}
     for arm, norm in arms.items():
-        own = best[best["norm"] == norm].sort_values("seed")
-        examples = [of(run) for run in own["hash"]]
-        values = np.stack([_each(item.right, item.loss, measure, cell) for item in examples])
-        outcomes[arm, ""] = Outcomes(
-            own["seed"].to_numpy(), values.mean(1), _failed(own, cell), values, tuple(own["hash"])
-        )
+        own = runs[runs["norm"] == norm].sort_values("seed")
+        failed, names = _failed(own, cell), tuple(own["hash"])
+        if measure == "failed":
+            outcomes[arm, ""] = Outcomes(own["seed"].to_numpy(), failed.astype(float), failed, None, names)
+            continue
+        of = read_examples(folder, cell.name)
+        values = np.stack([_each(item.right, item.loss, measure, cell) for item in map(of, own["hash"])])
+        outcomes[arm, ""] = Outcomes(own["seed"].to_numpy(), values.mean(1), failed, values, names)
+    if measure == "failed":
+        return Setting(name=cell.name, outcomes=outcomes, labels=cell.labels)
     return Setting(
         name=cell.name,
         outcomes=outcomes,

@@ -1,7 +1,8 @@
 """The ledger: the finished runs of the bank as committed files, from which verdicts are judged without training.
 
 `<folder>/<cell>.csv` has one row a run, `<folder>/<cell>.npz` the test examples of those runs that a seed's own
-validation scores chose among the rates, and `<folder>/code.json` what each digest of code in the rows stands for.
+validation scores chose among the rates and of those at the lowest rate, which sentences about a small rate
+read, and `<folder>/code.json` what each digest of code in the rows stands for.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
     "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
 }
+SCORES["failed"] = SCORES["error"]  # a run that failed was the best that its seed found
 
 
 def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
@@ -71,8 +73,9 @@ def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:
 
 
 def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
-    """Hashes of the runs at each seed's best rate, by error and by loss, where every rate of a norm is finished."""
-    wanted: set[str] = set()
+    """Hashes of the runs at the lowest rate, and of those at each seed's best rate, by error and by loss, where every
+    rate of a norm is finished."""
+    wanted: set[str] = set(runs.loc[runs["lr"] == cell.rates[0], "hash"])
     for measure in SCORES:
         for _, own in runs.groupby("norm"):
             complete = own.groupby("seed")["lr"].nunique() == len(cell.rates)

@@ -8,10 +8,12 @@ from typing import Any
 from normexp.build import resolved
 from normexp.claims.evidence.subjects import composed
 from normexp.claims.judge.rules import RULES
+from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, Seeds, digest, register
-from normexp.claims.spec.settings import split_options
+from normexp.claims.spec.settings import BANK, split_options
 from normexp.config.code import checkout
+from normexp.config.folder import CONFIGS
 from normexp.config.identity import identity
 
 FIELDS = (
@@ -39,6 +41,7 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         "monitors": [override for override in claim.fixed if override.startswith("monitor")],
         "rules": RULES,
         **options_of_settings(claim),
+        **_grids(claim),
         **resolved_cells(cells(claim)),
     }
 
@@ -56,6 +59,19 @@ def families(claim: Claim) -> dict[str, list[str]]:
     for group, own in claim.contrast.groups.items() if claim.contrast else ():
         found |= {f"contrast {group}: {name}": overrides for name, overrides in own.items()}
     return found
+
+
+def _grids(claim: Claim) -> dict[str, Any]:
+    """The learning rates of a training claim over settings, which stand with the cells and not in its yaml."""
+    if claim.evidence != "training" or not claim.settings:
+        return {}
+    known = load_bank(CONFIGS / BANK).cells
+    grids = {
+        name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
+        for name, cell in known.items()
+        if name in claim.settings
+    }
+    return {"rate": claim.rate, "grids": grids}
 
 
 def _manipulation(claim: Claim) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ LEDGER = Path("docs") / "evidence" / "bank"
 MEASURES = {
     "test/error": "error",
     "test/loss": "loss",
-    "failed": "error",
+    "failed": "failed",
 }  # metric -> what the ledger is asked for
 
 
@@ -85,7 +85,7 @@ def _of_the_bank(claim: Claim, cells: Cells, seeds: range, root: Path) -> list[S
         raise ValueError(
             f"claim={claim.id}: metric={claim.metric}: the bank has {', '.join(MEASURES)}; give one of these"
         )
-    found = bank_settings(bank, root / LEDGER, arms, MEASURES[claim.metric], list(cells))
+    found = bank_settings(bank, root / LEDGER, arms, MEASURES[claim.metric], list(cells), claim.rate)
     names = {setting.name for setting in found}
     if missing := [name for name in cells if name not in names]:
         raise ValueError(

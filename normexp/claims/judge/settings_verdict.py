@@ -23,6 +23,7 @@ def make_settings_verdict(
     *,
     looks: int = 1,
     row: Row | None = None,
+    late: str = "",
     contrast: dict[str, list[Setting]] | None = None,
     manipulation: list[Setting] | None = None,
     extra: dict[str, Any] | None = None,
@@ -33,6 +34,7 @@ def make_settings_verdict(
         settings: the runs of every arm in each, of those seeds that this look may see.
         looks: how many times the claim may be judged in all; each spends its share.
         row: the claim's registration, which says what its verdict may spend; None says "unregistered" in the scope.
+        late: what the scope says of a row that came after some of the runs.
         contrast: groups of settings of the claim's contrast, on fresh seeds.
         manipulation: the settings with the values of the manipulation check.
 
@@ -52,8 +54,7 @@ def make_settings_verdict(
     check = _manipulation(own, manipulation, rules) if own and manipulation else None
     if check and not check["held"] and word not in (INCONCLUSIVE, REFUTED):
         word, scope, decided = INCONCLUSIVE, decided.scope, replace(decided, note=check["note"])
-    if row is None:
-        scope = f"{scope}, {UNREGISTERED}"
+    scope = ", ".join(filter(None, (scope, UNREGISTERED if row is None else late)))
     kept = asdict(decided)
     return {
         "id": claim.id,

@@ -41,6 +41,10 @@ class BankCell:
     guess_loss: float
     test_to_train: float
 
+    def rate(self, which: str) -> float:
+        """The `lowest`, `middle` or `highest` learning rate of the grid; of an even number the lower middle one."""
+        return self.rates[{"lowest": 0, "middle": (len(self.rates) - 1) // 2, "highest": -1}[which]]
+
     @property
     def what(self) -> str:
         return ", ".join(self.labels.values())

@@ -54,6 +54,8 @@ class Claim:
             the code with itself; empty where nobody has said so.
         settings: the family over which the claim is judged: name -> overrides, under those of `fixed` and `arms`. Empty
             for one setting.
+        rate: which learning rate a run over settings has: `own`, each seed's own best on validation; or, where the
+            sentence is about a rate, the `lowest`, `middle` or `highest` of its setting's grid in every arm.
         contrast: what the word may depend on, with settings that vary it alone and seeds of its own.
         failed: what a failed run counts as over settings: `left_out`, or `guess`.
         paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
@@ -87,6 +89,7 @@ class Claim:
     budget: str = "quick"
     kind: str = ""
     settings: Cells = field(default_factory=dict)
+    rate: str = "own"
     contrast: Contrast | None = None
     failed: str = "left_out"
     paper_effect: dict[str, Any] | None = None
@@ -125,6 +128,7 @@ class Claim:
             "tune",
             "comparisons",
             *(["failed"] if self.failed != "left_out" else []),
+            *(["rate"] if self.rate != "own" else []),
             *(
                 name
                 for name in ("first_seed", "replicas", "settings", "contrast", "manipulation")

@@ -131,6 +131,7 @@ COMPARISON: dict[str, Check] = {
 }
 KINDS = ("verbatim", "paraphrase", "ours", "arithmetic", "self-check")  # whose sentence it is
 FAILED = ("left_out", "guess")  # what a failed run counts as: nothing, or a run that learned nothing
+RATES = ("own", "lowest", "middle", "highest")  # which of its setting's learning rates a run has
 OVERRIDES: Check = (is_texts, "a list of overrides such as [model=mlp, lr=0.1]")
 CLAIM: dict[str, Check] = {
     "name": TEXT,
@@ -163,26 +164,30 @@ CLAIM: dict[str, Check] = {
     "reason": TEXT,
     "note": TEXT,
     "kind": (lambda x: x in KINDS, ", ".join(KINDS[:-1]) + f" or {KINDS[-1]}"),
-    "settings": (
-        is_settings,
-        "names of cells of the bank, and own ones such as {a: [model=mlp, data=digits]}",
+    "settings": unset_or(
+        (is_settings, "names of cells of the bank, and own ones such as {a: [model=mlp, data=digits]}")
     ),
-    "contrast": (
-        is_contrast,
-        "like {varies: the place of the norm, groups: {before: [a], after: [b]}, first_seed: 200, seeds: 30}",
+    "rate": (lambda x: x in RATES, ", ".join(RATES[:-1]) + f" or {RATES[-1]}"),
+    "contrast": unset_or(
+        (
+            is_contrast,
+            "like {varies: the place of the norm, groups: {before: [a], after: [b]}, first_seed: 200, seeds: 30}",
+        )
     ),
     "failed": (lambda x: x in FAILED, f"{FAILED[0]} or {FAILED[1]}"),
     "paper_effect": (
         lambda x: is_keyed(x, {"value": is_text, "where": is_text, "size": is_text}, {"effect": is_number}),
         "like {value: 10.6 points, where: table 2, size: 'ResNet-50, 1.28M images', effect: 0.4}",
     ),
-    "manipulation": (
-        lambda x: is_keyed(
-            x,
-            {"measure": is_text, "comparison": lambda c: isinstance(c, dict)},
-            {"metric": is_text, "function": is_text},
-        ),
-        "like {metric: logged/shift/*, measure: in words, comparison: {kind: smaller, arm: a, baseline: b}}",
+    "manipulation": unset_or(
+        (
+            lambda x: is_keyed(
+                x,
+                {"measure": is_text, "comparison": lambda c: isinstance(c, dict)},
+                {"metric": is_text, "function": is_text},
+            ),
+            "like {metric: logged/shift/*, measure: in words, comparison: {kind: smaller, arm: a, baseline: b}}",
+        )
     ),
     "comparison": (
         lambda x: all(isinstance(item, dict) for item in (x if isinstance(x, list) else [x])),

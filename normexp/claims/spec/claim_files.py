@@ -73,11 +73,11 @@ def read_claim(path: Path, budget: str = "quick") -> Claim:
 def _parts(node: dict[str, Any], path: Path) -> dict[str, Any]:
     """Those keys that are more than their yaml."""
     found: dict[str, Any] = {}
-    if "settings" in node:
-        found["settings"] = read_settings(node["settings"], path)
-    if "contrast" in node:
+    if "settings" in node:  # none in a larger budget that has one setting
+        found["settings"] = read_settings(node["settings"] or [], path)
+    if node.get("contrast"):
         found["contrast"] = read_contrast(node["contrast"], path)
-    if "manipulation" in node:
+    if node.get("manipulation"):
         own = node["manipulation"]
         found["manipulation"] = Manipulation(
             **{**own, "comparison": Comparison.read(own["comparison"], str(path))}
@@ -133,8 +133,9 @@ def _check(claim: Claim, path: Path) -> None:
         if not getattr(claim.manipulation, needed):
             raise ValueError(f"{path}: manipulation: needs {needed}, as evidence={claim.evidence} has")
         _check_comparison(claim, claim.manipulation.comparison, path)
-    if not claim.settings and (claim.contrast or claim.failed != "left_out"):
-        key = "contrast" if claim.contrast else "failed"
+    alone = {"contrast": claim.contrast, "failed": claim.failed != "left_out", "rate": claim.rate != "own"}
+    if not claim.settings and any(alone.values()):
+        key = next(name for name, given in alone.items() if given)
         raise ValueError(f"{path}: {key}: is for claims over several settings; name them under settings")
 
 
