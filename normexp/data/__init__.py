@@ -1,4 +1,4 @@
-"""Data sets in memory as LightningDataModules; batches are made by indexing tensors on the training device."""
+"""Data sets as LightningDataModules. A batch is made by indexing a tensor on the training device."""
 
 from normexp.data.cifar10_jpeg import CIFAR10JPEG
 from normexp.data.digits import Digits

@@ -12,8 +12,8 @@ class Augmentation:
     Args:
         shift: largest shift in pixels.
         flip: mirror left and right with probability one half.
-        black: value of a black pixel per channel, (C, 1, 1), on the device of the images: what is shifted in.
-        seed: the run's seed; draws depend on (seed, epoch, batch, place in the batch) alone.
+        black: value of a black pixel per channel, (C, 1, 1), on the device of the images. It fills the borders.
+        seed: the run's seed. Draws depend on (seed, epoch, batch, place in the batch) alone.
     """
 
     def __init__(self, *, shift: int, flip: bool, black: Tensor, seed: int) -> None:
@@ -37,7 +37,7 @@ class Augmentation:
         padded[:, :, border : border + height, border : border + width] = images
 
         down, right, mirrored = draws.unbind(1)  # (B,) each
-        # Where each row and column of the result comes from in the padded image.
+        # The row and column of the padded image that each pixel of the result comes from.
         rows = torch.arange(height, device=images.device) + border - down[:, None]  # (B, H)
         columns = torch.arange(width, device=images.device)
         columns = torch.where(mirrored[:, None] == 1, columns.flip(0), columns)  # (B, W)

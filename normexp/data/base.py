@@ -1,4 +1,4 @@
-"""What every data set shares: options, splits held as tensors, loaders on the training device."""
+"""The base of all data sets: options, splits held as tensors, loaders on the training device."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -20,16 +20,16 @@ from normexp.data.splits import Split
 class DataModule(LightningDataModule):
     """A data set held in memory, with its training, validation and test split.
 
-    `load()` must have run before `splits`, `input_shape`, `num_classes` or `fingerprint` are read; loaders and
-    `probe_batch` run it themselves. It reads everything, checks every option against the data and raises ValueError
-    with one line that names the option and the remedy.
+    Call `load()` before you read `splits`, `input_shape`, `num_classes` or `fingerprint`. Loaders and `probe_batch`
+    call it themselves. It reads everything and checks every option against the data. It raises ValueError with one line
+    that names the option and the remedy.
 
     Attributes after `load()`:
         kind: "image" or "text".
         splits: "train", "val", "test" -> Split of a text, Rows of images, on the CPU.
         num_classes: classes, or the size of the vocabulary.
         fingerprint: sha256 of content that differs between machines, "" for a standard data set.
-        test_set: digest of the test examples and their order, whatever the options of scaling them.
+        test_set: digest of the test examples and their order. Options that scale them do not change it.
     """
 
     batch_size: int  # of all processes together
@@ -57,15 +57,14 @@ class DataModule(LightningDataModule):
 
     @abstractmethod
     def read(self) -> dict[str, Split | Rows]:
-        """Read the data, check the data's own options, set `num_classes`, `fingerprint` and `test_set`, return the
-        splits."""
+        """Read the data and return its splits. Check the options, set `num_classes`, `fingerprint` and `test_set`."""
 
     @abstractmethod
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
-        """A split for `device`, one row a sample; `training`: what the training order chooses rows from."""
+        """A split for `device`, one row per sample. `training`: the rows that the training order chooses from."""
 
     def rows(self, split: str, device: torch.device, *, training: bool = False) -> Rows:
-        """The same, made once."""
+        """Rows of a split, made by `make_rows` at the first call and kept."""
         key = (split, device, training)
         if key not in self._rows:
             self._rows[key] = self.make_rows(split, device, training=training)
@@ -82,7 +81,7 @@ class DataModule(LightningDataModule):
         return None
 
     def load(self, like: Iterable["DataModule"] = ()) -> None:
-        """Read and check everything, once; what one of `like` has read is shared where only the order differs.
+        """Read and check everything, once. Share what one of `like` has read if only the order of batches differs.
 
         Raises ValueError with one line.
         """
@@ -105,16 +104,16 @@ class DataModule(LightningDataModule):
         self.splits = splits
 
     def chance_loss(self, split: str) -> float:
-        """Entropy in nats of a split's class frequencies, for a text of its character frequencies.
+        """Entropy in nats of a split's class frequencies, or of a text's character frequencies.
 
-        No model that predicts the same distribution everywhere has a lower loss on that split.
+        It is the lowest loss on that split that one prediction for all samples can have.
         """
         self.load()
         frequency = torch.bincount(self.splits[split].y.flatten(), minlength=self.num_classes).double()
         return torch.distributions.Categorical(probs=frequency).entropy().item()
 
     def _content(self) -> dict[str, Any]:
-        """The options that decide what is read."""
+        """The options on which the content of the splits depends."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "seed"}
 
     def setup(self, stage: str) -> None:
@@ -122,11 +121,11 @@ class DataModule(LightningDataModule):
 
     @property
     def device(self) -> torch.device:
-        """Where the trainer trains; the CPU without a trainer."""
+        """The trainer's device; the CPU without a trainer."""
         return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
 
     def transfer_batch_to_device(self, batch: tuple[Tensor, Tensor], device: torch.device, _: int):
-        return batch  # it lies there already; Lightning's search through the batch costs more than the batch
+        return batch  # it lies on the device already, and Lightning's search through it costs more than making it
 
     def train_dataloader(self) -> BatchLoader:
         self.load()
@@ -147,13 +146,13 @@ class DataModule(LightningDataModule):
         )
 
     def last_training_batch(self) -> tuple[Tensor, Tensor]:
-        """The batch of the last step that was taken, in this launch or an earlier one."""
+        """The batch of the last finished step, of this launch or an earlier one."""
         loader = self.train_dataloader()
         trained = self.trainer.fit_loop.epoch_loop.batch_progress.total.processed
         return loader.batch(*divmod(trained - 1, len(loader)))
 
     def _progress(self) -> tuple[int, int]:
-        """Epoch and number of its batches whose step is done, as the trainer counts them."""
+        """The trainer's epoch, and the number of its batches that are trained."""
         return self.trainer.current_epoch, self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
 
     def val_dataloader(self) -> EvaluationLoader:
@@ -163,11 +162,11 @@ class DataModule(LightningDataModule):
         return self.evaluation_loader("test")
 
     def evaluation_loader(self, split: str, limit: int | None = None) -> EvaluationLoader:
-        """A split in order and in large batches, without augmentation; its first `limit` samples if given."""
+        """A split in order, in large batches, without augmentation; only its first `limit` samples if given."""
         self.load()
         return EvaluationLoader(self.rows(split, self.device), self.eval_batch_size, limit)
 
     def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
-        """The first `n` validation samples (all, if there are fewer), on the CPU: the same in every run."""
+        """The first `n` validation samples, or all if there are fewer, on the CPU. Every run has the same."""
         self.load()
         return self.rows("val", torch.device("cpu")).take(slice(n))

@@ -1,4 +1,4 @@
-"""A folder on disk that holds what was computed from a data set once, for all runs and processes."""
+"""A folder on disk for what is computed from a data set once, shared by all runs and processes."""
 
 import contextlib
 import hashlib
@@ -13,28 +13,28 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-FORMAT = 1  # of what is stored; another number computes everything anew
+FORMAT = 1  # of what is stored; raise it to compute everything anew
 
 
 def cache_folder(chosen: str | None) -> Path:
-    """Where the cache lies: `data.cache`, or $NORMEXP_CACHE, or `normexp` in the user's cache folder."""
+    """The folder of the cache: `data.cache`, else $NORMEXP_CACHE, else `normexp` in the user's cache folder."""
     if chosen := chosen or os.environ.get("NORMEXP_CACHE"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "normexp"
 
 
 def cached(chosen: str | None, name: str, source: Any, content: Any, build: Callable[[Path], None]) -> Path:
-    """The folder `<cache>/<name>-<hash of source>/<hash of content>`, which `build` fills if it is not there.
+    """The folder `<cache>/<name>-<hash of source>/<hash of content>`. `build` fills it if it does not exist.
 
-    It is built beside and renamed, so it is there whole or not at all; one process builds and the others wait. What
-    was built of earlier content of the same source is removed.
+    The folder is built under another name and then renamed, so it is never incomplete. One process builds it while the
+    others wait. A folder built from earlier content of the same source is removed.
 
     Args:
         chosen: `data.cache`.
-        source: where the data lie and the options that shape what is stored.
-        content: what is there now: names, sizes and times of files.
+        source: the place of the data, and the options that shape what is stored.
+        content: names, sizes and times of the files that are there now.
 
-    Raises ValueError, in one line, where nothing can be written.
+    Raises ValueError with one line if nothing can be written.
     """
     place = cache_folder(chosen) / f"{name}-{_hash(source)}"
     folder = place / _hash([FORMAT, content])
@@ -54,7 +54,7 @@ def cached(chosen: str | None, name: str, source: Any, content: Any, build: Call
 
 
 def _build(place: Path, folder: Path, build: Callable[[Path], None]) -> None:
-    for stale in place.iterdir():  # of other content, or left by a process that was killed
+    for stale in place.iterdir():  # built from other content, or left by a killed process
         if stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(dir=place, prefix=".partial-"))
@@ -72,7 +72,7 @@ def _build(place: Path, folder: Path, build: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path):
-    """The lock's file stays: removed, it would be another one to processes that wait and to those that come."""
+    """Hold a lock. Its file stays: if it were removed, later processes would lock a new file and not wait."""
     lock = FileLock(path)
     try:
         lock.acquire(timeout=1)

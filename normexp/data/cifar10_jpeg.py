@@ -14,13 +14,14 @@ ARCHIVE = "cifar10_jpeg.tar.gz"
 class CIFAR10JPEG(ImageFiles):
     """The 60,000 photographs of CIFAR-10 (Krizhevsky 2009), 32x32 in color, each a JPEG: {train,test}/CLASS/*.jpg.
 
-    Classes are numbered by name, as in CIFAR-10. Lossy: the pixels, and so the accuracies, are not quite CIFAR-10's.
+    Classes are numbered by name, as in CIFAR-10. JPEG loses detail, so pixels and accuracies differ a little from those
+    of CIFAR-10.
     """
 
     image_size = 32
     channels = 3
 
-    path: str | None = None  # of the archive; None: where standard data sets are looked for
+    path: str | None = None  # of the archive; None: search the places of standard data sets
 
     def source(self) -> ImageSource:
         if self.path is not None:

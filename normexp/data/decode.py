@@ -1,8 +1,7 @@
-"""Encoded images to pixels; run as a program, a worker that does it for another process.
+"""Decode images to pixels. Run as a program, this file is a worker that decodes for another process.
 
-A program of its own, which imports Pillow and numpy alone: it starts in 0.2 s, decodes on a core of its own (threads
-share Python's lock, and small images spend their time in it), and asks for no `if __name__ == "__main__":` in the
-script that trains.
+A separate program imports only Pillow and numpy, so it starts in 0.2 s. It decodes on its own core: threads share
+Python's lock, and small images spend their time in it. The script that trains needs no `if __name__ == "__main__":`.
 """
 
 import io
@@ -14,16 +13,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-MOST_PIXELS = 2**26  # 8192 x 8192: larger ones are bombs, or would take a gigabyte each
+MOST_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, or takes a gigabyte
 
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
-    """Pixels of a PNG or JPEG, uint8 (channels, size, size), upright as its EXIF says, resized whatever its shape."""
+    """Pixels of a PNG or JPEG, uint8 (channels, size, size), turned upright by EXIF and resized to a square."""
     from PIL import Image, ImageOps
 
     with warnings.catch_warnings():  # Pillow only warns of the smaller bombs
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        # any other format would start a parser of its own, EPS a program
+        # Other formats would start other parsers, and EPS a program.
         image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
     if image.width * image.height > MOST_PIXELS:
         raise ValueError(f"{image.width}x{image.height} pixels; at most {MOST_PIXELS:,} are decoded")
@@ -38,15 +37,15 @@ def decode(content: bytes, size: int, channels: int) -> np.ndarray:
 def decode_rows(
     file: BinaryIO, first: int, contents: list[bytes], size: int, channels: int
 ) -> tuple[int, str] | None:
-    """Decode images and write them into a file of pixels, from row `first` on.
+    """Decode images and write them into a file of pixels, starting at row `first`.
 
-    Returns None, or which image could not be decoded and why.
+    Returns None, or the number of an image that could not be decoded and the reason.
     """
     pixels = np.empty((len(contents), channels, size, size), np.uint8)
     for index, content in enumerate(contents):
         try:
             pixels[index] = decode(content, size, channels)
-        except Exception as error:  # Pillow's decoders raise nearly everything
+        except Exception as error:  # Pillow's decoders raise nearly any exception
             return index, " ".join(str(error).split()) or type(error).__name__
     file.seek(first * pixels[0].nbytes)
     file.write(pixels.data)
@@ -55,8 +54,8 @@ def decode_rows(
 
 
 def main(path: str, size: int, channels: int) -> None:
-    """Answer each (first row, contents) on the standard input until it ends; the parent wrote it, so pickle is safe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which then closes our input
+    """Answer each (first row, contents) from standard input. Only the parent writes there, so pickle is safe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and then closes our input
     source, answers = sys.stdin.buffer, sys.stdout.buffer
     with open(path, "r+b") as file:
         while source.peek(1):

@@ -12,27 +12,27 @@ from pathlib import Path
 from normexp.cores import cores
 from normexp.data import decode
 
-CHUNK, CHUNK_BYTES = 64, 2**22  # images handed to a worker at once, and their bytes: either ends a chunk
-PIXEL_BYTES = 2**24  # of a chunk's decoded images
-FEW = 16  # chunks that are decoded before a worker has started
+CHUNK, CHUNK_BYTES = 64, 2**22  # most images, and bytes of them, that a worker gets at once
+PIXEL_BYTES = 2**24  # most bytes of a chunk's decoded images
+FEW = 16  # up to so many chunks are decoded here, faster than a worker starts
 
 Chunk = tuple[int, list[bytes]]  # number of the first image, encoded images
 
 
 class Undecodable(Exception):
-    """Number of an image, and why it cannot be decoded."""
+    """Number of an image, and the reason why it cannot be decoded."""
 
 
 def decode_all(
     contents: Iterable[bytes], path: Path, size: int, channels: int, progress: Callable[[int], None]
 ) -> None:
-    """Write images as rows of uint8 (channels, size, size) into the file `path`, in the order given.
+    """Write images as rows of uint8 (channels, size, size) into the file `path`, in the given order.
 
     Args:
-        contents: encoded images, read in this process, one after the other; more than a few are decoded by others.
-        progress: called with the number of images that were decoded since its last call, from any thread.
+        contents: encoded images. This process reads them one after the other; if there are many, others decode them.
+        progress: called from any thread with the number of images decoded since its last call.
 
-    Raises Undecodable for an image, OSError where the file cannot be written.
+    Raises Undecodable for a bad image, OSError if the file cannot be written.
     """
     chunks = _chunks(contents, max(1, min(CHUNK, PIXEL_BYTES // (channels * size**2))))
     few = list(itertools.islice(chunks, FEW))
@@ -71,7 +71,7 @@ class _Pool:
         self.progress = progress
         self.errors: list[Exception] = []
         self.waiting: queue.Queue[Chunk | None] = queue.Queue(maxsize=2 * cores())
-        # -P: a file of this folder must not stand in for a library of the same name
+        # -P: a file in this folder must not hide a library of the same name.
         command = [sys.executable, "-P", decode.__file__, *arguments]
         self.workers = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(cores())
@@ -81,7 +81,7 @@ class _Pool:
             thread.start()
 
     def put(self, chunk: Chunk | None) -> None:
-        self.waiting.put(chunk)  # a thread that failed goes on taking, so that this never waits for ever
+        self.waiting.put(chunk)  # a failed thread still takes chunks, so this cannot wait forever
         if self.errors:
             raise self.errors[0]
 
@@ -94,7 +94,7 @@ class _Pool:
             raise self.errors[0]
 
     def close(self) -> None:
-        """End everything, also in the middle."""
+        """End all workers, even in the middle of their work."""
         for worker in self.workers:
             worker.kill()
         while any(thread.is_alive() for thread in self.threads):

@@ -10,9 +10,9 @@ TEST_SIZE = 360  # a fifth
 
 
 class Digits(ImageData):
-    """8x8 grey images of ten digits (UCI, Alpaydin & Kaynak 1998); 360 stratified test images.
+    """8x8 gray images of ten digits (UCI, Alpaydin & Kaynak 1998); 360 stratified test images.
 
-    The set comes uncut, so `split_seed` cuts all three splits anew: another seed has other test images.
+    The set has no standard splits. `split_seed` cuts all three, so another seed has other test images.
     """
 
     max_pixel = 16

@@ -1,4 +1,4 @@
-"""Fetch a torchvision data set completely or not at all, and say in one line why it could not be fetched."""
+"""Fetch a torchvision data set completely or not at all. One line says why it could not be fetched."""
 
 import gzip
 import os
@@ -9,12 +9,12 @@ from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 
-MOST_BYTES = 2**31  # of a file of these sets; the largest has 47 MB
-TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run for ever
+MOST_BYTES = 2**31  # of one unpacked file; the largest has 47 MB
+TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run forever
 
 
 def linked(found: list[Path], root: Path, files: list[str]) -> None:
-    """Put `files` below `root`, as links to where they were found, or unpacked from there."""
+    """Put `files` below `root`: link to the files that were found, or unpack them."""
     for path, file in zip(found, files, strict=True):
         target = root / file
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -31,8 +31,9 @@ def linked(found: list[Path], root: Path, files: list[str]) -> None:
 def download(dataset: type, root: Path, files: list[str]) -> None:
     """Download torchvision's `dataset` so that `files` lie below `root`.
 
-    It is fetched into a scratch folder and moved when complete: no half files after an interruption, no quarrel
-    between runs that start together. Raises ValueError, and leaves no empty folder, where that fails.
+    The files are fetched into a scratch folder and moved when complete. So an interruption leaves no half file, and
+    runs that start together do not disturb each other. If the download fails, no empty folder stays, and ValueError is
+    raised.
     """
     new_folders = [folder for folder in (root, *root.parents) if not folder.exists()]  # innermost first
     timeout = socket.getdefaulttimeout()
@@ -42,7 +43,7 @@ def download(dataset: type, root: Path, files: list[str]) -> None:
         with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as scratch:
             archive = getattr(dataset, "filename", None)
             if archive and (root / archive).is_file():
-                shutil.copy(root / archive, scratch)  # torchvision downloads only if its checksum is wrong
+                shutil.copy(root / archive, scratch)  # torchvision downloads only if the checksum is wrong
             dataset(scratch, download=True)
             for file in files:
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
@@ -59,5 +60,5 @@ def download(dataset: type, root: Path, files: list[str]) -> None:
     finally:
         socket.setdefaulttimeout(timeout)
         for folder in new_folders:
-            with suppress(OSError):  # not empty: the download succeeded
+            with suppress(OSError):  # the folder is not empty: the download succeeded
                 folder.rmdir()

@@ -26,19 +26,19 @@ LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
 
 @dataclass(kw_only=True, eq=False)
 class ImageFiles(ImageData):
-    """Images of every class sorted by name, resized to image_size x image_size whatever their shape was.
+    """Images of every class sorted by name, resized to image_size x image_size; their proportions are not kept.
 
-    The fingerprint covers names and contents.
+    The fingerprint covers the names and contents of the files.
     """
 
     image_size: ClassVar[int]
-    channels: ClassVar[int]  # 3, or 1: converted to grey
+    channels: ClassVar[int]  # 3, or 1: converted to gray
 
     cache: str | None = None  # None: normexp in the user's cache folder
 
     @abstractmethod
     def source(self) -> ImageSource:
-        """Raises ValueError where there is none."""
+        """The folder or archive. Raises ValueError if there is none."""
 
     def read_images(self) -> Images:
         try:
@@ -59,7 +59,7 @@ class ImageFiles(ImageData):
         return f"data.path={self.path}"
 
     def _check_room(self) -> None:
-        """Refuse a side of which memory does not hold what is decoded at a time, or a batch."""
+        """Refuse a side so large that memory cannot hold a batch, or the images decoded at one time."""
         image = self.channels * self.image_size**2  # bytes
         needed = max(CHUNK, 4 * self.batch_size) * image
         if needed > memory():
@@ -69,7 +69,7 @@ class ImageFiles(ImageData):
             )
 
     def _check(self, counts: dict[str, dict[str, int]]) -> None:
-        """Refuse a layout that gives no training and test images of the same two or more classes."""
+        """Refuse a layout unless training and test have images of the same classes, two or more."""
         for part in ("train", "test"):
             if part not in counts:
                 raise ValueError(f"{self._where}: it has no folder {part}; {LAYOUT}")

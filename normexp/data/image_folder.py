@@ -10,14 +10,14 @@ from normexp.data.image_source import Archive, Folder, ImageSource
 
 @dataclass(kw_only=True, eq=False)
 class ImageFolder(ImageFiles):
-    """Images at `path`: a folder with a folder for each class, or a .tar, .tar.gz or .tar.xz of one.
+    """Images at `path`: a folder in the form train/CLASS/* and test/CLASS/*, or a .tar, .tar.gz or .tar.xz of one.
 
-    Other files and names that start with a dot are passed over.
+    Other files and names that start with a dot are ignored.
     """
 
     path: str | None
     image_size: int = 32
-    channels: Literal[1, 3] = 3  # 1: converted to grey
+    channels: Literal[1, 3] = 3  # 1: converted to gray
 
     def source(self) -> ImageSource:
         if self.path is None:

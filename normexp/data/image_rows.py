@@ -1,4 +1,4 @@
-"""In which form the images of a split are kept."""
+"""The form in which the images of a split are kept: numbers, bytes on the device, or bytes streamed to it."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from normexp.data.streamed_rows import StreamedRows
 
 
 def rows_of(images: Images, place: Tensor, scaling: Scaling) -> PixelRows:
-    """The images `place` as bytes on the CPU; read ahead where their file may be larger than memory."""
+    """The images `place` as bytes on the CPU. They are read ahead if their file may be larger than memory."""
     y = images.labels[place]
     if images.file is not None and images.file.large:
         return StreamedRows(images.pixels, place, y, scaling, torch.device("cpu"), images.file)
@@ -20,7 +20,7 @@ def rows_of(images: Images, place: Tensor, scaling: Scaling) -> PixelRows:
 
 
 def on_device(rows: PixelRows, device: torch.device) -> Rows:
-    """The same rows for a device: there as numbers where these take little room, else as bytes, else streamed to it."""
+    """The same rows for a device: numbers if they take little room there, else bytes if they fit, else streamed."""
     if kept_as_numbers(4 * rows.nbytes, device):
         here = rows if device == rows.device else rows.moved(device)
         return Rows(here.x, here.y)

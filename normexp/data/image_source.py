@@ -1,4 +1,4 @@
-"""Where encoded images come from: a folder or an archive, with train/CLASS/* and test/CLASS/* in it."""
+"""Sources of encoded images: a folder or an archive with train/CLASS/* and test/CLASS/* in it."""
 
 import bz2
 import gzip
@@ -20,7 +20,7 @@ END = 1024  # zeros at the end of a tar archive
 
 
 class Name(NamedTuple):
-    """Where an image lies: part/label/file."""
+    """Path of an image in its source: part/label/file."""
 
     part: str
     label: str
@@ -31,7 +31,7 @@ class Name(NamedTuple):
 
 
 class Unreadable(Exception):
-    """An image or a whole source, and why it cannot be read."""
+    """An image or a whole source, and the reason why it cannot be read."""
 
     def __init__(self, name: Name | Path | str, error: Exception | str) -> None:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -39,18 +39,18 @@ class Unreadable(Exception):
 
 
 class ImageSource(ABC):
-    """Encoded images; other files and names that start with a dot are passed over. Methods raise Unreadable."""
+    """Encoded images. Other files and names that start with a dot are ignored. Methods raise Unreadable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @abstractmethod
     def content(self) -> Any:
-        """What changes when the images do, found without reading them."""
+        """A value that changes when the images change, found without reading them."""
 
     @abstractmethod
     def counts(self) -> dict[str, dict[str, int]] | None:
-        """part -> label -> images; None where that takes reading everything."""
+        """part -> label -> number of images; None if that needs a look at every file's content."""
 
     @abstractmethod
     def images(self) -> Iterator[tuple[Name, bytes]]:
@@ -77,7 +77,7 @@ class Folder(ImageSource):
                 status = entry.stat()
             except OSError as error:  # a link to nowhere
                 raise Unreadable(folder / entry.name, error) from error
-            if not stat.S_ISREG(status.st_mode):  # to read from a pipe would wait for ever
+            if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait forever
                 raise Unreadable(folder / entry.name, "it is no file")
             if status.st_size > MOST_BYTES:
                 raise Unreadable(folder / entry.name, TOO_LARGE)
@@ -105,7 +105,7 @@ class Folder(ImageSource):
 
 
 class Archive(ImageSource):
-    """Images in a .tar, .tar.gz or .tar.xz: read through once, and nothing is unpacked."""
+    """Images in a .tar, .tar.gz or .tar.xz. The archive is read once from front to end; nothing is unpacked to disk."""
 
     def content(self) -> Any:
         status = self.path.stat()
@@ -126,12 +126,12 @@ class Archive(ImageSource):
                         if len(content) < member.size:
                             raise EOFError("it ends too early")
                         yield Name(part, label, file), content
-                    archive.members = []  # it would keep a record of every one
+                    archive.members = []  # tarfile would keep a record of every file
         except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise Unreadable(self.path, error) from error
 
     def _plain(self) -> BinaryIO:
-        """The archive decompressed. Where it was cut off, reading it is an error: tarfile alone would just end."""
+        """The decompressed archive. Reading past a cut is an error; tarfile alone would just end there."""
         with self.path.open("rb") as file:
             start = file.read(6)
             for magic, opened in COMPRESSIONS.items():

@@ -1,4 +1,4 @@
-"""What every image data set shares: validation cut from train, subset, binarizing, normalizing, augmentation."""
+"""The base of image data sets: validation cut from train, subset, binarizing, normalizing, augmentation."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -18,21 +18,22 @@ from normexp.data.stored_images import Images
 
 @dataclass(kw_only=True, eq=False)
 class ImageData(DataModule):
-    """Labelled images, float32 (N, C, H, W) in batches. Test images are the data set's own; validation is cut from the
-    others.
+    """Labeled images; batches are float32 (N, C, H, W). Test images are the standard ones; validation is cut from the
+    training images.
 
-    Pixels are scaled to [0, 1], then binarized, then normalized with mean and standard deviation of every channel
-    over the training split in use. `mean` and `std`, (C,) each, hold what was subtracted and divided by (0 and 1
-    without normalization).
+    Pixels are scaled to [0, 1], then binarized, then normalized with the mean and standard deviation of every channel
+    over the training split in use. `mean` and `std`, (C,) each, hold these numbers (0 and 1 without normalization).
     """
 
     kind = "image"
-    max_pixel = 255  # the value of a white pixel in what `read_images` gives
+    max_pixel = 255  # the value of a white pixel from `read_images`
 
-    split_seed: int = 0  # cuts validation and the subset from the training images, whatever the run's seed
+    split_seed: int = 0  # cuts validation and the subset from the training images; the run's seed has no part in it
     val_size: int | None = None  # None: a tenth of the training images
-    train_size: int | None = None  # None: all that validation leaves; smaller subsets lie within larger ones
-    samples_per_class: int | None = None  # None: batches are drawn from all classes alike
+    train_size: int | None = (
+        None  # None: all that validation leaves; a larger subset contains every smaller one
+    )
+    samples_per_class: int | None = None  # None: batches are drawn from all images alike
     binarize: bool = False  # pixel > 0.5
     normalize: bool = True
     augment: bool = False
@@ -87,12 +88,11 @@ class ImageData(DataModule):
 
     def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
         self.load()
-        return self.splits["val"].take(
-            slice(n)
-        )  # a look at data that is not trained on turns few bytes into numbers
+        # Only these rows become numbers; the rest of the split may never be used.
+        return self.splits["val"].take(slice(n))
 
     def _sizes(self, available: int) -> tuple[int, int]:
-        """Sizes of the validation and the training split, of the `available` standard training images."""
+        """Sizes of the validation and the training split, cut from `available` standard training images."""
         val_size = max(1, available // 10) if self.val_size is None else self.val_size
         if not 1 <= val_size < available:
             raise ValueError(

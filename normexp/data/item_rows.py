@@ -1,4 +1,4 @@
-"""Rows of somebody's own Dataset, read item by item."""
+"""Rows of a user's own Dataset, read item by item."""
 
 import contextlib
 import random
@@ -15,8 +15,8 @@ from normexp.data.rows import Batch, Chosen, Rows
 
 
 class SeededItems(Dataset):
-    """Items whose random transforms depend on (seed, epoch, number of the item) alone: on no batch, no worker, and not
-    on where a run was resumed."""
+    """Items whose random transforms depend on (seed, epoch, number of the item) alone: not on the batch, the worker or
+    the step at which a run was resumed."""
 
     def __init__(self, items: Any, seed: int) -> None:
         self.items, self.seed, self.epoch = items, seed, 0
@@ -31,7 +31,7 @@ class SeededItems(Dataset):
 
 @contextlib.contextmanager
 def random_states_kept() -> Iterator[None]:
-    """What is drawn inside, by torch on the CPU, Python or numpy, changes nothing outside."""
+    """Put back the random states of torch (on the CPU), Python and numpy at the end."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     try:
         yield
@@ -42,14 +42,14 @@ def random_states_kept() -> Iterator[None]:
 
 
 class ItemRows(Rows):
-    """Items that are read when a batch asks for them.
+    """Items that are read when a batch needs them.
 
     Args:
-        items: map-style; an item is (input, target).
-        collate: makes a batch (inputs, targets) of items.
-        workers: processes that read ahead; 0: none.
+        items: a map-style Dataset; an item is (input, target).
+        collate: makes a batch (inputs, targets) from items.
+        workers: number of processes that read ahead, 0 for none.
         seed: of random transforms.
-        device: where batches are wanted.
+        device: of the batches.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ItemRows(Rows):
 
     @property
     def y(self) -> Tensor:
-        """All targets; where the Dataset has no list of them every item is read, once."""
+        """All targets. If the Dataset has no list of them, every item is read once."""
         if self._targets is None:
             known = getattr(self.items.items, "targets", None)
             chunks = self.batches([slice(start, start + 256) for start in range(0, len(self), 256)])

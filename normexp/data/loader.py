@@ -1,4 +1,4 @@
-"""Batches of rows, in the order of training or of the data."""
+"""Batches of rows, in training order or in the order of the data."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,20 +10,19 @@ from normexp.data.rows import Rows
 
 
 class BatchLoader:
-    """Training batches (x, y), resumable in mid-epoch.
+    """Training batches (x, y). They can be resumed in the middle of an epoch.
 
     Args:
         rows: all training rows.
-        order: which rows make up the batches of each epoch.
+        order: chooses the rows of each batch of an epoch.
         rank, world_size: this process takes its equal share of every global batch.
         augmentation: applied to each batch of images.
-        progress: gives the trainer's epoch and how many of its batches are trained. The trainer's count excludes a
-            batch in whose step training was interrupted, so that batch comes again. (Lightning's other source,
-            `sampler.set_epoch`, is one epoch ahead after some resumes.) Without a trainer, `epoch` and the batches
-            handed out count.
+        progress: gives the trainer's epoch and the number of its batches that are trained. A batch whose step was
+            interrupted does not count, so it comes again. (Lightning's other source, `sampler.set_epoch`, is one epoch
+            ahead after some resumes.) Without a trainer, the loader counts `epoch` and its batches itself.
 
-    State: {"epoch", "batch"}. Lightning stores it in the checkpoint and loads it before it asks for the first batch;
-    that epoch then starts at that batch. `len` still counts the whole epoch, as Lightning's progress does.
+    State: {"epoch", "batch"}. Lightning stores it in the checkpoint and loads it before it asks for the first batch.
+    The epoch then starts at that batch. `len` still counts the whole epoch, as Lightning's progress does.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class BatchLoader:
         return len(self.order)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        # A generator: this body runs at the first `next`, when Lightning has restored its progress and our state.
+        # A generator: this body runs at the first `next`, after Lightning has restored its progress and our state.
         epoch, _ = self.progress()
         first = self.first_batch(epoch)
         chosen, draws = self.drawn(epoch)
@@ -59,7 +58,7 @@ class BatchLoader:
             yield self._augmented(x, draws, batch), y
 
     def batch(self, epoch: int, number: int) -> tuple[Tensor, Tensor]:
-        """One batch of an epoch, counted from 0, for whoever looks back; what comes next stays what it is."""
+        """Batch `number` of an epoch, counted from 0. It does not change which batch comes next."""
         chosen, draws = self.drawn(epoch)
         x, y = self.rows.take(chosen[number])
         return self._augmented(x, draws, number), y
@@ -68,7 +67,7 @@ class BatchLoader:
         return x if self.augmentation is None or draws is None else self.augmentation(x, draws[batch])
 
     def drawn(self, epoch: int) -> tuple[Tensor, Tensor | None]:
-        """Rows of each batch of an epoch, (num_batches, share), and what they are augmented by."""
+        """Rows of each batch of an epoch, (num_batches, share), and the draws of their augmentation."""
         self.rows.begin(epoch)
         chosen = self.order.batches(epoch)[:, self.share].to(self.rows.index_device)
         if self.augmentation is None:
@@ -77,11 +76,11 @@ class BatchLoader:
         return chosen, draws[:, self.share].to(self.rows.device)
 
     def first_batch(self, epoch: int) -> int:
-        """Where this epoch starts, once."""
+        """The batch at which this epoch starts. The restored place is used once."""
         resume_at, self._resume_at = self._resume_at, None
         if resume_at is not None and resume_at["epoch"] == epoch:
             return resume_at["batch"]
-        return 0  # also after a checkpoint written at the end of an earlier epoch
+        return 0  # also when the checkpoint was written at the end of an earlier epoch
 
     def state_dict(self) -> dict[str, int]:
         epoch, batch = self.progress()
@@ -92,8 +91,8 @@ class BatchLoader:
 
 
 class EvaluationLoader:
-    """The first `limit` rows, or all, in order, in slices of `batch_size`; the last may be shorter. Every process
-    evaluates everything."""
+    """The first `limit` rows, or all, in order and in batches of `batch_size`; the last may be shorter. Every process
+    gets every row."""
 
     def __init__(self, rows: Rows, batch_size: int, limit: int | None = None) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""A file of numbers mapped into memory: what is used of it lies there once, for all processes that use it."""
+"""A file of numbers mapped into memory. Memory holds only the parts in use, once for all processes."""
 
 import mmap
 import warnings
@@ -10,16 +10,16 @@ import torch
 from numpy.typing import DTypeLike
 from torch import Tensor
 
-LARGE = 2**30  # bytes from which on a file may be larger than memory
+LARGE = 2**30  # bytes; a larger file may not fit into memory
 
 
 class MappedFile:
     """An array on disk.
 
     Attributes:
-        tensor: all of it; it must not be written to.
-        large: whether rows should be asked for ahead of time. To read on behind each row, as the system does by
-            itself, would push out what is needed.
+        tensor: the whole array; do not write to it.
+        large: whether to ask for rows ahead of time. The system would otherwise read on after each row, and push
+            needed rows out of memory.
     """
 
     def __init__(self, path: Path, shape: Sequence[int], dtype: DTypeLike = np.uint8) -> None:
@@ -35,7 +35,7 @@ class MappedFile:
         self._row = len(self._map) // shape[0]
 
     def ask_for(self, rows: Iterable[int]) -> None:
-        """Have rows read from the disk, all at once and without waiting."""
+        """Ask the system to read rows from disk; do not wait."""
         if not self._advises:
             return
         for row in rows:

@@ -1,4 +1,4 @@
-"""Which rows make up the training batches of an epoch: a pure function of (seed, epoch), the same on every device."""
+"""The rows of each training batch of an epoch: a pure function of (seed, epoch), equal on every device."""
 
 import hashlib
 
@@ -7,18 +7,18 @@ from torch import Tensor
 
 
 def keyed_number(*key: str | int) -> int:
-    """A number of 63 bits for every key."""
+    """A number of 63 bits, derived from the key."""
     digest = hashlib.sha256(repr(key).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def keyed_generator(*key: str | int) -> torch.Generator:
-    """A CPU generator of its own for every key, e.g. ("batches", seed, epoch); torch's global RNG is never touched."""
+    """A CPU generator seeded by the key, e.g. ("batches", seed, epoch). torch's global generator stays untouched."""
     return torch.Generator().manual_seed(keyed_number(*key))
 
 
 class ShuffledOrder:
-    """Every row at most once an epoch, in a new random order each epoch; the incomplete last batch is dropped."""
+    """Every row at most once per epoch, in a new random order each epoch. The incomplete last batch is dropped."""
 
     def __init__(self, num_rows: int, batch_size: int, seed: int) -> None:
         self.num_rows = num_rows
@@ -35,14 +35,14 @@ class ShuffledOrder:
 
 
 class WindowOrder(ShuffledOrder):
-    """Windows of `context_length` inputs that tile a token stream from a start drawn anew each epoch, shuffled.
+    """Windows of `context_length` inputs, shuffled. They tile a token stream from a start that each epoch draws anew.
 
     A row is the position of a window's first token. The number of windows does not depend on the start.
     """
 
     def __init__(self, num_tokens: int, context_length: int, batch_size: int, seed: int) -> None:
-        # Targets are the inputs shifted by one, so windows lie within num_tokens - 1 inputs. Room for every start
-        # costs up to one window; the shortest stream holds one window and has fewer starts.
+        # Targets are the inputs shifted by one, so windows lie within num_tokens - 1 inputs. To allow every start,
+        # up to one window is given up. The shortest stream holds one window and has fewer starts.
         num_windows = max(1, (num_tokens - context_length) // context_length)
         super().__init__(num_windows, batch_size, seed)
         self.context_length = context_length
@@ -57,8 +57,8 @@ class WindowOrder(ShuffledOrder):
 class ClassPairedOrder(ShuffledOrder):
     """Batches of batch_size / samples_per_class distinct random classes with samples_per_class samples each.
 
-    The batches that are not independent draws in Batch Renormalization (Ioffe 2017, arXiv:1702.03275).
-    Within a class every sample is used before one is used again; an epoch has as many batches as ShuffledOrder's.
+    Batch Renormalization (Ioffe 2017, arXiv:1702.03275) uses such batches as an example of dependent draws.
+    Within a class no sample is used again before all are used. An epoch has as many batches as with ShuffledOrder.
     """
 
     def __init__(self, labels: Tensor, samples_per_class: int, batch_size: int, seed: int) -> None:
@@ -89,7 +89,7 @@ class ClassPairedOrder(ShuffledOrder):
         return rows.flatten(1)  # (num_batches, batch_size)
 
     def _groups(self, members: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """`count` groups of a class's samples, (count, samples_per_class): pass after pass over the shuffled class."""
+        """`count` groups of a class's samples, (count, samples_per_class). Each pass shuffles the class anew."""
         per_pass = len(members) // self.samples_per_class
         passes = [
             members[torch.randperm(len(members), generator=generator)[: per_pass * self.samples_per_class]]

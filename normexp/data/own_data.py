@@ -1,4 +1,4 @@
-"""One's own LightningDataModule or Dataset."""
+"""A user's own LightningDataModule or Dataset."""
 
 import hashlib
 from collections.abc import Callable
@@ -15,8 +15,9 @@ from normexp.data.order import ShuffledOrder
 from normexp.data.rows import Rows
 
 CPU = torch.device("cpu")
-DIGESTED = 64  # items of a split that are hashed
-FORMS = {  # what a batch of items must be
+DIGESTED = 64  # number of items of a split that are hashed
+# What a batch must be.
+FORMS = {
     "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
     "text": "int64 tokens (N, T) and the tokens that follow them, int64 (N, T)",
 }
@@ -27,22 +28,22 @@ class OwnData(DataModule):
     """The data sets behind the loaders of a LightningDataModule, or a Dataset class called with split="train", "val"
     and "test".
 
-    normexp draws the batches, so that every norm meets the same ones. Transforms, collate function and workers stay
-    those of the module; random transforms draw anew for each epoch and item, from the run's seed. The fingerprint is
-    the module's attribute of that name, or covers sizes and first items.
+    normexp chooses the batches, so every norm sees the same ones. It keeps the module's transforms, collate function
+    and workers. Random transforms depend on the run's seed, the epoch and the item. The fingerprint is the module's
+    attribute of that name; without one it covers sizes and the first items.
     """
 
     module: Callable[..., LightningDataModule | Dataset]
-    path: str | None = None  # of the class, which stands in `module`
+    path: str | None = None  # dotted path of the class
     kind: Literal["image", "text"] = "image"
-    classes: int | None = None  # None: `num_classes` of the module, or as many as its Dataset has `classes`
-    workers: int | None = None  # processes that read ahead; None: those of the module's loaders
+    classes: int | None = None  # None: the module's `num_classes`, or the number of its Dataset's `classes`
+    workers: int | None = None  # processes that read ahead; None: as many as the module's loaders have
 
     loaders: dict[str, DataLoader] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
-        """Of the class."""
+        """Name of the class."""
         return getattr(self.module, "func", self.module).__name__
 
     @property
@@ -65,7 +66,7 @@ class OwnData(DataModule):
         return splits
 
     def _make_loaders(self) -> Any:
-        """Set a loader for each split; returns the module, or the Dataset of training."""
+        """Set a loader for each split. Returns the module, or the training Dataset."""
         splits = ("train", "val", "test")
         try:
             if not issubclass(getattr(self.module, "func", self.module), LightningDataModule):
@@ -77,7 +78,7 @@ class OwnData(DataModule):
             own.setup("fit")
             own.setup("test")
             self.loaders = {split: getattr(own, f"{split}_dataloader")() for split in splits}
-        except Exception as error:  # of anybody's code
+        except Exception as error:  # the user's code may raise anything
             reason = " ".join(str(error).split())
             raise ValueError(f"data.path: {self.name}: {type(error).__name__}: {reason}") from error
         for split, loader in self.loaders.items():
@@ -100,7 +101,7 @@ class OwnData(DataModule):
         try:
             x, y = rows.take(slice(1))
             found = f"{x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}".replace("torch.", "")
-        except Exception as error:  # of anybody's transforms
+        except Exception as error:  # the user's transforms may raise anything
             reason = " ".join(str(error).split())
             raise ValueError(f"{wanted}; {type(error).__name__}: {reason}") from error
         if self.kind == "image":

@@ -1,4 +1,4 @@
-"""Images that are kept as bytes and turned into numbers batch by batch."""
+"""Images kept as bytes; each batch is turned into numbers."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from normexp.data.scaling import Scaling
 class PixelRows(Rows):
     """Args:
     pixels: uint8 (M, C, H, W), in memory, mapped from a file, or on a device.
-    place: which of them is each row, int64 (N,), on the same device.
+    place: the number of each row's image, int64 (N,), on the same device.
     y: targets (N,).
     scaling: bytes to numbers.
     """
@@ -25,7 +25,7 @@ class PixelRows(Rows):
 
     @property
     def nbytes(self) -> int:
-        """Of the bytes of these rows."""
+        """Number of bytes of these rows."""
         return len(self) * self.pixels[0].numel()
 
     def take(self, chosen: Chosen) -> Batch:
@@ -39,7 +39,7 @@ class PixelRows(Rows):
         return self.pixels.index_select(0, place), self.y.index_select(0, chosen)
 
     def moved(self, device: torch.device) -> "PixelRows":
-        """The bytes of these rows alone, on a device; the host holds few of them at a time."""
+        """Only the bytes of these rows, copied to a device in pieces, so the host holds few at a time."""
         pixels = torch.empty(len(self), *self.pixels.shape[1:], dtype=torch.uint8, device=device)
         for start in range(0, len(self), 4096):
             some = slice(start, start + 4096)

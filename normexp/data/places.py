@@ -1,4 +1,4 @@
-"""Where the files of standard data sets are looked for when nobody says where they lie."""
+"""The folders that are searched for standard data sets unless the user names one."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The language reference that every CPython carries: English and code, no download."""
+"""The language reference inside every CPython: English and code, no download."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from normexp.data.splits import split_random
 from normexp.data.text import TextData
 from normexp.data.tokens import encoded
 
-EVALUATION_SHARE = 0.05  # of the characters, for validation and for test
+EVALUATION_SHARE = 0.05  # of the characters, for validation and again for test
 
 
 @dataclass(kw_only=True, eq=False)
 class PythonDocs(TextData):
-    """`pydoc_data.topics`, split by topic, so that no page lies in two splits.
+    """`pydoc_data.topics`, split by topic: no topic lies in two splits.
 
-    The text differs between versions of Python; the fingerprint tells them apart.
+    The text differs between versions of Python, and so does the fingerprint.
     """
 
-    split_seed: int = 0  # which topics go where, whatever the run's seed
+    split_seed: int = 0  # assigns topics to splits; the run's seed has no part in it
 
     def read_tokens(self) -> dict[str, Tensor]:
         try:
@@ -45,7 +45,7 @@ class PythonDocs(TextData):
 
 
 def fill(names: list[str], topics: dict[str, str], room: float) -> list[str]:
-    """Topics in the given order, passing over those too long for what is left of `room` characters."""
+    """Topics in the given order, as long as `room` characters hold them. A topic that is too long is skipped."""
     chosen = []
     for name in names:
         if len(topics[name]) <= room:
@@ -55,10 +55,10 @@ def fill(names: list[str], topics: dict[str, str], room: float) -> list[str]:
 
 
 def without_copies(topics: dict[str, str]) -> dict[str, str]:
-    """Topics sorted by name, without those whose paragraphs mostly stand in a longer one.
+    """Topics sorted by name. A topic is omitted if most of its paragraphs stand in a longer topic.
 
-    A quarter of the topics are sections of others ("while" of "compound"): split apart, they would put training text
-    into the validation set.
+    A quarter of the topics are sections of others, such as "while" of "compound". They would put training text into the
+    validation set.
     """
     seen, kept = set(), []
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):

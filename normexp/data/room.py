@@ -1,18 +1,18 @@
-"""How much of a data set is held in which form, and where."""
+"""Whether a split fits on a device, and in which form."""
 
 import torch
 
-SMALL = 2**26  # bytes of a split that is kept as the numbers that a network takes: a batch is then one copy
-NUMBERS, BYTES = 0.1, 1 / 3  # of a GPU's free memory: a split as numbers there, or as bytes
+SMALL = 2**26  # bytes; a split up to this size is kept as the network's numbers, so a batch is one copy
+NUMBERS, BYTES = 0.1, 1 / 3  # most of a GPU's free memory that a split may take as numbers, or as bytes
 
 
 def kept_as_numbers(nbytes: int, device: torch.device) -> bool:
-    """Whether a split of so many bytes is kept as numbers on a device."""
+    """Whether a device keeps a split of `nbytes` as numbers."""
     return nbytes <= SMALL or (device.type == "cuda" and nbytes <= NUMBERS * _free(device))
 
 
 def fits(nbytes: int, device: torch.device) -> bool:
-    """Whether a split may lie on a device as a whole; what is no GPU has the memory of the host."""
+    """Whether a whole split of `nbytes` fits on a device. A device that is no GPU shares the memory of the host."""
     return device.type != "cuda" or nbytes <= BYTES * _free(device)
 
 

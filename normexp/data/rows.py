@@ -1,4 +1,4 @@
-"""The rows of a split on the device that trains, and batches of them."""
+"""The rows of a split on the training device, and batches of them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ Batch = tuple[Tensor, Tensor]
 
 
 class Rows:
-    """Inputs and targets in the form in which the network takes them: (N, ...) each, one row a sample."""
+    """Inputs and targets as the network takes them: (N, ...) each, one row per sample."""
 
     def __init__(self, x: Tensor, y: Tensor) -> None:
         self._x, self.y = x, y
@@ -29,16 +29,16 @@ class Rows:
 
     @property
     def device(self) -> torch.device:
-        """Where batches lie."""
+        """Device of the batches."""
         return self.y.device
 
     @property
     def index_device(self) -> torch.device:
-        """Where numbers of rows are wanted."""
+        """Device that row numbers must be on."""
         return self.y.device
 
     def begin(self, epoch: int) -> None:
-        """Batches of this epoch come next: for rows that are not the same in each."""
+        """Prepare for the batches of this epoch, if rows differ between epochs."""
 
     def to(self, device: torch.device) -> "Rows":
         return self if device == self.device else Rows(self._x.to(device), self.y.to(device))
@@ -54,10 +54,10 @@ class Rows:
 
 
 class Windows(Rows):
-    """Windows of a text, (N, T) views of one stream, whose tokens are kept in a small type and handed out as int64.
+    """Windows of a text, (N, T): views of one stream. Tokens are kept in a small type; batches are int64.
 
     Args:
-        device: where batches are wanted, if the stream does not fit there.
+        device: of the batches, if the stream does not fit there.
     """
 
     def __init__(self, x: Tensor, y: Tensor, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Bytes to the numbers that a network takes, and the moments that normalize them."""
+"""Turn bytes into the network's numbers, and compute the moments that normalize them."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ AT_ONCE = 2**24  # bytes that are counted at once
 class Scaling:
     """Pixels scaled to [0, 1], then binarized, then normalized with the mean and standard deviation of each channel.
 
-    Elementwise, so that batches get the bits that all images together would get, on every device.
+    Each pixel is scaled by itself, so a batch has the same bits as the whole split, on every device.
 
     Args:
         max_pixel: the value of a white pixel.
@@ -23,7 +23,7 @@ class Scaling:
         self.max_pixel, self.binarize = max_pixel, binarize
         self.mean, self.std = mean, std
         like = torch.ones(()) if mean is None else mean
-        # A tensor: by a number, CUDA multiplies with 1 / max_pixel, which rounds otherwise.
+        # A tensor, because to divide by a number CUDA multiplies by 1 / max_pixel, which rounds differently.
         self.white = torch.full((), float(max_pixel), device=like.device)
 
     def to(self, device: torch.device) -> "Scaling":
@@ -34,7 +34,7 @@ class Scaling:
         return moved
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """float32 (N, C, H, W) of uint8 (N, C, H, W)."""
+        """Convert uint8 (N, C, H, W) to float32 (N, C, H, W)."""
         x = pixels.float().div_(self.white)
         if self.binarize:
             x = x.gt(0.5).float()
@@ -57,7 +57,7 @@ def count_values(pixels: Tensor, place: Tensor) -> Tensor:
 def moments(counts: Tensor, scaling: Scaling) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation (divided by n) of each channel, float32 (C,), computed in float64.
 
-    Counts make them exact whatever the number of threads. A constant channel gets 1, so that it stays constant.
+    Counts make them exact for any number of threads. A constant channel gets the deviation 1, so it stays constant.
     """
     values = scaling(torch.arange(256, dtype=torch.uint8).view(-1, 1, 1, 1)).flatten().double()  # (256,)
     share = counts.double() / counts.sum(1, keepdim=True)

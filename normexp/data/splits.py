@@ -1,4 +1,4 @@
-"""Which sample belongs to which split. A seed of its own fixes it, so that a run's seed moves no validation set."""
+"""Assign samples to splits. A separate seed does it, so the run's seed does not change the validation set."""
 
 import hashlib
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-DIGESTED = 1000  # test inputs that are hashed, beside all targets
+DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 
 
 class Split(NamedTuple):
@@ -18,14 +18,14 @@ class Split(NamedTuple):
 
 
 def digest(inputs: Tensor, targets: Tensor) -> str:
-    """What tells one test set from another, of all its targets and its first inputs."""
+    """Digest of a test set: of all targets and the first inputs."""
     content = hashlib.sha256(targets.contiguous().numpy().tobytes())
     content.update(inputs.contiguous().numpy().tobytes())
     return content.hexdigest()[:16]
 
 
 def split_random(seed: int) -> np.random.RandomState:
-    """numpy never changes this generator's stream, so a split outlives versions of torch and numpy."""
+    """A generator whose stream numpy never changes, so splits stay equal across versions of torch and numpy."""
     if not 0 <= seed < 2**32:
         raise ValueError(f"data.split_seed={seed}: choose a number in 0..{2**32 - 1}")
     return np.random.RandomState(seed)
@@ -34,9 +34,8 @@ def split_random(seed: int) -> np.random.RandomState:
 def stratified_order(labels: Tensor, seed: int) -> Tensor:
     """An order of all samples in which every stretch holds the classes in proportion.
 
-    The j-th of the n_c shuffled samples of class c stands at (j + 1/2) / n_c, so the samples before place t are
-    round(t n_c) of every class. Cut into stretches, the order gives stratified splits; longer and longer prefixes of
-    one stretch are nested subsets.
+    The j-th of the n_c shuffled samples of class c stands at (j + 1/2) / n_c. So before place t there are round(t n_c)
+    samples of class c. Stretches of this order are stratified splits. The prefixes of one stretch are nested subsets.
     """
     classes = labels.numpy()
     shuffled = split_random(seed).permutation(len(classes))

@@ -1,4 +1,4 @@
-"""Labelled images as pixels, and their form on disk: a file of pixels that is mapped, and what belongs to them."""
+"""Labeled images as pixels, and their form on disk: a mapped file of pixels, and a file of everything else."""
 
 import hashlib
 import json
@@ -14,22 +14,22 @@ from torch import Tensor
 from normexp.data.mapped_file import MappedFile
 from normexp.data.scaling import count_values
 
-MANY = 2**25  # pixels that take a tenth of a second to count
+MANY = 2**25  # pixels; to count them takes a tenth of a second
 PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
 
 
 @dataclass(eq=False)
 class Images:
-    """All images of a data set, and which of them are the standard training and test images.
+    """All images of a data set, with the row numbers of its standard training and test images.
 
     Attributes:
         pixels: uint8 (N, C, H, W), in memory or mapped from a file.
         labels: int64 (N,).
         train, test: row numbers, int64, in the order of the data set.
-        num_classes: classes that the labels name.
-        fingerprint: as a DataModule's.
-        file: which the pixels are mapped from, or None.
-        folder: where they are kept, or None.
+        num_classes: number of classes.
+        fingerprint: see `DataModule`.
+        file: the file that the pixels are mapped from, or None.
+        folder: the folder of the cache that holds them, or None.
     """
 
     pixels: Tensor
@@ -42,7 +42,7 @@ class Images:
     folder: Path | None = None
 
     def check(self) -> None:
-        """Raise ValueError, in one line, for labels that do not belong to these images."""
+        """Raise ValueError with one line if the labels do not fit these images."""
         if len(self.labels) != len(self.pixels):
             raise ValueError(f"{len(self.labels):,} labels for {len(self.pixels):,} images")
         wrong = ((self.labels < 0) | (self.labels >= self.num_classes)).nonzero().flatten()
@@ -53,14 +53,14 @@ class Images:
             )
 
     def count(self, place: Tensor) -> Tensor:
-        """`count_values` of the images `place`, kept with the images where it takes seconds."""
+        """`count_values` of the images `place`. A count that takes long is kept beside the images."""
         if self.folder is None or len(place) * self.pixels[0].numel() < MANY:
             return count_values(self.pixels, place)
         known = self.folder / f"counts-{hashlib.sha256(place.numpy().tobytes()).hexdigest()[:16]}.npy"
         if known.is_file():
             return torch.from_numpy(np.load(known, allow_pickle=False))
         counts = count_values(self.pixels, place)
-        with suppress(OSError):  # a cache that others may not write to
+        with suppress(OSError):  # the cache may be read-only
             partial = known.with_suffix(f".{os.getpid()}.partial")
             with partial.open("wb") as file:
                 np.save(file, counts.numpy())
@@ -71,7 +71,7 @@ class Images:
 
 
 def write(folder: Path, images: Images, *, pixels_there: bool = False) -> None:
-    """Write images into an empty folder; `pixels_there` where their file is written already."""
+    """Write images into an empty folder. `pixels_there`: the file of pixels is already written."""
     if not pixels_there:
         images.pixels.contiguous().numpy().tofile(folder / PIXELS)
     np.savez(folder / LABELS, **{n: getattr(images, n).numpy() for n in ("labels", "train", "test")})
@@ -84,7 +84,7 @@ def write(folder: Path, images: Images, *, pixels_there: bool = False) -> None:
 
 
 def read(folder: Path) -> Images:
-    """The images of a folder; their pixels are mapped, so that memory holds what is used, once for all processes."""
+    """The images of a folder. Their pixels are mapped: memory holds only what is used, once for all processes."""
     about = json.loads((folder / ABOUT).read_text())
     with np.load(folder / LABELS, allow_pickle=False) as arrays:
         rows = {name: torch.from_numpy(array) for name, array in arrays.items()}

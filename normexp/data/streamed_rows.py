@@ -1,4 +1,4 @@
-"""Images that do not fit where they are wanted: a thread reads some batches ahead."""
+"""Images that do not fit on the device: a thread reads some batches ahead."""
 
 import queue
 import threading
@@ -12,17 +12,17 @@ from normexp.data.pixel_rows import PixelRows
 from normexp.data.rows import Batch, Chosen
 from normexp.data.scaling import Scaling
 
-AHEAD = 2**25  # bytes that lie ready, or one batch
-ASKED = 2**27  # bytes that the disk was asked for, or one batch
+AHEAD = 2**25  # most bytes that lie ready, at least one batch
+ASKED = 2**27  # most bytes that the disk is asked for, at least one batch
 
 
 class StreamedRows(PixelRows):
-    """Bytes are read on the CPU, into pinned memory for a GPU, copied while it computes, and made numbers there.
+    """Bytes that the CPU reads ahead. A GPU copies them from pinned memory while it computes, and scales them itself.
 
     Args:
         pixels, place, y: on the CPU.
-        device: where batches are wanted.
-        file: which the pixels are mapped from; None: they are in memory.
+        device: of the batches.
+        file: the file that the pixels are mapped from; None if they are in memory.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class StreamedRows(PixelRows):
                     batch = self.bytes_of(rows)
                     put(tuple(part.pin_memory() for part in batch) if self.wanted.type == "cuda" else batch)
                 put(None)
-            except BaseException as error:  # raised where the batch is waited for
+            except BaseException as error:  # raised again where the batch is awaited
                 put(error)
 
         thread = threading.Thread(target=read, name="rows ahead", daemon=True)
@@ -74,7 +74,7 @@ class StreamedRows(PixelRows):
                 if isinstance(batch, BaseException):
                     raise batch
                 yield self._finished(batch)
-        finally:  # also where training stops in mid-epoch
+        finally:  # also when training stops in the middle of an epoch
             stopped.set()
             thread.join()
 
@@ -83,7 +83,7 @@ class StreamedRows(PixelRows):
         return self.scaling(pixels), y
 
     def _asked_for(self, wanted: list[Chosen]) -> Iterator[Chosen]:
-        """The same numbers of rows, each some time after the disk was asked for these rows."""
+        """Yield the same row numbers, some time after asking the disk for these rows."""
         ahead = self._count(ASKED, wanted)
         for rows in wanted[:ahead]:
             self._ask_for(rows)
@@ -93,7 +93,7 @@ class StreamedRows(PixelRows):
             yield rows
 
     def _count(self, nbytes: int, wanted: list[Chosen]) -> int:
-        """So many batches have `nbytes`."""
+        """Number of batches that `nbytes` hold."""
         batch = len(self.place[wanted[0]]) * self.pixels[0].numel() if wanted else 1
         return max(1, nbytes // max(1, batch))
 

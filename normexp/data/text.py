@@ -1,4 +1,4 @@
-"""What every text shares: characters as tokens, a vocabulary, windows of `context_length` tokens."""
+"""The base of texts: characters as tokens, a vocabulary, windows of `context_length` tokens."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ from normexp.data.tokens import Encoder
 class TextData(DataModule):
     """A text as a stream of characters for next-token prediction: x is (N, T), y the same windows one token later.
 
-    Training windows tile the stream from a start drawn for every epoch; validation and test windows tile it from its
-    beginning, and every window is scored in full. A split is Split(tokens[:-1], tokens[1:]), one stream each.
+    Training windows tile the stream from a start that each epoch draws anew. Validation and test windows tile it from
+    its beginning, and every token of a window counts. A split is Split(tokens[:-1], tokens[1:]), two streams.
 
     Attributes after `load()`:
-        vocabulary: the distinct characters of the whole text in order; a token is a place in it.
+        vocabulary: the distinct characters of the whole text, sorted; a token is a place in it.
     """
 
     kind = "text"
@@ -34,7 +34,7 @@ class TextData(DataModule):
 
     @abstractmethod
     def read_tokens(self) -> dict[str, Tensor]:
-        """The stream of "train", "val" and "test" in a small integer type; sets `vocabulary` and `fingerprint`."""
+        """The streams of "train", "val" and "test" in a small integer type. Sets `vocabulary` and `fingerprint`."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:

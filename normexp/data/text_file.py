@@ -1,4 +1,4 @@
-"""Any text file of the user's, plain or gzipped."""
+"""A text file of the user, plain or gzipped."""
 
 import codecs
 import gzip
@@ -26,7 +26,7 @@ TOKENS, ABOUT = "tokens", "about.json"
 class TextFile(TextData):
     """UTF-8 text at `path`, cut in three: the first 90% train, the next 5% validate, the last 5% test.
 
-    Tokens are kept in the cache, so that a file may be larger than memory.
+    The cache keeps the tokens, so a file may be larger than memory.
     """
 
     path: str | None
@@ -65,7 +65,7 @@ class TextFile(TextData):
         (folder / ABOUT).write_text(json.dumps(about))
 
     def _texts(self, path: Path, digest=None) -> Iterator[str]:
-        """The text in pieces; `digest` is fed with its bytes."""
+        """The text in pieces. `digest` is updated with its bytes."""
         decoder = codecs.getincrementaldecoder("utf-8-sig")()
         try:
             with path.open("rb") as file:

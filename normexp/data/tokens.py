@@ -1,4 +1,4 @@
-"""Characters as tokens of the smallest type that holds the vocabulary."""
+"""Characters as tokens, in the smallest integer type that holds the vocabulary."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ class Encoder:
 
 
 def encoded(texts: dict[str, str]) -> tuple[str, dict[str, Tensor]]:
-    """The common vocabulary of some texts, and the tokens of each."""
+    """The common vocabulary of all texts, and the tokens of each."""
     vocabulary = vocabulary_of(texts.values())
     encoder = Encoder(vocabulary)
     return vocabulary, {name: torch.from_numpy(encoder(text)) for name, text in texts.items()}

@@ -18,7 +18,7 @@ from normexp.data.stored_images import Images
 
 @dataclass(kw_only=True, eq=False)
 class TorchvisionImages(ImageData):
-    """A data set in torchvision's folders below `root`; downloaded to there if it is absent.
+    """A data set in torchvision's folders below `root`. If it is absent, it is downloaded there.
 
     The standard test images are the test split.
     """
@@ -46,7 +46,7 @@ class TorchvisionImages(ImageData):
         return standard_places() if self.root is None else [Path(self.root).expanduser()]
 
     def _find(self, files: list[str]) -> list[Path] | None:
-        """Where each file lies, plain or gzipped: as torchvision has them, or all in a folder of the set's name."""
+        """The path of each file, plain or gzipped: in torchvision's layout, or all in one folder named like the set."""
         for place in self._places():
             short = [f"{type(self).__name__.lower()}/{Path(file).name}" for file in files]
             for names in (files, short):
@@ -67,7 +67,7 @@ class TorchvisionImages(ImageData):
             try:
                 linked(found, Path(root), files)
                 images = _images(dataset(root, train=True), dataset(root, train=False))
-            except Exception as error:  # a damaged file fails in as many ways as there are parsers
+            except Exception as error:  # each parser fails in its own way on a damaged file
                 where = found[0].parent.resolve()
                 raise ValueError(
                     f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "
@@ -100,22 +100,22 @@ def _pixels(dataset) -> Tensor:
 
 
 class MNIST(TorchvisionImages):
-    """28x28 grey handwritten digits, 60,000 and 10,000 (LeCun et al. 1998)."""
+    """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998)."""
 
     def files(self, dataset: type) -> list[str]:
         return [f"{dataset.__name__}/raw/{Path(archive).stem}" for archive, _ in dataset.resources]
 
 
 class FashionMNIST(MNIST):
-    """28x28 grey images of clothing in ten classes, 60,000 and 10,000 (Xiao et al. 2017)."""
+    """28x28 gray images of clothing in ten classes, 60,000 and 10,000 (Xiao et al. 2017)."""
 
 
 class KMNIST(MNIST):
-    """28x28 grey cursive Japanese characters in ten classes, 60,000 and 10,000 (Clanuwat et al. 2018)."""
+    """28x28 gray cursive Japanese characters in ten classes, 60,000 and 10,000 (Clanuwat et al. 2018)."""
 
 
 class CIFAR10(TorchvisionImages):
-    """32x32 colour photographs in ten classes, 50,000 and 10,000 (Krizhevsky 2009)."""
+    """32x32 color photographs in ten classes, 50,000 and 10,000 (Krizhevsky 2009)."""
 
     def files(self, dataset: type) -> list[str]:
         names = [name for name, _ in dataset.train_list + dataset.test_list] + [dataset.meta["filename"]]
@@ -123,4 +123,4 @@ class CIFAR10(TorchvisionImages):
 
 
 class CIFAR100(CIFAR10):
-    """32x32 colour photographs in a hundred classes, 50,000 and 10,000 (Krizhevsky 2009)."""
+    """32x32 color photographs in a hundred classes, 50,000 and 10,000 (Krizhevsky 2009)."""

@@ -1,4 +1,4 @@
-"""Activations as modules, so that monitors can hook them. Claims S14-S17 tell saturating ones from the others."""
+"""Activations as modules, so that monitors can hook them."""
 
 from typing import Literal, get_args
 
@@ -10,7 +10,7 @@ Activation = Literal["relu", "gelu", "tanh", "sigmoid", "identity"]
 
 
 def make_activation(name: Activation) -> nn.Module:
-    """A fresh module; ``identity`` makes the network linear, as in the theory of deep linear networks."""
+    """A new module. ``identity`` makes the network linear, as in the theory of deep linear networks."""
     require_choice("activation", name, get_args(Activation))
     modules = {
         "relu": nn.ReLU,

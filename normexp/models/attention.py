@@ -15,10 +15,10 @@ from normexp.sites import Site
 class Attention(nn.Module):
     """``softmax(Q K^T / sqrt(d)) V`` in each head, then a linear map back to the stream (Vaswani et al. 2017).
 
-    With ``qk_norm``, queries and keys are normalized over the d features of each head, one norm for all heads (Dehghani
-    et al. 2023, arXiv:2302.05442). The norm is handed each head as a sample, (N*h, T, d).
+    ``qk_norm`` normalizes queries and keys over the d features of each head, with one norm for all heads (Dehghani et
+    al. 2023, arXiv:2302.05442). The norm sees each head as a sample, (N*h, T, d).
 
-    Shape: (N, T, C) to (N, T, C). ``causal``: token t attends to tokens up to t only.
+    Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t.
     """
 
     def __init__(

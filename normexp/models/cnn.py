@@ -15,19 +15,19 @@ from normexp.sites import Site
 class CNN(nn.Module):
     """Stages of 3x3 convolutions with 2x2 max-pooling between them, then global average pooling and a linear map.
 
-    Channels double from stage to stage, up to 8 times ``width``: depth [1, 1, 2, 2, 2] with width 64 has the
+    Channels double from stage to stage, up to 8 times ``width``. Depth [1, 1, 2, 2, 2] with width 64 gives the
     convolutions of VGG-A (Simonyan and Zisserman 2014, arXiv:1409.1556), the network of Santurkar et al. 2018.
-    The paper's three dense layers at the end are left out.
+    VGG-A's three dense layers at the end are omitted.
 
     Shape: images (N, C, H, W) to logits (N, num_classes). Each stage but the last halves H and W, rounding down.
 
     Args:
         input_shape: (C, H, W).
-        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``, k counting convolutions from 1.
+        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``; k counts convolutions from 1.
         depth: number of convolutions in each stage.
         width: channels of the first stage.
         norm_position: before or after the activation.
-        weight_norm: reparametrizes each linear map, e.g. weight standardization; None leaves them alone.
+        weight_norm: reparametrizes each linear map, e.g. weight standardization; None does nothing.
 
     Raises:
         ValueError: no stage, an empty stage, width below 1, an image too small for the stages, an unknown choice.

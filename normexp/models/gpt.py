@@ -17,23 +17,23 @@ from normexp.sites import Site
 class GPT(nn.Module):
     """Token and position embeddings, a stack of causal blocks and a linear map to the next character's logits.
 
-    Radford et al. 2019 (GPT-2), except that the output map has a bias and weights of its own.
+    As in Radford et al. 2019 (GPT-2), except that the output map has its own weights and a bias.
 
-    A norm with statistics over tokens hands each position the later ones past the causal mask. Such a model is built,
-    warns once and sets ``leaks_future``: its training loss does not measure prediction.
+    A norm with statistics over tokens lets each position see later ones, past the causal mask. With such a norm the
+    model warns once and sets ``leaks_future``: its training loss does not measure prediction.
 
     Shape: tokens (N, T), int64, to logits (N, T, num_classes), for T up to the context.
 
     Args:
         input_shape: (T,), the context in characters.
         num_classes: size of the vocabulary.
-        norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``, k counting blocks from 1.
+        norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
         norm_position: pre, post or sandwich; see ``Residual``.
         qk_norm: also normalize queries and keys in each head.
         mlp_ratio: hidden width of the feed-forward branch in units of ``width``.
-        dropout: on the embedding, on attention weights and on what each branch adds.
+        dropout: on the embedding, the attention weights and the output of each branch.
         initialization: see ``TransformerWeights``.
-        weight_norm: reparametrizes each linear map; None leaves them alone.
+        weight_norm: reparametrizes each linear map; None does nothing.
 
     Raises:
         ValueError: heads that do not divide the width, a size below 1, a dropout outside [0, 1), an unknown choice.
@@ -61,7 +61,8 @@ class GPT(nn.Module):
         super().__init__()
         (context,) = input_shape
         weights = TransformerWeights(initialization, depth, weight_norm)
-        self.stack = TransformerStack(  # first, since it checks the sizes
+        # First, because it checks the sizes.
+        self.stack = TransformerStack(
             context,
             norm,
             weights,

@@ -1,4 +1,4 @@
-"""How the weights of dense layers and convolutions begin. Biases begin at 0.
+"""Initial weights of dense layers and convolutions. Biases start at 0.
 
 Weights are drawn from torch's global generator while the model is built. Norms draw nothing, so one seed gives
 bit-identical weights under every norm.
@@ -22,11 +22,11 @@ def linear_map(
 ) -> nn.Module:
     """Initialize ``module``, then hand it to ``weight_norm`` if there is one.
 
-    With fan_in and fan_out counting the kernel's positions, entries are drawn from N(0, std^2):
+    Entries are drawn from N(0, std^2). fan_in and fan_out count the positions of the kernel:
 
-    - ``he``: std^2 = 2 / fan_in, keeps the mean square through ReLU (He et al. 2015, arXiv:1502.01852)
+    - ``he``: std^2 = 2 / fan_in, so that ReLU keeps the mean square (He et al. 2015, arXiv:1502.01852)
     - ``xavier``: std^2 = 2 / (fan_in + fan_out) (Glorot and Bengio 2010)
-    - ``small_gaussian``: std = 0.1, whatever the width (Ioffe and Szegedy 2015 give no number)
+    - ``small_gaussian``: std = 0.1 for every width (Ioffe and Szegedy 2015 give no number)
 
     ``orthogonal`` draws a matrix (fan_out, fan_in) with orthonormal rows or columns (Saxe et al. 2013,
     arXiv:1312.6120).

@@ -13,7 +13,7 @@ NormPosition = Literal["pre_activation", "post_activation"]
 class Layer(nn.Module):
     """``act(norm(W x))`` for pre_activation, as in the BatchNorm paper, ``norm(act(W x))`` for post_activation.
 
-    Shape: (N, C, ...) to (N, C', ...), whatever ``linear`` makes of it.
+    Shape: (N, C, ...) to the shape that ``linear`` gives, (N, C', ...).
     """
 
     def __init__(

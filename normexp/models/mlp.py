@@ -1,4 +1,4 @@
-"""Multilayer perceptron: the network of most sentences about normalization."""
+"""Multilayer perceptron: the network that most sentences about normalization are about."""
 
 import math
 from collections.abc import Callable
@@ -21,10 +21,10 @@ class MLP(nn.Module):
 
     Args:
         input_shape: (C, H, W).
-        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``, k counting layers from 1.
-        norm_position: before or after the activation (claim S32).
-        norm_output: also normalize the logits, as BN's arm of Figure 6 in Ba et al. 2016 does and LN's does not.
-        weight_norm: reparametrizes each linear map, e.g. weight normalization; None leaves them alone.
+        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``; k counts layers from 1.
+        norm_position: before or after the activation.
+        norm_output: also normalize the logits. In Figure 6 of Ba et al. 2016 BN does so and LN does not.
+        weight_norm: reparametrizes each linear map, e.g. weight normalization; None does nothing.
 
     Raises:
         ValueError: depth or width below 1, or an unknown choice.

@@ -11,13 +11,13 @@ Convolution = Callable[..., nn.Module]
 
 
 def shortcut(x: Tensor, channels: int, stride: int) -> Tensor:
-    """He's option A: keep every ``stride``-th pixel and fill up with zero channels. It has no parameters."""
+    """He's option A, without parameters: keep every ``stride``-th pixel and add channels of zeros."""
     x = x[:, :, ::stride, ::stride]  # (N, C, H/stride, W/stride)
     return F.pad(x, (0, 0, 0, 0, 0, channels - x.shape[1]))  # (N, channels, H/stride, W/stride)
 
 
 class BasicBlock(nn.Module):
-    """``relu(shortcut(x) + norm(conv(relu(norm(conv(x))))))``, or without the sum where ``skip`` is False.
+    """``relu(shortcut(x) + norm(conv(relu(norm(conv(x))))))``; with ``skip=False`` the shortcut is omitted.
 
     Figure 2 of He et al. 2015, arXiv:1512.03385. The residual site is the sum, before its ReLU.
     Shape: (N, C, H, W) to (N, channels, H/stride, W/stride).
@@ -67,8 +67,8 @@ class BasicBlock(nn.Module):
 class ScaledBlock(nn.Module):
     """``shortcut(x) + alpha * f(x / beta)``, f = norm(conv(relu(norm(conv(relu(.)))))), for networks without norms.
 
-    Brock et al. 2021, arXiv:2101.08692: ``beta`` is the predicted standard deviation of x, so that f sees and gives
-    unit variance and each block adds alpha^2. Shape: (N, C, H, W) to (N, channels, H/stride, W/stride).
+    Brock et al. 2021, arXiv:2101.08692. ``beta`` is the predicted standard deviation of x. So input and output of f
+    have unit variance, and each block adds alpha^2. Shape: (N, C, H, W) to (N, channels, H/stride, W/stride).
     """
 
     def __init__(

@@ -16,24 +16,24 @@ class ResNet(nn.Module):
     """A 3x3 convolution, three stages of n residual blocks with ``width`` times 1, 2, 4 channels, and a linear map.
 
     Section 4.2 of He et al. 2015, arXiv:1512.03385: depth = 6n + 2, shortcuts without parameters, no max-pooling. The
-    second and third stage begin with stride 2. Here convolutions have a bias, so that every norm has the same weights.
+    second and third stage begin with stride 2. Convolutions have a bias here, so every norm has the same weights.
 
-    With ``alpha`` the blocks are the scaled ones of Brock et al. 2021 (arXiv:2101.08692), meant for the norm ``none``:
-    the variance of the stream starts at v = 1 and grows by alpha^2 a block, in units of the stem's variance. So it does
-    with He's initialization, and with scaled weight standardization of gain sqrt(2 / (1 - 1/pi)), ReLU's. It departs
-    from the paper where channels double: He's zero channels halve the average v there, and beta = sqrt(v) follows,
-    where the paper resets v by a convolution in the shortcut.
+    ``alpha`` selects the scaled blocks of Brock et al. 2021 (arXiv:2101.08692), meant for the norm ``none``. In units
+    of the stem's variance, the variance v of the stream starts at 1 and each block adds alpha^2. This holds with He's
+    initialization, and with scaled weight standardization of ReLU's gain, sqrt(2 / (1 - 1/pi)). One thing differs from
+    the paper: when channels double, He's zero channels halve the average v, and beta = sqrt(v) follows. The paper
+    resets v with a convolution in the shortcut.
 
     Shape: images (N, C, H, W) to logits (N, num_classes).
 
     Args:
         input_shape: (C, H, W).
-        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``, k counting convolutions from 1.
+        norm: factory, called as ``norm(num_features, channel_dim=1, layer=k)``; k counts convolutions from 1.
         depth: 6n + 2: 20, 32, 44, 56, 110.
         width: channels of the first stage.
         skip: False removes the skip connections and nothing else; the weights stay bit-identical.
         alpha: None for He's blocks; a positive number, 0.2 in the paper, for scaled ones.
-        weight_norm: reparametrizes each linear map, e.g. weight standardization; None leaves them alone.
+        weight_norm: reparametrizes each linear map, e.g. weight standardization; None does nothing.
 
     Raises:
         ValueError: depth not 6n + 2, width below 1, alpha not positive or without skip, an unknown choice.

@@ -17,21 +17,21 @@ from normexp.sites import Site
 class Transformer(nn.Module):
     """Patches as tokens, a stack of blocks, the mean over tokens and a linear map to the logits.
 
-    Dosovitskiy et al. 2020, arXiv:2010.11929, with mean pooling in place of the class token (Beyer et al. 2022,
+    Dosovitskiy et al. 2020, arXiv:2010.11929, with mean pooling instead of the class token (Beyer et al. 2022,
     arXiv:2205.01580).
 
-    Shape: images (N, C, H, W) to logits (N, num_classes), by T = (H/p)(W/p) tokens of ``width`` features.
+    Shape: images (N, C, H, W) to logits (N, num_classes), through T = (H/p)(W/p) tokens of ``width`` features.
 
     Args:
         input_shape: (C, H, W).
-        norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``, k counting blocks from 1.
-        patch_size: side p of a patch in pixels; None takes a quarter of the height, so 16 patches of a square image.
+        norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
+        patch_size: side p of a patch in pixels; None is a quarter of the height, so a square image has 16 patches.
         norm_position: pre, post or sandwich; see ``Residual``.
         qk_norm: also normalize queries and keys in each head.
         mlp_ratio: hidden width of the feed-forward branch in units of ``width``.
-        dropout: on the embedding, on attention weights and on what each branch adds.
+        dropout: on the embedding, the attention weights and the output of each branch.
         initialization: see ``TransformerWeights``.
-        weight_norm: reparametrizes each linear map; None leaves them alone.
+        weight_norm: reparametrizes each linear map; None does nothing.
 
     Raises:
         ValueError: patches that do not tile the image, heads that do not divide the width, a size below 1, a dropout
@@ -64,7 +64,8 @@ class Transformer(nn.Module):
         tokens = (height // self.patch_size) * (columns // self.patch_size)
 
         weights = TransformerWeights(initialization, depth, weight_norm)
-        self.stack = TransformerStack(  # first, since it checks the sizes
+        # First, because it checks the sizes.
+        self.stack = TransformerStack(
             tokens,
             norm,
             weights,
@@ -98,7 +99,7 @@ class Transformer(nn.Module):
 
 
 def patch_size_for(height: int, columns: int, patch_size: int | None) -> int:
-    """The given patch size, or a quarter of the height; refused unless it tiles the image."""
+    """The given patch size, or a quarter of the height; a size that does not tile the image is refused."""
     if patch_size is not None:
         require_at_least("patch_size", patch_size, 1)
     size = patch_size or height // 4

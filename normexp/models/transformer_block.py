@@ -1,4 +1,4 @@
-"""The transformer block, with norms before its branches, after its sums, or on both sides of its branches.
+"""The transformer block. Norms stand before its branches, after its sums, or on both sides of its branches.
 
 Shapes: N samples, T tokens, C = width features.
 """
@@ -42,8 +42,8 @@ class Residual(nn.Module):
     - ``post``: N(x + f(x)), as Vaswani et al. 2017
     - ``sandwich``: x + N'(f(N(x))), the Peri-LN of Kim et al. 2025, arXiv:2502.02732
 
-    Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum, in ``post`` before its
-    norm.
+    Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum; in ``post`` it stands
+    before the norm.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the image and the text transformer share: everything between the embedding and the output."""
+"""Everything between the embedding and the output, shared by the image and the text transformer."""
 
 from collections.abc import Callable
 from typing import get_args
@@ -17,8 +17,8 @@ from normexp.sites import Site
 class TransformerStack(nn.Module):
     """Learned positions, ``depth`` blocks, and a final norm unless the last block ends in one (``post``).
 
-    Norms inside block k are made with ``layer=k``; the final norm and those of queries and keys belong to no depth
-    and keep the default (so that LayerNorm Scaling leaves them alone, as in its authors' code).
+    Norms inside block k are made with ``layer=k``. The final norm and the norms of queries and keys have no depth and
+    keep the default, so LayerNorm Scaling does not scale them, as in its authors' code.
 
     Shape: embedded tokens (N, T, C) to (N, T, C), for T up to ``tokens``.
     """

@@ -1,4 +1,4 @@
-"""How a transformer's weights begin."""
+"""Initial weights of a transformer."""
 
 import math
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ TransformerInitialization = Literal["gpt2", "xavier"]
 
 @dataclass(frozen=True)
 class TransformerWeights:
-    """Makes initialized linear maps and embeddings; biases begin at 0.
+    """Makes initialized linear maps and embeddings. Biases start at 0.
 
-    - ``gpt2`` (Radford et al. 2019): entries N(0, 0.02^2); maps back to the residual stream have 1 / sqrt(2 * depth)
-      of that, since 2 * depth of them add up there.
-    - ``xavier`` (the setting of Xiong et al. 2020, arXiv:2002.04745): entries N(0, 2 / (fan_in + fan_out)), queries,
-      keys and values each as a map of its own; tokens N(0, 1).
+    - ``gpt2`` (Radford et al. 2019): entries N(0, 0.02^2). The residual stream adds up 2 * depth maps, so the standard
+      deviation of those maps is divided by sqrt(2 * depth).
+    - ``xavier`` (as in Xiong et al. 2020, arXiv:2002.04745): entries N(0, 2 / (fan_in + fan_out)), where queries, keys
+      and values count as three maps; tokens N(0, 1).
 
     Learned positions are N(0, 0.02^2) in both.
     """
@@ -33,7 +33,7 @@ class TransformerWeights:
         require_choice("initialization", self.initialization, get_args(TransformerInitialization))
 
     def linear(self, fan_in: int, fan_out: int, *, parts: int = 1, to_stream: bool = False) -> nn.Module:
-        """A dense layer; ``parts`` says how many equal maps its rows hold."""
+        """A dense layer. ``parts`` is the number of equal maps that its rows hold."""
         module = nn.Linear(fan_in, fan_out)
         if self.initialization == "xavier":
             for part in module.weight.detach().chunk(parts):

@@ -8,11 +8,11 @@ from normexp.norms.kernels import sample_kernels
 
 
 class AdaNorm(Norm):
-    """z = scale * (1 - k y) * y with y the output of LayerNorm without affine; no gradient through 1 - k y.
+    """z = scale * (1 - k y) * y. y is the output of LayerNorm without gain and shift; 1 - k y passes no gradient.
 
     Shape: as LayerNorm. No gain and no shift are learned.
-    Source: Xu et al. 2019, Understanding and Improving Layer Normalization (C is `scale` here). Their code takes the
-    unbiased variance with eps outside the root, which `correction=1` and `eps_position=outside` give.
+    Source: Xu et al. 2019, Understanding and Improving Layer Normalization (C is `scale` here). Their code divides by
+    n - 1 and adds eps outside the root; set `correction=1` and `eps_position=outside` for that.
 
     Raises:
         ValueError: another number of features, or `correction=1` with one value to normalize.

@@ -1,4 +1,4 @@
-"""Only the learned gain and shift of a norm: what is left of it without statistics."""
+"""The learned gain and shift of a norm, without its statistics."""
 
 from torch import Tensor
 

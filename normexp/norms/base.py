@@ -13,7 +13,7 @@ Deviation = Literal["l2", "l1", "linf"]
 
 
 def check_kept(argument: str, value: float) -> None:
-    """Raise a ValueError where a part of a running estimate is not between 0 and 1."""
+    """Raise a ValueError unless `value`, the part of a running estimate that is kept, lies between 0 and 1."""
     if not 0 <= value <= 1:
         raise ValueError(f"{argument}={value}: the part of the running estimate that is kept; use 0 to 1")
 
@@ -24,16 +24,16 @@ class Norm(nn.Module):
     Attributes:
         num_features: C, the size of the channel axis. Gain and shift hold one value per channel in every norm.
         channel_dim: 1 for (N, C) and (N, C, H, W), -1 for tokens (N, T, C).
-        eps: what keeps the division finite; `eps_position` says whether it stands inside the root.
-        correction: 0 divides the sum of squares by n, 1 by n - 1 (the word of `torch.var`).
-        affine: gain `weight` (starts at 1) and shift `bias` (starts at 0), both `trained`, both `frozen` at that
-            start, `none` of them, or one trained alone: `gain`, `bias`.
-        layer: depth of the layer's place in the network, counted from 1.
-        batch_statistics: while training, one sample's output depends on the other samples. Only then is eval mode
-            another function; without them it gives the same bits.
+        eps: keeps the division finite. `eps_position` says whether it is added inside or outside the root.
+        correction: 0 divides the sum of squares by n, 1 by n - 1. `torch.var` uses the same word.
+        affine: the gain `weight` starts at 1, the shift `bias` at 0. Both are `trained`, both stay `frozen` at that
+            start, there are `none`, or only one exists and is trained: `gain` or `bias`.
+        layer: depth of the layer in the network, counted from 1.
+        batch_statistics: while training, the output of one sample depends on the other samples. Such a layer
+            computes another function in eval mode; every other layer gives the same bits in both modes.
         mixes_tokens: statistics run over the token axis, so a causal model would see the future.
-        native: True runs the native kernels, False the formula of `functional`. The values are the same; the
-            formula also has forward-mode derivatives. It may be set at any time.
+        native: True runs torch's native kernels, False the formula of `functional`. Both give the same values. Only
+            the formula has forward-mode derivatives. It may be set at any time.
     """
 
     batch_statistics = False

@@ -1,4 +1,4 @@
-"""BatchNorm: the statistics of one channel over the batch, and a running estimate of the population's."""
+"""BatchNorm: the statistics of each channel over the batch, and a running estimate of them over the population."""
 
 from typing import get_args
 
@@ -15,21 +15,21 @@ from normexp.norms.precise_statistics import PopulationStatistics, recompute_pop
 class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but `channel_dim`.
 
-    While training, mean and var are the batch's and the running estimate moves towards them:
+    While training, mean and var come from the batch, and the running estimate moves toward them:
         running = ema_keep * running + (1 - ema_keep) * batch.
-    In eval mode they are the running estimate. torch's `momentum` is 1 - ema_keep, Keras' is ema_keep.
+    In eval mode mean and var are the running estimate. torch's `momentum` is 1 - ema_keep, Keras' is ema_keep.
     Shape: (N, C), (N, C, H, W), (N, T, C); on tokens the statistics run over T too.
     Source: Ioffe, Szegedy 2015, Batch Normalization.
 
     Options:
-        running_correction: of the variance that is stored; torch normalizes with correction 0 and stores with 1.
+        running_correction: correction of the stored variance. torch normalizes with correction 0 and stores with 1.
         population_statistics: `ema` as above; `cumulative`, the plain average of all batches so far (torch's
-            momentum=None); `precise`, for the training loop to recompute before each evaluation (Wu, Johnson 2021).
-        virtual_batch_size: statistics of groups of that many samples in the order of the batch: Ghost BatchNorm,
-            Hoffer et al. 2017. The running estimate moves once a batch, towards the average of the groups; in the
-            paper it moves once a group.
-        freeze_after: number of training batches after which the running estimate normalizes and no longer moves.
-        deviation: l1 or linf in place of the standard deviation, see `functional.moments`. `running_var` holds its
+            momentum=None); `precise`: the training loop recomputes it before each evaluation (Wu, Johnson 2021).
+        virtual_batch_size: take the statistics over groups of this many samples, in the order of the batch: Ghost
+            BatchNorm, Hoffer et al. 2017. The running estimate moves once a batch, toward the average of the groups;
+            in the paper it moves once a group.
+        freeze_after: number of training batches after which the running estimate normalizes and stops moving.
+        deviation: l1 or linf replaces the standard deviation, see `functional.moments`. `running_var` holds its
             square; the published code averages its inverse.
 
     Raises:
@@ -96,7 +96,7 @@ class BatchNorm(Norm):
         return int(self.num_batches_tracked) < self.freeze_after
 
     def virtual_batches(self, x: Tensor, samples: int) -> int:
-        """The number of groups of samples that are normalized apart."""
+        """Number of groups of samples that are normalized separately."""
         size = self.virtual_batch_size or samples
         if samples % size:
             raise ValueError(
@@ -116,7 +116,7 @@ class BatchNorm(Norm):
         if groups == 1 and ema and self.native and self.eps_position == "inside" and self.deviation == "l2":
             return self.torch_batch_norm(x)
         weight, bias = self.weight, self.bias
-        if groups > 1:  # virtual batches are further channels: (N, C, ...) -> (N/G, G C, ...)
+        if groups > 1:  # virtual batches become channels: (N, C, ...) -> (N/G, G C, ...)
             x = x.unflatten(0, (groups, -1)).transpose(0, 1).flatten(1, 2)
             weight, bias = (None if p is None else p.repeat(groups) for p in (weight, bias))
         mean, var = self.statistics(x)
@@ -125,15 +125,15 @@ class BatchNorm(Norm):
         return y if groups == 1 else y.unflatten(1, (groups, -1)).transpose(0, 1).flatten(0, 1)
 
     def torch_batch_norm(self, x: Tensor) -> Tensor:
-        """torch's layer with the numbers that make it unbiased (see `native`), running estimate included."""
+        """torch's layer with arguments that give `correction` (see `native_scaling`). It moves the running estimate."""
         n = x.numel() // self.num_features
         weight, eps, stored = self.weight, self.eps, 1 - (1 - self.running_correction) / n
         if self.correction:
             keep = (n - 1) / n
             x, eps = functional.at_least_float32(x), eps * keep
             weight = x.new_full((self.num_features,), keep**0.5) if weight is None else weight * keep**0.5
-        # torch adds var n / (n - 1). To store var itself, work on a copy at that scale: torch keeps what it gets for
-        # the backward pass, so the buffer may not be changed after the call.
+        # torch adds var n / (n - 1). To store var itself, pass a copy at that scale: torch keeps its arguments for the
+        # backward pass, so the buffer must not change after the call.
         running_var = self.running_var if stored == 1 else self.running_var / stored
         tracked = {"eps": eps, "training": True, "momentum": 1 - self.ema_keep}
         y = native_scaling.batch_norm(x, self.running_mean, running_var, weight, self.bias, **tracked)
@@ -165,12 +165,12 @@ class BatchNorm(Norm):
         return var * self.ratio(self.correction, x) if self.correction else var
 
     def ratio(self, correction: int, x: Tensor) -> float:
-        """The variance with that correction over the one with 0."""
+        """Variance with this correction divided by the variance with correction 0."""
         n = x.numel() // x.shape[1]
         return n / (n - correction) if self.deviation == "l2" else 1.0
 
     def track(self, mean: Tensor, var: Tensor, x: Tensor) -> None:
-        """Move the running estimate, in place: under `torch.func` an assignment to the buffer would be lost."""
+        """Move the running estimate in place; `torch.func` would lose an assignment to the buffer."""
         if len(mean) > self.num_features:
             mean, var = (m.view(-1, self.num_features).mean(0) for m in (mean, var))  # over virtual batches
         step = 1 - self.ema_keep

@@ -1,4 +1,4 @@
-"""Batch renormalization: the batch's statistics, corrected towards the running estimate."""
+"""Batch renormalization: the batch's statistics, corrected toward the running estimate."""
 
 from torch import Tensor
 
@@ -9,14 +9,15 @@ from normexp.norms.functional import inverse_deviation
 
 
 class BatchRenorm(BatchNorm):
-    """y = ((x - mean) / std * r + d) * weight + bias while training, with no gradient through r and d,
+    """y = ((x - mean) / std * r + d) * weight + bias while training. r and d pass no gradient:
         r = std / running_std, clipped to [1 / r_limit, r_limit],
         d = (mean - running_mean) / running_std, clipped to [-d_limit, d_limit].
 
-    The limits are 1 and 0 (BatchNorm) for `warmup_steps` batches, then grow linearly to `r_max` at batch `r_steps` and
-    `d_max` at batch `d_steps`. In eval mode as BatchNorm.
+    The limits are 1 and 0 (BatchNorm) for `warmup_steps` batches. Then they grow linearly to `r_max` at batch `r_steps`
+    and to `d_max` at batch `d_steps`. In eval mode the layer is BatchNorm.
     Shape: as BatchNorm.
-    Source: Ioffe 2017, Batch Renormalization; there the running std is averaged, here its square, torch's running_var.
+    Source: Ioffe 2017, Batch Renormalization. The paper averages the std; here the variance is averaged, in torch's
+    `running_var`.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class BatchRenorm(BatchNorm):
         return y
 
     def progress(self, last_step: int) -> Tensor:
-        """0 through the warm-up, 1 from `last_step` on."""
+        """0 during the warm-up, then rising linearly to 1 at `last_step`."""
         step = self.num_batches_tracked - 1 - self.warmup_steps
         return (step / max(1, last_step - self.warmup_steps)).clamp(0, 1)
 

@@ -1,6 +1,6 @@
-"""The mathematics of normalization, written once; a layer is a choice of axes, statistics and affine parameters.
+"""The mathematics of normalization, written once. A layer chooses axes, statistics and affine parameters.
 
-Everything here takes channels at axis 1, (N, C) or (N, C, ...), and has derivatives of any order.
+Every function takes channels at axis 1, (N, C) or (N, C, ...), and has derivatives of any order.
 """
 
 import math
@@ -15,10 +15,10 @@ def moments(
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of x over `dims`, which are kept with size 1.
 
-    The variance is sum((x - mean)^2) / (n - correction) in two passes; E[x^2] - E[x]^2 loses every digit when the mean
-    is large. `deviation` l1 and linf give the square of another estimate of a Gaussian's deviation instead,
+    The variance is sum((x - mean)^2) / (n - correction), in two passes: E[x^2] - E[x]^2 loses every digit when the mean
+    is large. `deviation` l1 and linf estimate a Gaussian's standard deviation in another way; the square is returned:
         l1: sqrt(pi / 2) * mean |x - mean|,   linf: (1 + sqrt(pi ln 4)) / sqrt(8 ln n) * max |x - mean|,
-    from Hoffer et al. 2018, Norm Matters. There `correction` has no meaning.
+    from Hoffer et al. 2018, Norm Matters. They ignore `correction`.
     """
     mean = x.mean(dims, keepdim=True)
     n = x.numel() // mean.numel()
@@ -35,13 +35,13 @@ def inverse_deviation(var: Tensor, eps: float, eps_position: str) -> Tensor:
     """r(v) = 1 / sqrt(v + eps) for eps inside the root, 1 / (sqrt(v) + eps) for eps outside."""
     if eps_position == "inside":
         return torch.rsqrt(var + eps)
-    positive = var > 0  # the slope of sqrt is infinite at 0; a constant input gets the subgradient 0, not NaN
+    positive = var > 0  # sqrt has an infinite slope at 0; give a constant input the subgradient 0, not NaN
     std = torch.where(positive, var, 1.0).sqrt() * positive
     return 1 / (std + eps)
 
 
 def affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x * weight + bias with one value per channel; None leaves that part out."""
+    """x * weight + bias with one value per channel; None omits that part."""
     if weight is not None:
         x = x * along_channels(weight, x)
     if bias is not None:
@@ -50,12 +50,12 @@ def affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 def along_channels(values: Tensor, x: Tensor) -> Tensor:
-    """One value a channel (C), shaped to multiply x (N, C, ...)."""
+    """One value per channel, (C), shaped to multiply x (N, C, ...)."""
     return values.view(-1, *[1] * (x.dim() - 2))  # (C) -> (C, 1, ...)
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Statistics of half precision values are taken in float32."""
+    """x in float32 if it has half precision, else x itself: statistics need the digits."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
@@ -73,7 +73,7 @@ def group_norm(
 ) -> Tensor:
     """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them.
 
-    `detach` mean, std or both lets no gradient through that statistic.
+    `detach` names the statistics that pass no gradient: mean, std or both.
     """
     x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
     mean, var = moments(x, list(range(2, x.dim())), correction, deviation)
@@ -86,7 +86,7 @@ def group_norm(
 def rms_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float, fraction: float = 1.0
 ) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the first `fraction` of a sample's values."""
+    """x / sqrt(mean(x^2) + eps) * weight + bias. The mean runs over the first `fraction` of a sample's values."""
     x = at_least_float32(x)
     rows = x.flatten(1)  # (N, C, ...) -> (N, n)
     first = rows[:, : max(1, int(rows.shape[1] * fraction))]

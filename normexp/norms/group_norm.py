@@ -1,4 +1,4 @@
-"""GroupNorm: the statistics of a group of one sample's channels."""
+"""GroupNorm: statistics over a group of channels of one sample."""
 
 from torch import Tensor
 
@@ -14,8 +14,8 @@ class GroupNorm(Norm):
     Source: Wu, He 2018, Group Normalization.
 
     Raises:
-        ValueError: another number of features, `num_groups` does not divide it, or `correction=1` with one value in
-            a group.
+        ValueError: another number of features, a `num_groups` that does not divide it, or `correction=1` with one
+            value in a group.
     """
 
     def __init__(

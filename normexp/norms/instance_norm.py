@@ -1,4 +1,4 @@
-"""InstanceNorm: the statistics of one channel of one sample."""
+"""InstanceNorm: statistics over one channel of one sample."""
 
 from torch import Tensor
 
@@ -10,7 +10,7 @@ from normexp.norms.kernels import sample_kernels
 class InstanceNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but batch and channel.
 
-    Shape: (N, C, H, W) over (H, W); (N, T, C) over T, so that tokens see each other; refused for (N, C).
+    Shape: (N, C, H, W) over (H, W); (N, T, C) over T, so tokens see each other; (N, C) is refused.
     Source: Ulyanov, Vedaldi, Lempitsky 2016, Instance Normalization. torch's layer has no affine by default.
 
     Raises:
@@ -38,7 +38,8 @@ class InstanceNorm(Norm):
                 f"x.shape={tuple(x.shape)}: one value per channel and sample leaves InstanceNorm nothing to "
                 "normalize over; use norm=layernorm or norm=groupnorm"
             )
-        # One channel a group: on the CPU faster than torch's own instance norm, which folds N into C for BatchNorm.
+        # GroupNorm with one channel a group. On the CPU it is faster than torch's instance norm, which folds N into C
+        # and calls BatchNorm.
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         return group_norm(x, self.num_features, self.weight, self.bias, **options)

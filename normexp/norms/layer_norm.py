@@ -1,4 +1,4 @@
-"""LayerNorm: the statistics of one sample, or of one token."""
+"""LayerNorm: statistics over one sample, or over one token."""
 
 from typing import Literal, get_args
 
@@ -19,11 +19,11 @@ class LayerNorm(Norm):
     Source: Ba, Kiros, Hinton 2016, Layer Normalization; it divides by n (`correction=0`) and has no eps.
 
     Options:
-        per_position: over C alone at each position of an image (ConvNeXt, Liu et al. 2022).
-        detach: no gradient through the mean, the std or both: DetachNorm of Xu et al. 2019, Understanding and Improving
-            Layer Normalization. Their code is unbiased with eps outside the root; here those are options too.
+        per_position: normalize over C alone, at each position of an image (ConvNeXt, Liu et al. 2022).
+        detach: pass no gradient through the mean, the std or both: DetachNorm of Xu et al. 2019, Understanding and
+            Improving Layer Normalization. Their code divides by n - 1 and adds eps outside the root; set both here.
         depth_scaling: y / sqrt(layer), LayerNorm Scaling of Sun et al. 2025, The Curse of Depth.
-        deviation: l1 or linf in place of the standard deviation, see `functional.moments`. Hoffer et al. 2018 define
+        deviation: l1 or linf replaces the standard deviation, see `functional.moments`. Hoffer et al. 2018 define
             them over the batch.
 
     Raises:

@@ -1,4 +1,4 @@
-"""No normalization, as a module: the same sites exist in every arm of a comparison."""
+"""No normalization, as a module, so that every arm of a comparison has the same sites."""
 
 from torch import Tensor
 

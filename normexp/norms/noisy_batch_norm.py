@@ -1,4 +1,4 @@
-"""BatchNorm followed by noise: covariate shift put back in on purpose."""
+"""BatchNorm followed by noise, which brings covariate shift back on purpose."""
 
 import hashlib
 
@@ -11,15 +11,15 @@ from normexp.norms.batch_norm import BatchNorm
 
 
 class NoisyBatchNorm(BatchNorm):
-    """y = s * BatchNorm(x) + m while training, with noise whose distribution changes at every step:
+    """y = s * BatchNorm(x) + m while training. The distribution of the noise changes at every step:
         per step and channel     mean ~ U(-mean_range, mean_range),   scale ~ U(1, scale_max),
         per value                m ~ U(mean - mean_spread, mean + mean_spread),   s ~ N(scale, scale_spread^2).
 
-    In eval mode as BatchNorm. Shape: as BatchNorm.
+    In eval mode the layer is BatchNorm. Shape: as BatchNorm.
     Source: Santurkar et al. 2018, How Does Batch Normalization Help Optimization?, appendix.
 
-    The noise is a function of `seed`, `layer` and `num_batches_tracked`: it leaves torch's own random stream alone, so
-    that the arms of a comparison keep the same batches, and a resumed run goes on with the noise it would have had.
+    The noise depends on `seed`, `layer` and `num_batches_tracked` alone. It takes nothing from torch's random stream,
+    so the arms of a comparison keep the same batches, and a resumed run continues with the same noise.
     Layers of equal size with the same `layer` draw the same noise.
     """
 
@@ -54,7 +54,7 @@ class NoisyBatchNorm(BatchNorm):
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         y = super().from_batch(x, groups)
-        if x.is_meta:  # a rehearsal of shapes, in which the count of steps has no value
+        if x.is_meta:  # only shapes are computed, and the count of steps has no value
             return y
         place = f"{self.seed} {self.layer} {self.num_features} {int(self.num_batches_tracked)}"
         seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])

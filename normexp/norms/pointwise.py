@@ -1,4 +1,4 @@
-"""DyT and its relatives: a bounded function of each value in place of a norm."""
+"""DyT and its relatives: a bounded function of each value replaces the norm."""
 
 from typing import Literal
 
@@ -14,11 +14,11 @@ FUNCTIONS = {"tanh": torch.tanh, "erf": torch.erf, "hardtanh": F.hardtanh}
 
 
 class Pointwise(Norm):
-    """y = f(alpha x + shift) * weight + bias with learned numbers `alpha` and, if asked for, `shift`; any shape.
+    """y = f(alpha x + shift) * weight + bias; any shape. `alpha` is a learned number. So is `shift`, if there is one.
 
     f = tanh is DyT: Zhu et al. 2025, Transformers without Normalization (alpha starts at 0.5, no shift). f = erf with a
     shift that starts at 0 is Derf: Chen et al. 2025, Stronger Normalization-Free Transformers. f = hardtanh clips at -1
-    and 1. There are no statistics, and nothing depends on other values.
+    and 1. There are no statistics: each output depends on one input value.
     """
 
     def __init__(

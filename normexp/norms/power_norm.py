@@ -9,16 +9,16 @@ from normexp.norms.base import Affine, Norm, check_kept
 
 
 class PowerNorm(Norm):
-    """y = x / sqrt(phi + eps) * weight + bias with phi the mean of x^2 over every axis but `channel_dim`.
+    """y = x / sqrt(phi + eps) * weight + bias. phi is the mean of x^2 over every axis but `channel_dim`.
 
-    For the first `warmup_steps` training batches phi is the batch's and the running estimate the average of all
-    batches; afterwards, and in eval mode, phi is the running estimate of the batches before,
+    For the first `warmup_steps` training batches phi comes from the batch, and the running estimate is the average of
+    all batches. Afterwards, and in eval mode, phi is the running estimate of the batches before:
         running_phi = ema_keep * running_phi + (1 - ema_keep) * batch.
-    phi is a constant for the backward pass, which subtracts a running estimate of what its gradient would have given:
-    with z = x / sqrt(phi + eps), g the gradient of z and h = g - nu z,
+    The backward pass treats phi as a constant, and subtracts a running estimate of the gradient that phi would pass.
+    With z = x / sqrt(phi + eps), g the gradient of z and h = g - nu z,
         gradient of x = h / sqrt(phi + eps),   nu = nu + (1 - gradient_keep) * mean(h z).
-    So the gradient is not that of y: that is the method. `token_scaling` divides every sample (token) by its own root
-    mean square beforehand, as the published code does and the paper does not say.
+    So the gradient is not the derivative of y; the method means it so. `token_scaling` first divides every sample
+    (token) by its own root mean square. The published code does this; the paper does not mention it.
     Shape: (N, C), (N, C, H, W), (N, T, C); on tokens the statistics run over T too.
     Source: Shen et al. 2020, PowerNorm. The code divides the gradient by the batch's phi and mixes both averages during
     the warm-up; here the gradient is divided by the phi of the forward pass, as in the paper.
@@ -91,7 +91,7 @@ class _ApproximateBackward(torch.autograd.Function):
     def backward(ctx, grad):
         z, scale = ctx.saved_tensors
         h = grad - functional.along_channels(ctx.nu.clone(), z) * z
-        if not torch.is_grad_enabled():  # a second derivative is a measurement and moves nothing
+        if not torch.is_grad_enabled():  # a second derivative is a measurement and must not move nu
             mean = (h * z).mean([0, *range(2, z.dim())])
             ctx.nu.add_(mean.to(ctx.nu.dtype), alpha=1 - ctx.keep)
         return h * scale, None, None, None

@@ -1,4 +1,4 @@
-"""Precise BatchNorm: the population's statistics computed anew instead of averaged along the way."""
+"""Precise BatchNorm: recompute the population's statistics instead of averaging them during training."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -12,13 +12,13 @@ PopulationStatistics = Literal["ema", "cumulative", "precise"]
 
 
 def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None:
-    """Set `running_mean` and `running_var` of every norm of `model` to the mean and variance of all that it receives.
+    """Set `running_mean` and `running_var` of every norm of `model` to the mean and variance of its inputs.
 
-    `batches` yields inputs, or tuples that begin with them. Each sample counts the same however it is batched: batch
-    statistics (n_i, mean_i, var_i) merge into mean = sum n_i mean_i / n, var = sum n_i (var_i + (mean_i - mean)^2) / n,
-    times n / (n - running_correction). The norms normalize with the batch's statistics meanwhile, as in training, the
-    rest of the model is in eval mode. Nothing else changes: modes, other buffers and random streams are put back, and
-    all of it if a batch fails.
+    `batches` yields inputs, or tuples that begin with them. Every sample has the same weight, however it is batched:
+    batch statistics (n_i, mean_i, var_i) merge into mean = sum n_i mean_i / n and
+    var = sum n_i (var_i + (mean_i - mean)^2) / (n - running_correction). Meanwhile the norms normalize with the batch's
+    statistics, as in training; the rest of the model is in eval mode. Modes, other buffers and random streams are put
+    back. If a batch fails, everything is put back.
     Source: Wu, Johnson 2021, Rethinking "Batch" in BatchNorm.
     """
     layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
@@ -56,7 +56,7 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
 
 
 def merge(a: tuple[int, Tensor, Tensor] | None, b: tuple[int, Tensor, Tensor]) -> tuple[int, Tensor, Tensor]:
-    """Count, mean and variance (correction 0) of two sets of values together."""
+    """Count, mean and variance (correction 0) of the union of two sets of values."""
     if a is None:
         return b
     (n, mean, var), (m, other_mean, other_var) = a, b

@@ -13,7 +13,7 @@ class RMSNorm(Norm):
 
     Shape: as LayerNorm. The paper learns a gain and no shift: `affine=gain`.
     Source: Zhang, Sennrich 2019, Root Mean Square Layer Normalization. `fraction` < 1 is its partial RMSNorm: the mean
-    over the first `fraction` of the values. The paper has no eps; its code adds one to the root.
+    runs over the first `fraction` of the values. The paper has no eps; its code adds eps to the root.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class RMSNorm(Norm):
 
 
 class ScaleNorm(RMSNorm):
-    """y = g x / |x| with one learned number g, `weight`, that starts at sqrt(num_features).
+    """y = g x / |x|. The one learned number g, `weight`, starts at sqrt(num_features).
 
-    Shape: as LayerNorm. On an image |x| is sqrt(H W) times smaller than the norm over (C, H, W), so that there too the
-    layer starts as RMSNorm does.
+    Shape: as LayerNorm. On an image |x| stands for the norm over (C, H, W) divided by sqrt(H W), so the layer starts
+    equal to RMSNorm there too.
     Source: Nguyen, Salazar 2019, Transformers without Tears. Their code clamps |x| at eps; here, as in RMSNorm, eps is
     added to the mean square, and `eps=0` is the paper's formula.
     """

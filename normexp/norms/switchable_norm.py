@@ -15,9 +15,9 @@ Statistics = Literal["instance", "layer", "batch"]
 class SwitchableNorm(Norm):
     """y = (x - sum_k p_k mean_k) / sqrt(sum_k q_k var_k + eps) * weight + bias, k over the statistics to `combine`.
 
-    p = softmax(mean_weight) and q = softmax(var_weight) are learned and start equal. In eval mode batch statistics are
-    the running estimate, running = ema_keep * running + (1 - ema_keep) * batch, of the variance with correction 0.
-    Shape: (N, C, H, W); (N, C) and (N, T, C) have no `instance` statistics, a token's `layer` is its embedding.
+    p = softmax(mean_weight) and q = softmax(var_weight) are learned and start equal. In eval mode the running estimate
+    replaces the batch statistics: running = ema_keep * running + (1 - ema_keep) * batch, with correction 0.
+    Shape: (N, C, H, W); (N, C) and (N, T, C) have no `instance` statistics. The `layer` of a token is its embedding.
     Source: Luo et al. 2018, Differentiable Learning-to-Normalize via Switchable Normalization.
 
     Raises:
@@ -66,7 +66,7 @@ class SwitchableNorm(Norm):
         return functional.affine((x - mean) * torch.rsqrt(var + self.eps), self.weight, self.bias)
 
     def statistics(self, kind: str, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance as they broadcast: instance (N, C, 1, ...), layer (N, 1, ...), batch (C, 1, ...)."""
+        """Mean and variance, shaped to broadcast: instance (N, C, 1, ...), layer (N, 1, ...), batch (C, 1, ...)."""
         if kind != "batch":
             return functional.moments(x, list(range(2 if kind == "instance" else 1, x.dim())))
         if not self.training:

@@ -12,11 +12,12 @@ from normexp.norms.batch_norm import BatchNorm
 
 
 class SyncBatchNorm(BatchNorm):
-    """BatchNorm whose batch is that of all processes of a distributed run.
+    """BatchNorm over the joined batch of all processes of a distributed run.
 
-    On GPUs by torch's own synchronized kernel; elsewhere, where torch has none, by the formula with sums over all
-    processes. In one process it is BatchNorm. Shape and source: as BatchNorm. Tested by two processes against BatchNorm
-    of the joined batch (tests/norms/synchronized.py), on machines without a GPU with stand-ins for torch's kernels too.
+    GPUs use torch's synchronized kernel. Other devices have none, and use the formula with sums over all processes. In
+    one process the layer is BatchNorm. Shape and source: as BatchNorm.
+    Tests compare two processes with BatchNorm of the joined batch (tests/norms/synchronized.py). Without a GPU they
+    replace torch's kernels with copies that run on the CPU.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class SyncBatchNorm(BatchNorm):
         wide = functional.at_least_float32(x)
         dims = [0, *range(2, x.dim())]
         own = wide.new_tensor(x.numel() // self.num_features)
-        n = OverProcesses.apply(own)  # processes may have parts of unequal size
+        n = OverProcesses.apply(own)  # processes may hold different numbers of samples
         mean = OverProcesses.apply(wide.sum(dims)) / n
         centered = wide - functional.along_channels(mean, x)
         var = OverProcesses.apply(centered.square().sum(dims)) / n
@@ -58,7 +59,7 @@ class SyncBatchNorm(BatchNorm):
 
 
 class OverProcesses(torch.autograd.Function):
-    """The sum of a tensor over all processes; the gradient is that of the sum of all their losses."""
+    """Sum of a tensor over all processes. Its gradient is the gradient of the sum of all their losses."""
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Normalized weights instead of normalized activations: options of the models' linear maps and convolutions.
 
-A model calls them with each module, `weight_norm(module)`, which reparametrizes `module.weight` in place and returns
-the module. They draw no random numbers, and the weight that was initialized is the one that trains on. In yaml:
+A model calls `weight_norm(module)` for each module. The call reparametrizes `module.weight` in place and returns the
+module. It draws no random numbers, and training starts from the weight that was initialized. In yaml:
     model.weight_norm={_target_: normexp.norms.WeightStandardization}
 """
 
@@ -16,11 +16,12 @@ class WeightStandardization:
     """W = (V - mean) / sqrt(var + eps) over the fan-in of each output (C_out, ...).
 
     With `scaled`, W = g * (V - mean) / sqrt((var + eps) * fan_in) with a learned gain g (C_out) that starts at `gain`.
-    With 1 a linear map keeps the variance of its input. After a ReLU that takes sqrt(2 / (1 - 1 / pi)) = 1.7139, since
-    the weights' mean of 0 removes the mean of what ReLU gives; the paper puts this constant into the activation.
+    With gain 1 a linear map keeps the variance of its input. After a ReLU the gain must be
+    sqrt(2 / (1 - 1 / pi)) = 1.7139, because weights of mean 0 remove the mean of ReLU's output. The paper puts this
+    constant into the activation.
     Source: Qiao et al. 2019, Micro-Batch Training with Batch-Channel Normalization and Weight Standardization (their
     code adds eps to the unbiased std); `scaled`: Brock et al. 2021, NFNets, scaled weight standardization.
-    Raises ValueError for a gain other than 1 without `scaled`: there is no gain then.
+    Raises ValueError for a gain other than 1 without `scaled`, which has the only gain.
     """
 
     def __init__(self, *, eps: float = 1e-5, scaled: bool = False, gain: float = 1.0) -> None:
@@ -37,7 +38,7 @@ class WeightStandardization:
 class WeightNormalization:
     """W = g V / |V| with a learned length g for each output: torch's own parametrization.
 
-    g starts at |V|, so the map starts as it was initialized.
+    g starts at |V|, so the map keeps its initial weights.
     Source: Salimans, Kingma 2016, Weight Normalization.
     """
 
@@ -52,7 +53,9 @@ class _Standardized(nn.Module):
         self.gain = None if gain is None else nn.Parameter(gain)
 
     def forward(self, weight: Tensor) -> Tensor:
-        standardized = sample_kernels.group_norm(weight, 1, None, None, eps=self.eps)  # an output is a sample
+        standardized = sample_kernels.group_norm(
+            weight, 1, None, None, eps=self.eps
+        )  # each output is a sample
         if self.gain is None:
             return standardized
         scale = self.gain * weight[0].numel() ** -0.5

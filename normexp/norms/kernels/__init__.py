@@ -1,1 +1,1 @@
-"""Faster ways to compute what `normexp.norms.functional` defines; no formula is hidden here."""
+"""Fast kernels for what `normexp.norms.functional` defines. No formula stands only here."""

@@ -1,4 +1,4 @@
-"""Statistics over the batch on torch's native kernels; `native` has the identity behind them."""
+"""Statistics over the batch with torch's native kernels; `native_scaling` explains why the results agree."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from normexp.norms.kernels import native_scaling
 
 
 def statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of each channel, (C), cut from the graph: `normalize` knows how they depend on x."""
+    """Mean and biased variance of each channel, (C), detached: `normalize` adds their gradient."""
     return _Statistics.run(at_least_float32(x.detach()))
 
 
@@ -24,7 +24,7 @@ def normalize(
     correction: int = 0,
     eps_position: str = "inside",
 ) -> Tensor:
-    """`functional.batch_norm` with the gradient through `mean, var = statistics(x)`; `correction` is applied here."""
+    """`functional.batch_norm` with the gradient through `mean, var = statistics(x)`. It applies `correction`."""
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[1]) if weight is None else at_least_float32(weight)
     bias = x.new_zeros(x.shape[1]) if bias is None else at_least_float32(bias)
@@ -47,7 +47,7 @@ class _Statistics(native_scaling.KernelFunction):
 
     @staticmethod
     def vmap(info, in_dims, x):
-        x = x.movedim(in_dims[0], 1)  # (N, R, C, ...): replicas are further channels
+        x = x.movedim(in_dims[0], 1)  # (N, R, C, ...): replicas become channels
         mean, var = _Statistics.apply(x.flatten(1, 2))
         return (mean.view(x.shape[1:3]), var.view(x.shape[1:3])), (0, 0)
 
@@ -67,7 +67,7 @@ class _Normalize(native_scaling.KernelFunction):
     @staticmethod
     def backward(ctx, grad):
         x, weight, mean, s, q = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
+        if torch.is_grad_enabled():  # a second derivative is wanted: only the formula has one
             grad_x, grad_weight, grad_bias = _formula_gradients(ctx, grad, x, weight)
         else:
             grad_x, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(

@@ -1,10 +1,12 @@
-"""What makes torch's native kernels compute more than the one formula they were written for.
+"""How torch's native kernels, written for one formula, compute others too.
 
-Let y = (x - mean) r(v) w + b with the biased variance v and any decreasing r. With g the gradient of y, that of x is
-    w r (g - mean g) + 2 w r' (x - mean) mean(g (x - mean)),
-and the native backward of a layer with inverse deviation s and weight q w gives
+Let y = (x - mean) r(v) w + b with the biased variance v and any decreasing r. Let g be the gradient of y. Then x has
+the gradient
+    w r (g - mean g) + 2 w r' (x - mean) mean(g (x - mean)).
+The native backward pass of a layer with inverse deviation s and weight q w gives
     q w s (g - mean g) - q w s^3 (x - mean) mean(g (x - mean)).
-They agree for s = sqrt(-2 r' / r) and q = r / s, and then the forward agrees too: y is the native layer with s and q w.
+They agree for s = sqrt(-2 r' / r) and q = r / s. Then the forward passes agree too: the native layer with s and q w
+gives y.
 With k = n / (n - correction):
     eps inside, r = (k v + eps)^-1/2:          s = (v + eps / k)^-1/2,   q = k^-1/2, the same for all values;
     eps outside, r = 1 / (sqrt(k v) + eps):    s and q of `eps_outside`.
@@ -15,17 +17,18 @@ import math
 import torch
 from torch import Tensor
 
-TINY = 1e-30  # added to v where v^-1/2 is needed, so that it is finite for v = 0
+TINY = 1e-30  # added to v before v^-1/2 is taken, which keeps it finite for v = 0
 
 
 class KernelFunction(torch.autograd.Function):
-    """A Function that works under torch.func and vmap, where it needs `setup_context`, and is quick outside them.
+    """An autograd Function that works under torch.func and vmap, and is quick outside them.
 
-    torch binds the arguments of such a Function anew at every call, which takes longer than the kernels of a small
-    layer. So `run` tries the older form first, made of the same parts; torch.func refuses that one.
+    torch.func needs a Function with `setup_context`. torch binds the arguments of such a Function anew at every call,
+    which takes longer than the kernels of a small layer. So `run` first tries a Function of the older form, made of the
+    same parts. torch.func refuses that form; then `run` falls back to the newer one.
 
-    `forward` gives a tuple, of which `run` returns the first `wanted` outputs. The others are there to be saved for
-    the backward pass: torch.func lets nothing else be saved, while the older form need not return them.
+    `forward` gives a tuple, and `run` returns its first `wanted` outputs. The other outputs are saved for the backward
+    pass: under torch.func only inputs and outputs can be saved. The older form does not return them.
     """
 
     generate_vmap_rule = True
@@ -55,7 +58,7 @@ class KernelFunction(torch.autograd.Function):
     def run(cls, *inputs):
         try:
             return cls.quick.apply(*inputs)
-        except RuntimeError:  # what is wrong with the inputs comes up again
+        except RuntimeError:  # under torch.func; wrong inputs raise again in the newer form
             return cls.answer(cls.apply(*inputs))
 
     @classmethod
@@ -64,7 +67,7 @@ class KernelFunction(torch.autograd.Function):
 
 
 def usable(x: Tensor) -> bool:
-    """The compiler fuses the written formula better than it could a call of kernels it cannot look into."""
+    """Whether to call the kernels; not under the compiler, which fuses the written formula but no opaque kernel."""
     return x.device.type in ("cpu", "cuda") and not torch.compiler.is_compiling()
 
 
@@ -79,7 +82,7 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.0,
 ) -> Tensor:
-    """`F.batch_norm` without its check that eps is positive: an eps of 0 is a formula too."""
+    """`F.batch_norm` without its check that eps is positive: eps=0 is allowed here."""
     cudnn = torch.backends.cudnn.enabled
     return torch.batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn)
 

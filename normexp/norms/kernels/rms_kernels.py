@@ -1,4 +1,4 @@
-"""RMSNorm in a closed form: torch's own is a composition on the CPU, several times slower."""
+"""RMSNorm with a backward pass in closed form; on the CPU torch composes it of many calls, several times slower."""
 
 import torch
 from torch import Tensor
@@ -14,14 +14,13 @@ def rms_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: floa
     if x.dim() == 2:
         return over_last(x, weight, bias, eps=eps)
     positions = x.shape[2:].numel()
-    weight, bias = (
-        None if p is None else p.repeat_interleave(positions) for p in (weight, bias)
-    )  # (C) -> (n)
+    # (C) -> (n)
+    weight, bias = (None if p is None else p.repeat_interleave(positions) for p in (weight, bias))
     return over_last(x.flatten(1), weight, bias, eps=eps).view(x.shape)
 
 
 def over_last(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Tensor:
-    """The same over the last axis alone, of any number of axes; weight and bias are as long."""
+    """The same over the last axis alone; weight and bias have its length."""
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[-1]) if weight is None else at_least_float32(weight)
     # On a GPU torch has a kernel.
@@ -30,7 +29,7 @@ def over_last(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: flo
 
 
 class _RMSNorm(native_scaling.KernelFunction):
-    """y = x r weight over the last axis, with r = 1 / sqrt(mean(x^2) + eps), (..., 1), which is its second output."""
+    """y = x r weight over the last axis. The second output is r = 1 / sqrt(mean(x^2) + eps), (..., 1)."""
 
     @staticmethod
     def forward(x, weight, eps):
@@ -46,13 +45,13 @@ class _RMSNorm(native_scaling.KernelFunction):
     @staticmethod
     def backward(ctx, grad, *_):
         x, weight, r = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
+        if torch.is_grad_enabled():  # a second derivative is wanted: only the formula has one
 
             def formula(x, weight):
                 return functional.rms_norm(x.flatten(0, -2), weight, None, eps=ctx.eps).view(x.shape)
 
             return *torch.func.vjp(formula, x, weight)[1](grad), None
-        # LayerNorm's backward for mean 0, and the part of it that would have come from the mean given back.
+        # LayerNorm's backward pass with mean 0, plus the part that it takes away for the mean.
         mean_grad = torch.matmul(grad, weight).unsqueeze(-1)  # times n
         grad_x, grad_weight, _ = torch.ops.aten.native_layer_norm_backward.default(
             grad, x, x.shape[-1:], torch.zeros_like(r), r, weight, None, [True, True, False]

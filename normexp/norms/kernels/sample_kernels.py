@@ -1,4 +1,4 @@
-"""Statistics of one sample on torch's native kernels; `native` has the identities behind them."""
+"""Statistics of one sample with torch's native kernels; `native_scaling` explains why the results agree."""
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ def group_norm(
 ) -> Tensor:
     """`functional.group_norm` for the deviation l2, as fast as torch's own. One group of (N, C) is LayerNorm."""
     if x.dim() == 2 and groups > 1:
-        # torch's kernel is slow where a channel has one value: the groups become rows of LayerNorm.
+        # torch's kernel is slow when a channel has one value, so groups become rows of LayerNorm.
         rows = x.unflatten(1, (groups, -1)).flatten(0, 1)  # (N, C) -> (N G, C/G)
         y = group_norm(rows, 1, None, None, eps=eps, correction=correction, eps_position=eps_position)
         return affine(y.view(x.shape), weight, bias)
@@ -31,29 +31,29 @@ def group_norm(
         return layer_norm(x, weight, bias, eps=eps, correction=correction)
     n, channels = x.shape[1:].numel() // groups, x.shape[1]
     x, weight, bias, eps = _rescaled(x, weight, bias, eps, correction, n=n, channels=channels)
-    # Not F.group_norm: it refuses one sample with one value in a group, where the output is the bias.
+    # Not F.group_norm: it refuses one sample with one value in a group. Here the output is then the bias.
     return torch.group_norm(x, groups, weight, bias, eps)
 
 
 def layer_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float, correction: int = 0
 ) -> Tensor:
-    """The same for one group and eps inside, with the channels at the last axis."""
+    """`group_norm` for one group and eps inside the root, with channels at the last axis."""
     channels = x.shape[-1]
     x, weight, bias, eps = _rescaled(x, weight, bias, eps, correction, n=channels, channels=channels)
     return F.layer_norm(x, (channels,), weight, bias, eps)
 
 
 def _rescaled(x, weight, bias, eps, correction, *, n, channels):
-    """The numbers with which the native kernel divides by n - correction."""
+    """Arguments with which the native kernel divides by n - correction."""
     if correction:
         keep = (n - correction) / n
         x, eps = at_least_float32(x), eps * keep
         weight = x.new_full((channels,), keep**0.5) if weight is None else weight * keep**0.5
     if weight is None and bias is not None:
-        weight = torch.ones_like(bias)  # the kernels mix half precision inputs with both or none
+        weight = torch.ones_like(bias)  # with half precision inputs the kernels take both parameters or none
     if x.is_cuda and weight is not None and weight.dtype != x.dtype:
-        x = at_least_float32(x)  # and those of a GPU with none
+        x = at_least_float32(x)  # on a GPU the kernels do not mix types
     return x, weight, bias, eps
 
 
@@ -70,9 +70,9 @@ def _eps_outside(
 
 
 class _GroupNormEpsOutside(native_scaling.KernelFunction):
-    """y = (x - mean) / (std + eps) * weight + bias for (N, C), one group, and (N, C, ...), any number of them.
+    """y = (x - mean) / (std + eps) * weight + bias; (N, C) has one group, (N, C, ...) any number.
 
-    Its other outputs are mean and v^-1/2, (N, G).
+    The other outputs are mean and v^-1/2, (N, G).
     """
 
     @staticmethod
@@ -90,10 +90,10 @@ class _GroupNormEpsOutside(native_scaling.KernelFunction):
     @staticmethod
     def backward(ctx, grad, *_):
         x, weight, mean, rstd = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this: hand over to the formula
+        if torch.is_grad_enabled():  # a second derivative is wanted: only the formula has one
             return *_formula_gradients(ctx, grad, x, weight), None, None, None
         s, q = native_scaling.eps_outside(rstd, ctx.eps, _ratio(x, ctx.groups, ctx.correction))
-        # The native backward loses its digits where |mean| is large against the deviation: it gets x - mean, mean 0.
+        # The native backward pass loses digits when |mean| is large against the deviation. So pass x - mean and mean 0.
         centered, scaled = x - _along_groups(mean, x), grad * _along_groups(q, x)
         grad_x, grad_weight = _native_backward(scaled, centered, s, weight, ctx.groups)
         return grad_x, grad_weight, grad.sum([0, *range(2, x.dim())]), None, None, None
@@ -113,7 +113,7 @@ def _formula_gradients(ctx, grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Te
 
 
 def _along_groups(values: Tensor, x: Tensor) -> Tensor:
-    """One value for each group, (N, G), to one for each channel of x, (N, C, 1, ...); (N, 1, ...) for one group."""
+    """One value per group, (N, G), repeated for each channel of x: (N, C, 1, ...), or (N, 1, ...) for one group."""
     if 1 < values.shape[1] < x.shape[1]:
         values = values.repeat_interleave(x.shape[1] // values.shape[1], 1)
     return values.view(*values.shape[:2], *[1] * (x.dim() - 2))
@@ -143,10 +143,10 @@ def _native_backward(
 
 
 def _layout(x: Tensor) -> torch.memory_format:
-    """The kernels of GroupNorm read all that they get as if it lay in memory like x, and on a GPU row by row."""
+    """The memory format of x. GroupNorm's kernels read every argument in it, and on a GPU row by row."""
     try:
         if x.device.type == "cpu" and x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
             return torch.channels_last
-    except RuntimeError:  # vmap does not answer that; there its own rules for these kernels see to it
+    except RuntimeError:  # vmap cannot say, and has its own rules for these kernels
         pass
     return torch.contiguous_format
