@@ -28,7 +28,7 @@ class ImageData(DataModule):
     kind = "image"
     max_pixel = 255  # the value of a white pixel from `read_images`
 
-    split_seed: int = 0  # cuts validation and the subset from the training images; the run's seed has no part in it
+    split_seed: int = 0  # cuts validation and the subset; the run's seed does not
     val_size: int | None = None  # None: a tenth of the training images
     train_size: int | None = (
         None  # None: all that validation leaves; a larger subset contains every smaller one

@@ -19,7 +19,7 @@ class PythonDocs(TextData):
     The text differs between versions of Python, and so does the fingerprint.
     """
 
-    split_seed: int = 0  # assigns topics to splits; the run's seed has no part in it
+    split_seed: int = 0  # assigns topics to splits; the run's seed does not
 
     def read_tokens(self) -> dict[str, Tensor]:
         try:
