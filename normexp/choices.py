@@ -2,6 +2,8 @@
 
 import difflib
 import re
+import textwrap
+from collections.abc import Mapping
 
 from normexp.config.folder import CONFIGS
 from normexp.invocation import command
@@ -52,24 +54,54 @@ EXAMPLES = {
 }
 
 
-def help_text() -> str:
-    """What `--help` prints."""
-    examples = [(f"{command('train')} {arguments}", what) for arguments, what in EXAMPLES.items()]
-    examples.append(("tensorboard --logdir outputs", "look at all runs"))
+def help_text(width: int | None = None) -> str:
+    """What `--help` prints; lines are broken at `width`, or not at all."""
+    examples = {f"{command('train')} {arguments}": what for arguments, what in EXAMPLES.items()}
+    examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
         "normexp: train a network with a norm of your choice and look at what happens.",
         "",
-        *(f"  {line:<49}   {what}".rstrip() for line, what in examples),
+        *columns(examples, width),
         "",
-        "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8):",
+        "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8;",
+        f"`{command('train')} --help norm=batchnorm` explains a choice and its options):",
     ]
     for group in groups():
-        parts.append(f"\n{group}")
-        known = choices(group)
-        width = max((len(name) for name in known), default=0)
-        parts += [f"  {name:<{width}}  {text}" for name, text in known.items()]
-    parts.append("\nKeys (key=value):")
+        parts += [f"\n{group}", *columns(choices(group), width)]
+    rows = {f"{name}={default}" if default else name: text for name, default, text in key_rows()}
+    parts += ["\nKeys (key=value):", *columns(rows, width)]
+    return "\n".join(parts)
+
+
+def key_rows() -> list[tuple[str, str, str]]:
+    """(key, default, comment) of each key of the root; the default is empty where another choice brings it."""
+    rows: list[tuple[str, str, str]] = []
     for line in (CONFIGS / "train.yaml").read_text().splitlines():
         if match := re.match(r"(\w+): (.*?)\s*(?:#\s*(.*))?$", line):
-            parts.append(f"  {match[1]}={match[2]:<8}  {match[3] or ''}".rstrip())
-    return "\n".join(parts)
+            default = "" if match[2] == "???" else match[2]
+            rows.append((match[1], default, match[3] or ""))
+        elif rows and (more := re.match(r"\s+#\s*(.*)$", line)):  # the comment goes on
+            name, default, text = rows.pop()
+            rows.append((name, default, f"{text} {more[1]}"))
+        elif line.startswith("hydra:"):
+            break
+    return rows
+
+
+MOST = 50  # characters of the left column; what is longer has its text in the next line
+
+
+def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
+    """Names on the left, what they are on the right of one column, broken at words where there is a width."""
+    left = max((len(name) for name in rows if len(name) <= MOST), default=0)
+    lines = []
+    for name, text in rows.items():
+        room = max(width - left - 4, 24) if width else None
+        first, *rest = (textwrap.wrap(text, room) if room else [text]) or [""]
+        if len(name) > left and text:
+            lines.append(f"  {name}")
+            lines.append(f"  {'':<{left}}  {first}")
+        else:
+            lines.append(f"  {name:<{left}}  {first}".rstrip())
+        lines += [f"  {'':<{left}}  {line}" for line in rest]
+    return lines

@@ -22,14 +22,15 @@ HYDRA_FLAGS = (
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+WIDEST = 140  # characters of a line of help
+OTHERS = {"claim": "verify", "page": "verify", "budget": "verify"}  # keys of another command
 
 
 def run(main: Callable[[], None]) -> None:
     """Call a function decorated with `hydra.main`; print every error as one line unless HYDRA_FULL_ERROR=1."""
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
-        with cut_quietly():
-            print(help_text())
+        show_help(arguments)
         return
     mistake = find_mistake(arguments)
     if mistake:
@@ -45,6 +46,20 @@ def run(main: Callable[[], None]) -> None:
         allow_from(arguments)
         guard(arguments)
         main()
+
+
+def show_help(arguments: list[str]) -> None:
+    """`--help`, or of what stands beside it: `--help norm=batchnorm`, `--help norm`, `--help lr`."""
+    from normexp.choice_help import explain
+
+    asked = [argument for argument in arguments if not argument.startswith("-")]
+    width = min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    try:
+        text = "\n\n".join(explain(word, width) for word in asked) if asked else help_text(width)
+    except ValueError as error:
+        fail(str(error), BAD_INPUT)
+    with cut_quietly():
+        print(text)
 
 
 @contextlib.contextmanager
@@ -105,6 +120,9 @@ def find_mistake(arguments: list[str]) -> str | None:
             key = name.lstrip("-").replace("-", "_")
             following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
+        if equals and name in OTHERS:
+            other = f"{command(OTHERS[name])} {argument}"
+            return f"{argument}: claims are verified, not trained by hand; write {other}"
         if ignored := _ignored(name.lstrip("+"), value, arguments):
             return f"{argument}: {ignored}"
         if (

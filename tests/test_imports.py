@@ -40,7 +40,7 @@ FORBIDDEN = {
     "config/identity.py": HYDRA | HEAVY,
 }
 # Files that know nothing of the project, and that every part may use.
-EVERYWHERE = ("arguments", "cores", "duration", "norm_layers", "sites", "student_t")
+EVERYWHERE = ("arguments", "cores", "counted", "duration", "norm_layers", "sites", "student_t")
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
     "norms": {"norms", "config"},  # of the latter the folder of the yaml files alone, see below

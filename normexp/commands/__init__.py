@@ -1,6 +1,7 @@
 """The command `normexp`: `normexp train norm=layernorm`. Each command is one file with a function `main`."""
 
 import importlib
+import os
 import sys
 
 from normexp import __version__
@@ -26,6 +27,9 @@ def main() -> int:
     if name == "--version":
         print(f"normexp {__version__}")
         return 0
+    if name in ("-sc", "--shell-completion"):
+        complete_train()
+        name = "train"
     if name not in COMMANDS:
         print(f"Error: {name}: no such command; {suggest(name, list(COMMANDS))}", file=sys.stderr)
         return BAD_INPUT
@@ -35,6 +39,13 @@ def main() -> int:
     else:
         arguments = [sys.argv[2:]]
     return importlib.import_module(f"normexp.commands.{name}").main(*arguments) or 0
+
+
+def complete_train() -> None:
+    """A shell asks what may follow `normexp train ...`: Hydra, which answers, knows no word in between."""
+    sys.argv.insert(1, "train")
+    if "COMP_LINE" in os.environ:
+        os.environ["COMP_LINE"] = os.environ["COMP_LINE"].replace(" train ", " ", 1)
 
 
 def help_text() -> str:

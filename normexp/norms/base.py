@@ -24,7 +24,8 @@ class Norm(nn.Module):
     Attributes:
         num_features: C, the size of the channel axis. Gain and shift hold one value per channel in every norm.
         channel_dim: 1 for (N, C) and (N, C, H, W), -1 for tokens (N, T, C).
-        eps: keeps the division finite. `eps_position` says whether it is added inside or outside the root.
+        eps: keeps the division finite.
+        eps_position: `inside` adds eps to the variance, sqrt(var + eps); `outside` to the root, sqrt(var) + eps.
         correction: 0 divides the sum of squares by n, 1 by n - 1. `torch.var` uses the same word.
         affine: the gain `weight` starts at 1, the shift `bias` at 0. Both are `trained`, both stay `frozen` at that
             start, there are `none`, or only one exists and is trained: `gain` or `bias`.

@@ -9,13 +9,14 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
+from normexp.counted import counted
 from normexp.report.figure import Drawing, Skipped, save_all
 from normexp.report.figures.layers import MOST_ARMS
 from normexp.report.fonts import families
 from normexp.report.page import blocks, list_html, picture, render
 from normexp.report.panels import level_title, levels_shown, middle, panels
 from normexp.report.provenance import source
-from normexp.report.run_lists import counted, lists
+from normexp.report.run_lists import lists
 from normexp.report.seed_statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent

@@ -4,15 +4,11 @@ from typing import Any
 
 import pandas as pd
 
+from normexp.counted import counted
 from normexp.report.page import list_html
 from normexp.report.provenance import all_runs
 from normexp.report.study import Study, label
 from normexp.report.unfinished_runs import open_runs
-
-
-def counted(number: int, word: str) -> str:
-    """1 seed, 3 seeds, 4 depths, 2 batch sizes"""
-    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('s') else 's'}"
 
 
 def runs_text(study: Study) -> str:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from normexp.counted import counted
 from normexp.report.figure import Skipped, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.fonts import families
 from normexp.report.page import blocks, comparison_html, picture, render
 from normexp.report.provenance import cautions, source
-from normexp.report.run_lists import counted, lists, runs_text
+from normexp.report.run_lists import lists, runs_text
 from normexp.report.study import Study, label
 from normexp.report.style import SETTINGS, Style
 from normexp.report.tables import choose_baseline, comparison, markdown

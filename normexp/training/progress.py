@@ -2,6 +2,7 @@
 
 import time
 
+import torch
 from pytorch_lightning.callbacks import ProgressBar
 from rich.console import Console
 from rich.progress import (
@@ -12,10 +13,44 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from torch import Tensor
 
 from normexp.training.recorder import Recorder
 
 REFRESH_SECONDS = 0.4  # a drawing takes milliseconds
+
+
+class EpochMeans:
+    """Mean loss and accuracy over the batches of an epoch so far; of several replicas the mean over those whose loss is
+    finite. Values wait on the device, and are read when something is drawn."""
+
+    WAITING = 256  # then they are added up, so that a long epoch keeps few
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._total: Tensor | None = None
+        self._batches = 0
+
+    def add(self, loss: Tensor, accuracy: Tensor) -> None:
+        self._waiting.append((loss, accuracy))
+        self._batches += 1
+        if len(self._waiting) >= self.WAITING:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        recent = torch.stack([torch.stack(values).sum(0) for values in zip(*self._waiting, strict=True)])
+        self._total, self._waiting = recent if self._total is None else self._total + recent, []
+
+    def read(self) -> tuple[float, float] | None:
+        """(loss, accuracy), or None before the first batch."""
+        if self._waiting:
+            self._add_up()
+        if self._total is None:
+            return None
+        means = (self._total / self._batches).view(2, -1)
+        finite = means[:, means[0].isfinite()]
+        loss, accuracy = (finite if finite.numel() else means).mean(1).tolist()
+        return loss, accuracy
 
 
 class TimedProgressBar(ProgressBar):
@@ -29,6 +64,7 @@ class TimedProgressBar(ProgressBar):
         self.console = console
         self._progress: Progress | None = None
         self._next_draw = 0.0
+        self._of_epoch = EpochMeans()
 
     def disable(self) -> None:
         self._enabled = False
@@ -39,8 +75,8 @@ class TimedProgressBar(ProgressBar):
     def _numbers(self) -> str:
         latest = self.recorder.latest
         parts = []
-        if "loss" in latest:
-            parts.append(f"train loss {latest['loss']:.4f} accuracy {latest['accuracy']:6.2%}")
+        if means := self._of_epoch.read():
+            parts.append(f"train loss {means[0]:.4f} accuracy {means[1]:6.2%}")
         if "val_loss" in latest:
             parts.append(f"val loss {latest['val_loss']:.4f} accuracy {latest['val_accuracy']:6.2%}")
         return "  ".join(parts)
@@ -75,7 +111,11 @@ class TimedProgressBar(ProgressBar):
         )
         self._progress.refresh()
 
+    def on_train_epoch_start(self, trainer, module) -> None:
+        self._of_epoch = EpochMeans()
+
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        self._of_epoch.add(outputs["batch_loss"], outputs["batch_accuracy"])
         if self._progress is not None and time.monotonic() >= self._next_draw:
             self._draw()
             self._next_draw = time.monotonic() + REFRESH_SECONDS

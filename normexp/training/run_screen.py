@@ -5,43 +5,66 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+import yaml
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
+from normexp.counted import counted
 from normexp.monitors.sites import sites_of
 from normexp.training.recipe_hint import hint
 
 
-def show_choices(parts: Parts, folder: Path | None, console: Console) -> None:
-    """Print what is about to be trained."""
+def show_choices(
+    parts: Parts,
+    folder: Path | None,
+    console: Console,
+    *,
+    seeds: Sequence[int] = (),
+    rates: Sequence[float] = (),
+) -> None:
+    """Print what is about to be trained. `seeds` and `rates` are those of replicas."""
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
-    length = f"{config['max_epochs']} epochs" if steps is None else f"{steps} steps"
-    optimizer = f"{choices['optimizer']} lr {config['lr']:g} ({choices['schedule']})"
+    length = counted(config["max_epochs"], "epoch") if steps is None else counted(steps, "step")
+    rate = " ".join(f"{lr:g}" for lr in rates or [config["lr"]])
+    optimizer = f"{choices['optimizer']} lr {rate} ({choices['schedule']})"
+    runs = f"seeds {in_short(seeds)}" if len(seeds) > 1 else f"seed {config['seed']}"
     names = " · ".join(choices[group] for group in ("model", "norm", "data"))
     changed = changes(config, choices)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     rows = {
-        "run": f"{names} · batch {config['batch_size']} · seed {config['seed']}",
+        "run": f"{names} · batch {config['batch_size']} · {runs}",
         "training": f"{length} · {optimizer} · {config['trainer']['precision']} · {recipe}",
         "data": parts.data.describe(),
-        "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts.module.model)}",
-        "folder": str(folder) if folder else "none (fast_dev_run saves nothing)",
+        "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
     }
     grid = Table.grid(padding=(0, 2))
     for name, text in rows.items():
-        grid.add_row(f"[bold]{name}[/bold]", text)
+        grid.add_row(f"[bold]{name}[/bold]", Text(text))
     console.print(grid, highlight=False)
+    # Not in the grid, which would break a path into lines that nobody can copy.
+    where = str(folder) if folder else "none (fast_dev_run saves nothing)"
+    console.print(Text.assemble(("folder", "bold"), "    ", where), highlight=False, soft_wrap=True)
 
 
-def _norms(model: torch.nn.Module) -> str:
-    norms = [site.module for site in sites_of(model) if site.kind == "norm"]
-    return (
-        f"{len(norms)} norm sites, the first: {norms[0]!r}".replace("[", "\\[") if norms else "no norm sites"
-    )
+def _norms(parts: Parts) -> str:
+    """How many places have the norm, and what of it the command changed: `3 × layernorm (norm.correction=1)`."""
+    norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
+    if not norms:
+        return "no norm sites"
+    overrides = yaml.safe_load(parts.files.get("overrides.yaml", "")) or []
+    own = [words for override in overrides if (words := override.lstrip("+~")).startswith("norm.")]
+    return f"{len(norms)} × {parts.choices['norm']}" + (f" ({', '.join(own)})" if own else "")
+
+
+def in_short(numbers: Sequence[int]) -> str:
+    """`0 … 15` for a range, `0 3 5` for others."""
+    first, last = numbers[0], numbers[-1]
+    whole = len(numbers) > 2 and list(numbers) == list(range(first, last + 1))
+    return f"{first} … {last}" if whole else " ".join(map(str, numbers))
 
 
 def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
@@ -65,7 +88,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         highlight=False,
     )
     console.print(
-        f"{status_line(summary)} · {summary['steps']:,} steps in {summary['seconds']:.1f} s of training",
+        f"{status_line(summary)} · {counted(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training",
         highlight=False,
     )
     show_hint([summary], [folder], console)

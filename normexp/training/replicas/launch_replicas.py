@@ -1,12 +1,10 @@
 """From the parts of several replicas to finished run folders: together where that is possible, else one by one."""
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 from normexp.config.run_parts import Parts
 from normexp.runs import finished_summary
@@ -15,8 +13,9 @@ from normexp.training.finished_run_hint import asked_otherwise
 from normexp.training.folder import RunFolder
 from normexp.training.launch import launch, make_console, run_folder
 from normexp.training.replicas.fit_replicas import fit_replicas
+from normexp.training.replicas.replica_screen import show_replicas
 from normexp.training.replicas.why_not import why_not
-from normexp.training.run_screen import show_choices, show_hint, status_line
+from normexp.training.run_screen import show_choices
 from normexp.training.stopping import stopping
 
 
@@ -70,22 +69,10 @@ def train_together(all_parts: list[Parts], folders: list[RunFolder], step: int, 
             stack.enter_context(folder)
         if _by_step(folders) != {step: list(range(len(folders)))}:
             return
-        show_choices(all_parts[0], folders[0].path, console)
+        seeds, rates = (
+            list(dict.fromkeys(parts.config[key] for parts in all_parts)) for key in ("seed", "lr")
+        )
+        show_choices(all_parts[0], folders[0].path.parent, console, seeds=seeds, rates=rates)
         since = f", resuming at step {step:,}" if step else ""
         console.print(f"replicas  {len(all_parts)}, trained together{since}", highlight=False)
         fit_replicas(all_parts, [folder.path for folder in folders], console)
-
-
-def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
-    """Print one line a replica, and where they are."""
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("seed", "lr", "val", "test", "status", "folder"):
-        table.add_column(column, justify="left" if column in ("status", "folder") else "right")
-    for summary, folder in zip(summaries, folders, strict=True):
-        config, metrics = summary["config"], summary["metrics"]
-        scores = [metrics.get(f"{split}/accuracy") for split in ("val", "test")]
-        cells = [f"{score:.2%}" if score is not None else "–" for score in scores]
-        table.add_row(str(config["seed"]), f"{config['lr']:g}", *cells, status_line(summary), folder.name)
-    console.print(table, highlight=False)
-    show_hint(summaries, folders, console)
-    console.print(f"folder: {folders[0].parent}", highlight=False, soft_wrap=True)

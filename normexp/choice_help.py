@@ -1,0 +1,113 @@
+"""`--help norm=batchnorm`: what one choice, group or key is, from its yaml and its class. Imports nothing heavy."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from normexp.choices import CONFIGS, choices, columns, groups, key_rows, suggest
+from normexp.class_docs import docstrings, documented, prose
+from normexp.invocation import command
+
+
+def explain(word: str, width: int | None = None) -> str:
+    """The help of `norm=batchnorm`, `norm` or `lr`; raises ValueError for what there is not."""
+    group, _, choice = word.partition("=")
+    if group not in groups():
+        rows = {name: (default, text) for name, default, text in key_rows()}
+        if group not in rows:
+            known = [*groups(), *rows]
+            raise ValueError(f"--help {word}: no such group or key; {suggest(group, known)}")
+        default, text = rows[group]
+        return f"{group}={default or 'VALUE'}\n\n{text}"
+    known = choices(group)
+    if not choice:
+        return "\n".join(
+            [f"{group}: choose one, {command('train')} {group}=NAME", "", *columns(known, width)]
+        )
+    if choice not in known:
+        raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(known))}")
+    return explain_choice(group, choice, width)
+
+
+def explain_choice(group: str, choice: str, width: int | None) -> str:
+    """What a choice is, its options with their values, and its class's own words."""
+    lines = (CONFIGS / group / f"{choice}.yaml").read_text().splitlines()
+    comments = [line.lstrip("# ") for line in lines if line.startswith("#") and "@package" not in line]
+    options = all_options(group, choice)
+    docs = docstrings(target_of(lines) or "")
+    described = documented(docs)
+    rows = {}
+    for name, (value, comment) in options.items():
+        rows[f"{name}={value}"] = comment or described.get(name.rpartition(".")[2], "")
+    parts = [f"{group}={choice}", "", *comments]
+    if docs:
+        parts += ["", prose(docs[0])]
+    if rows:
+        parts += ["", "Options and their values here:", "", *columns(rows, width)]
+    return "\n".join(parts)
+
+
+def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
+    """The options of a choice, those of the choices of its group that it builds on among them."""
+    lines = (CONFIGS / group / f"{choice}.yaml").read_text().splitlines()
+    text = "\n".join(lines)
+    named = re.search(r"^defaults:(?: *\[(.*?)\]|((?:\n +- \w+$)+))", text, re.M)
+    found: dict[str, tuple[str, str]] = {}
+    for parent in re.findall(r"\w+", named[1] or named[2]) if named else []:
+        if parent != "_self_":
+            found |= all_options(group, parent)
+    for name, (value, comment) in options_of(group, lines).items():
+        found[name] = (value, comment or found.get(name, ("", ""))[1])
+    roots = {f"${{{name}}}": default for name, default, _ in key_rows() if default}
+    roots |= {f"${{{name}}}": value for name, (value, _) in found.items() if "." not in name}
+    return {name: (roots.get(value, value), comment) for name, (value, comment) in found.items()}
+
+
+def options_of(group: str, lines: list[str]) -> dict[str, tuple[str, str]]:
+    """`norm.eps` -> (its value, its comment), of one file."""
+    prefix = "" if any("@package _global_" in line for line in lines) else f"{group}."
+    content = yaml.safe_load("\n".join(lines)) or {}
+    found = {}
+    for name, value in leaves({key: value for key, value in content.items() if key != "defaults"}):
+        found[prefix + name] = (in_one_line(value), comment_of(name, lines))
+    return found
+
+
+def leaves(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted name; names that begin with an underscore are Hydra's."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from ((f"{key}.{name}", own) for name, own in leaves(value))
+        elif not key.startswith("_"):
+            yield key, value
+
+
+def in_one_line(value: Any) -> str:
+    """A value as one writes it on the command line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_one_line, value))}]"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def comment_of(name: str, lines: list[str]) -> str:
+    """The words behind `#` at a key, and in the lines below that hold nothing else."""
+    above, _, key = name.rpartition(".")
+    within, found = not above, []
+    for line in lines:
+        match = re.match(r"( *)(\w+):(?:.*?\s#\s*(.*))?", line)
+        if found and (more := re.match(r"\s+#\s*(.*)$", line)):
+            found.append(more[1])
+        elif found:
+            break
+        elif match and not match[1] and above:
+            within = match[2] == above
+        elif match and within and match[2] == key and match[3]:
+            found.append(match[3])
+    return " ".join(found)
+
+
+def target_of(lines: list[str]) -> str | None:
+    """The class that a file names."""
+    return next((match[1] for line in lines if (match := re.match(r" *_target_: *(\S+)", line))), None)
