@@ -14,6 +14,7 @@ import pandas as pd
 from normexp.claims.evidence import functions, parallel, training_runs
 from normexp.claims.evidence.claim_progress import Progress, to_train
 from normexp.claims.evidence.cost import plan_text, run_count
+from normexp.claims.evidence.kept import keep
 from normexp.claims.judge.verdict import (
     UNTUNED,
     VERDICT,
@@ -29,14 +30,24 @@ from normexp.claims.verify_settings import over_settings
 from normexp.report.style import Style
 
 
-def verify_all(claims: list[Claim], out: Path, *, tuned: bool, command: str, workers: int = 1) -> int:
+def verify_all(
+    claims: list[Claim],
+    out: Path,
+    *,
+    tuned: bool,
+    command: str,
+    workers: int = 1,
+    keep_in: Path | None = None,
+) -> int:
     """Print the plan, then verify the claims, of those that train so many at a time. A claim that fails to run is named
-    at the end and makes the exit status 1; any verdict makes it 0."""
+    at the end and makes the exit status 1; any verdict makes it 0. `keep_in`: where their values are kept."""
     words: dict[str, int] = {}
     failed: list[str] = []
     start = time.perf_counter()
     print(plan(claims, out, tuned=tuned), flush=True)
-    for claim, verdict in _outcomes(claims, workers, functools.partial(_verify, out, tuned, command)):
+    for claim, verdict in _outcomes(
+        claims, workers, functools.partial(_verify, out, tuned, command, keep_in)
+    ):
         if isinstance(verdict, str):
             failed.append(f"{claim.id}: {verdict}")
             continue
@@ -67,13 +78,13 @@ def _outcomes(
         yield from parallel.outcomes(together, workers, verify)
 
 
-def _verify(out: Path, tuned: bool, command: str, claim: Claim) -> dict[str, Any]:
+def _verify(out: Path, tuned: bool, command: str, keep_in: Path | None, claim: Claim) -> dict[str, Any]:
     command = command.format(id=claim.id)
     if claim.evidence == "none":
         verdict = untestable(claim, command)
         write_verdict(out / claim.id, verdict)
         return verdict
-    return verify(claim, out, tuned=tuned, command=command)
+    return verify(claim, out, tuned=tuned, command=command, keep_in=keep_in)
 
 
 def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
@@ -89,8 +100,11 @@ def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
     return plan_text(claims, missing)
 
 
-def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, Any]:
-    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`.
+def verify(
+    claim: Claim, out: Path, *, tuned: bool, command: str, keep_in: Path | None = None
+) -> dict[str, Any]:
+    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`; and
+    into `keep_in` what is committed, unless it stands in the ledger of the bank.
 
     Without tuning, the verdict of a claim that tunes lies beside the fair one, which it never replaces.
     """
@@ -114,6 +128,8 @@ def verify(claim: Claim, out: Path, *, tuned: bool, command: str) -> dict[str, A
     else:
         draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
     (folder / "section.md").write_text(section(verdict))
+    if keep_in and not untuned and not (claim.settings and claim.evidence == "training"):
+        keep(keep_in, claim, table, verdict)
     return verdict
 
 

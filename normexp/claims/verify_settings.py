@@ -6,8 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from normexp.claims.evidence.kept import Kept
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
-from normexp.claims.evidence.settings_evidence import LEDGER, as_table, gather_settings
+from normexp.claims.evidence.settings_evidence import LEDGER
+from normexp.claims.evidence.sources import MANIPULATION, Anew, FromTable, Source
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_verdict import make_settings_verdict
 from normexp.claims.judge.settings_word import INCONCLUSIVE
@@ -17,11 +19,15 @@ from normexp.claims.spec.registry import REGISTRY, Row, digest, latest, read_reg
 from normexp.config.folder import CONFIGS
 
 
-def over_settings(claim: Claim, root: Path = CONFIGS.parent) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Evidence and verdict. `root` holds the registry and the ledger."""
-    row, why = registration(claim, root)
+def over_settings(
+    claim: Claim, root: Path = CONFIGS.parent, kept: Kept | None = None
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Evidence and verdict. `root` holds the registry and the ledger; `kept` has values of initial networks, which are
+    then not made anew."""
+    source: Source = FromTable(claim, kept.known_table) if kept else Anew(claim, root)
+    row, why = kept_registration(claim, kept, root) if kept else registration(claim, root)
     for seeds in claim.looks:
-        settings = gather_settings(claim, claim.settings, claim.seed_range(seeds), root=root)
+        settings = source("", claim.settings, claim.seed_range(seeds))
         runs = ledger_rows(settings, root)
         late: int | None = 0
         if row and (early := too_early(row, runs, root)):
@@ -33,13 +39,13 @@ def over_settings(claim: Claim, root: Path = CONFIGS.parent) -> tuple[pd.DataFra
             looks=len(claim.looks),
             row=row,
             late=f"registered after {late} of {len(runs)} runs" if late else "",
-            contrast=_contrast(claim, root),
-            manipulation=_manipulation(claim, seeds, root),
+            contrast=_contrast(claim, source),
+            manipulation=_manipulation(claim, seeds, source),
             extra={"unregistered_because": why, "runs": _cost(runs)},
         )
         if verdict["verdict"] != INCONCLUSIVE:
             break
-    return as_table(settings), verdict
+    return source.table(), verdict
 
 
 def registration(claim: Claim, root: Path) -> tuple[Row | None, str]:
@@ -49,6 +55,14 @@ def registration(claim: Claim, root: Path) -> tuple[Row | None, str]:
         return None, "no row of the registry"
     if row.protocol != digest(resolved_protocol(claim)):
         return None, f"the protocol is not the one of row {row.number}; register the amendment"
+    return row, ""
+
+
+def kept_registration(claim: Claim, kept: Kept, root: Path) -> tuple[Row | None, str]:
+    """The row under which values were gathered, if it is still the claim's last."""
+    row = latest(read_registry(root / REGISTRY), subject_of(claim.id, claim.budget))
+    if row is None or row.number != kept.record["row"]:
+        return None, "no row of the registry" if row is None else f"gathered before row {row.number}"
     return row, ""
 
 
@@ -84,16 +98,16 @@ def _cost(runs: pd.DataFrame) -> dict[str, Any]:
     return {"trained": 0, "from_cache": len(runs), "training_seconds": round(float(runs["seconds"].sum()), 1)}
 
 
-def _contrast(claim: Claim, root: Path) -> dict[str, list[Setting]] | None:
+def _contrast(claim: Claim, source: Source) -> dict[str, list[Setting]] | None:
     own = claim.contrast
     if own is None:
         return None
     fresh = range(own.first_seed, own.first_seed + own.seeds)
-    return {name: gather_settings(claim, cells, fresh, root=root) for name, cells in own.groups.items()}
+    return {name: source(name, cells, fresh) for name, cells in own.groups.items()}
 
 
-def _manipulation(claim: Claim, seeds: int, root: Path) -> list[Setting] | None:
+def _manipulation(claim: Claim, seeds: int, source: Source) -> list[Setting] | None:
     own = claim.manipulation
     if own is None:
         return None
-    return gather_settings(claim, claim.settings, claim.seed_range(seeds), own.function, root)
+    return source(MANIPULATION, claim.settings, claim.seed_range(seeds), own.function)

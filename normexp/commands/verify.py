@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from normexp.claims.evidence.kept import KEPT
 from normexp.claims.pages.verdicts_page import write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import load_claims, load_each
@@ -25,6 +26,7 @@ DEFAULTS = {
     "budget": "quick",
     "tune": "validation",
     "page": "",
+    "keep": "",
     "workers": "auto",
     "allow_targets": "",
 }
@@ -40,7 +42,9 @@ EXAMPLES = {
     "claim=all workers=4": "so many training claims at a time, each in a process of its own;\n"
     "auto: as many as there are cores, on a GPU one",
     "claim=mine allow_targets=[pkg]": "a claim of yours may build classes of that package",
-    "page=docs/verdicts.md": "write the page of all verdicts found in out",
+    "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
+    "page=docs/verdicts.md": "judge all again from docs/evidence and write the page",
+    "page=FILE out=DIR": "write the page of the verdicts in DIR",
 }
 
 
@@ -56,8 +60,7 @@ def main(arguments: list[str]) -> int:
         if options["page"]:
             if Path(options["page"]).is_dir():
                 raise ValueError(f"page={options['page']}: is a folder; give the file to write")
-            budgets = {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}
-            print(write_page(Path(options["page"]), budgets, Path(options["out"])))
+            print(page(Path(options["page"]), options["out"]))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
         claims, broken = load_each(CONFIGS, options["budget"])
@@ -75,6 +78,7 @@ def main(arguments: list[str]) -> int:
             tuned=options["tune"] != "none",
             command=command_of_one(options),
             workers=workers(options["workers"]),
+            keep_in=Path(options["keep"]) / KEPT.name if options["keep"] else None,
         )
         if options["claim"] in ("demo", "initialization", "all"):
             from normexp.claims.evidence.laboratory import draw_laboratory
@@ -98,6 +102,15 @@ def main(arguments: list[str]) -> int:
     ) as stop:  # a training run that is interrupted keeps a checkpoint and exits
         print("interrupted; the same command goes on from there", file=sys.stderr)
         return 130 if isinstance(stop, KeyboardInterrupt) else stop.code
+
+
+def page(path: Path, out: str) -> str:
+    """Write the page of all verdicts: judged again from what is committed, or found in `out` if that was named."""
+    if out != DEFAULTS["out"]:
+        return write_page(path, {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}, Path(out))
+    from normexp.claims.judge_again import write_page_again  # imports torch, though it makes no network
+
+    return write_page_again(path, load_claims(CONFIGS))
 
 
 def show_help() -> None:

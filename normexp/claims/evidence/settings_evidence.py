@@ -109,7 +109,14 @@ def _at(setting: Setting, seeds: range, claim: str) -> Setting:
 def as_table(settings: list[Setting]) -> pd.DataFrame:
     """One row for each setting, arm, level and seed, for `evidence.csv`."""
     return pd.DataFrame(
-        {"setting": setting.name, "arm": arm, "factor": level, "seed": seed, "value": value, "failed": failed}
+        {
+            "setting": setting.name,
+            "arm": arm,
+            "factor": level,
+            "seed": seed,
+            "value": value,
+            "failed": bool(failed),
+        }
         for setting in settings
         for (arm, level), own in setting.outcomes.items()
         for seed, value, failed in zip(own.seeds, own.values, own.failed, strict=True)

@@ -46,6 +46,8 @@ def how_many_false(verdicts: dict[str, dict[str, Any]]) -> str:
         f"largest q is {largest:.2g}, at most {expected_false(rows):.1f} are expected to be false. {stay} would stay "
         "if no word of the page might be false with 95% (Holm over the page). Counterexamples and laws have no p."
     )
+    if old := sum(v["evidence"] == "training" and v["p_adjusted"] is None for v in verdicts.values()):
+        text += f" {old} older verdicts of one setting each kept their word and interval, and no p."
     table = ["| id | word | p | q | stays under Holm |", "|---|---|--:|--:|---|"]
     for row in sorted(rows, key=lambda row: row.p):
         stays = ("yes" if row.holm else "no") if row.decided else ""

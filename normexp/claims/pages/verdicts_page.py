@@ -1,4 +1,4 @@
-"""`docs/verdicts.md`: every claim with its verdict, from `verdict.json` files and the yaml alone."""
+"""`docs/verdicts.md`: every claim with its verdict, from verdicts and the yaml alone."""
 
 import dataclasses
 import json
@@ -7,10 +7,10 @@ from typing import Any
 
 from normexp.claims.judge.equal_arms import equal_arms
 from normexp.claims.judge.error_rates import error_rates
-from normexp.claims.judge.multiplicity import counts_by_kind
 from normexp.claims.judge.verdict import UNTUNED, VERDICT
 from normexp.claims.judge.verdict_text import describe_question, with_scope
-from normexp.claims.pages.how_many_false import by_kind, how_many_false, words_table
+from normexp.claims.pages.how_many_false import by_kind, how_many_false
+from normexp.claims.pages.page_counts import counts, scopes, seconds_of, status
 from normexp.claims.spec.claim import Claim
 from normexp.duration import duration
 
@@ -41,15 +41,26 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
     for claim in claims:
         if verdict := found(out / claim, {budget: budgets[budget][claim] for budget in budgets}):
             verdicts[claim] = verdict
-    parts = [HEAD, counts(claims, verdicts), surprises(claims, verdicts)]
+    return write_text(path, page_of(claims, verdicts, equal_arms(claims, verdicts, out)), claims, verdicts)
+
+
+def page_of(
+    claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], equal: list[dict[str, Any]]
+) -> str:
+    """The page as text; `equal` are comparisons of an arm with itself."""
+    parts = [HEAD, counts(claims, verdicts), scopes(verdicts), surprises(claims, verdicts)]
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
     parts.append("## Others\n\n" + table(claims, verdicts, "X"))
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    parts += [by_kind(claims, words), how_many_false(verdicts)]
-    parts.append(error_rates(equal_arms(claims, verdicts, out)))
+    parts += [by_kind(claims, words), how_many_false(verdicts), error_rates(equal)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def write_text(path: Path, text: str, claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
+    """Write a page; returns what it holds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
+    path.write_text(text)
     testable = sum(claim.evidence != "none" for claim in claims.values())
     return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
 
@@ -74,41 +85,6 @@ def _read(folder: Path) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """How many claims have which verdict, as a table in Markdown, and what they cost."""
-    words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    rows = {}
-    for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
-        own = {key: claim for key, claim in claims.items() if key.startswith(letter)}
-        rows[name] = counts_by_kind(dict.fromkeys(own, name), words).get(name, {})
-    exact = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] != "training"]
-    trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
-    return (
-        words_table(rows)
-        + "\n\nWith a verdict, be it inconclusive: "
-        + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
-        + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
-        + f"{duration(sum(trained))} of training, runs that claims share counted in each."
-    )
-
-
-def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
-    """How many statements of the sources have a verdict; one may take several claims."""
-    numbers = [
-        {name[:3] for claim in some for name in claims[claim].covers if name[0] == letter}
-        for some in (verdicts, claims)
-    ]
-    what = {"S": "statements of the source documents", "P": "claims of papers"}[letter]
-    return f"{len(numbers[0])} of {len(numbers[1])} {what}"
-
-
-def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
-    """The verdict's word, or why there is none."""
-    if claim.evidence == "none":
-        return "cannot be tested"
-    return verdict["verdict"] if verdict else "not yet run"
-
-
 def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     """Verdicts against what mathematics says, training claims that did not come out as their sentence says, and
     sentences of papers that networks at their initialization refute."""
@@ -119,7 +95,7 @@ def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     if not wrong:
         lines.append("- No verdict contradicts one that mathematics gives.")
     lines += [
-        f"- **{v['id']}** {v['verdict']} {PLACES[v['evidence']]}: {v['sentence']} ({effect_of(v)})"
+        f"- **{v['id']}** {with_scope(v)}, {PLACES[v['evidence']]}: {v['sentence']} ({effect_of(v)})"
         + (f" {note}" if (note := claims[v["id"]].note.strip()) else "")
         for v in against
     ]
@@ -130,9 +106,9 @@ PLACES = {"training": "at this scale", "initialization": "at initialization"}
 
 
 def _surprising(verdict: dict[str, Any]) -> bool:
-    if verdict["evidence"] == "initialization":
-        return verdict["id"].startswith("P") and verdict["verdict"] == "refuted"
-    return verdict["evidence"] == "training" and verdict["verdict"] != "supported"
+    if verdict["evidence"] == "law":
+        return False
+    return verdict["verdict"] not in ("supported", verdict.get("expected"))
 
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
@@ -145,7 +121,8 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         if not claim.id.startswith(letter):
             continue
         verdict = verdicts.get(claim.id)
-        sentence = f"{cell(claim.sentence)} *{cell(claim.source)}*" + (
+        whose = f", {claim.kind}" if claim.kind else ""
+        sentence = f"{cell(claim.sentence)} *{cell(claim.source)}{whose}*" + (
             f" {cell(claim.note)}" if claim.note else ""
         )
         if verdict is None:
@@ -154,7 +131,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
                 f"| {claim.id} | {sentence} | {status(claim, None)} | {cell(claim.reason)} | | | | {command} |"
             )
             continue
-        question = cell(describe_question(verdict["comparison"]))
+        question = cell(verdict.get("asked") or describe_question(verdict["comparison"]))
         cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
         word, seeds = f"**{cell(with_scope(verdict))}**", verdict["n_seeds"]
         word += f" (untuned: {verdict['untuned_word']})" if verdict["untuned_word"] else ""
@@ -165,18 +142,15 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
     return "\n".join(rows)
 
 
-def seconds_of(verdict: dict[str, Any]) -> float:
-    """Of training claims what all their runs took, those found in the cache too."""
-    return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
-
-
 def effect_of(verdict: dict[str, Any]) -> str:
     """Effect and interval of a verdict, with what narrows it."""
     low, high = (f"{float(end):.3g}" for end in verdict["interval"])
     more = f"; {verdict['note']}" if verdict["verdict"] == "inconclusive" and verdict["note"] else ""
     edge = verdict.get("learning_rates_at_edge")
     narrow = f"; learning rate at the edge of the grid: {', '.join(edge)}" if edge else ""
-    return f"{float(verdict['effect']):.3g} [{low}, {high}]{more}{narrow}"
+    paper = verdict.get("paper_effect")
+    beside = f"; paper: {paper['value']} ({paper['where']}; {paper['size']})" if paper else ""
+    return f"{float(verdict['effect']):.3g} [{low}, {high}]{more}{narrow}{beside}"
 
 
 def cell(text: str) -> str:

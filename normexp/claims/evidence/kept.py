@@ -1,0 +1,92 @@
+"""The evidence of single claims that is committed: a record and a table for each, from which it is judged again.
+
+`<folder>/<id>.json` says of which protocol and row of the registry the values are, what they cost and which command
+made them; `<folder>/<id>.csv.gz` has one row for each setting, arm, level and seed. Runs of the bank are in its ledger.
+A record without a table is an older verdict from one setting: its word and numbers as they were published.
+"""
+
+import json
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.judge.scope import ONE_SETTING
+from normexp.claims.spec.claim import Claim
+from normexp.runs.whole_file import write_json
+
+KEPT = Path("docs") / "evidence" / "verdicts"
+COSTS = (
+    "seconds",
+    "command",
+    "runs",
+    "learning_rates",
+    "learning_rates_at_edge",
+)  # what no judging gives back
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of one claim; `table` is None of an older verdict."""
+
+    record: dict[str, Any]
+    table: pd.DataFrame | None
+
+    @property
+    def known_table(self) -> pd.DataFrame:
+        """`table`; ValueError where there is none."""
+        if self.table is None:
+            raise ValueError(f"claim={self.record['id']}: its values are not kept, only its word")
+        return self.table
+
+
+def keep(folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
+    """Write the evidence of one claim; the same values give the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {
+        "id": claim.id,
+        "protocol": claim.protocol,
+        "budget": claim.budget,
+        "row": (verdict.get("registered") or {}).get("row"),
+        "torch": version("torch"),
+        **{key: verdict[key] for key in COSTS if key in verdict},
+    }
+    table.to_csv(
+        folder / f"{claim.id}.csv.gz", index=False, na_rep="nan", compression={"method": "gzip", "mtime": 0}
+    )
+    write_json(folder / f"{claim.id}.json", record)
+
+
+def read_kept(folder: Path, claim: Claim) -> Kept | None:
+    """What is kept of a claim: of its present protocol, or its older verdict; None where there is neither."""
+    path = folder / f"{claim.id}.json"
+    if not path.exists():
+        return None
+    record = json.loads(path.read_text())
+    if "verdict" in record:
+        return Kept(record, None) if record["sentence"] == claim.sentence else None
+    if record["protocol"] != claim.protocol:
+        return None
+    levels = {str(level): level for level in claim.levels}
+    table = pd.read_csv(
+        folder / f"{claim.id}.csv.gz", keep_default_na=False, dtype={"factor": str, "value": str}
+    )
+    values = table["value"].map(float)  # to the last bit, nan and infinities too
+    return Kept(record, table.assign(factor=table["factor"].map(levels), value=values))
+
+
+def older(claim: Claim, record: dict[str, Any]) -> dict[str, Any]:
+    """A verdict from before there were settings and rows, in the form that pages read. It has no p."""
+    return {
+        "id": claim.id,
+        "sentence": claim.sentence,
+        "evidence": claim.evidence,
+        "scope": ONE_SETTING,
+        "note": "",
+        "p_adjusted": None,
+        "as_expected": None,
+        "settings": [],
+        **record,
+    }

@@ -1,0 +1,128 @@
+"""What is kept of a claim is enough to judge it again: the same words and numbers, from the committed files alone."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from test_verify_settings import INITIAL
+
+from normexp.claims.evidence import functions, settings_evidence
+from normexp.claims.evidence.kept import KEPT, keep, read_kept
+from normexp.claims.evidence.resolved_protocol import resolved_protocol
+from normexp.claims.judge_again import judge_again, judge_all_again
+from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.claims.spec.registry import REGISTRY, digest, register
+from normexp.claims.verify_claims import verify
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+SAME = (
+    "verdict",
+    "scope",
+    "effect",
+    "interval",
+    "p_adjusted",
+    "n_seeds",
+    "note",
+    "arms",
+    "comparisons",
+    "seconds",
+)
+
+
+def plain(verdict: dict) -> str:
+    return json.dumps({key: verdict[key] for key in SAME}, default=str)
+
+
+def refuse(*_, **__):
+    raise AssertionError("was made anew")
+
+
+@pytest.fixture
+def nothing_is_made(monkeypatch):
+    """Called after the first verdict: from then on no network is made and no law is asked."""
+
+    def forbid():
+        monkeypatch.setattr(functions, "gather", refuse)
+        monkeypatch.setattr(settings_evidence, "gather_settings", refuse)
+
+    return forbid
+
+
+@pytest.mark.parametrize(
+    "name", ["S45", "S38", "S52", "S03", "S30"]
+)  # numbers, words, infinities, nan, a trend
+def test_a_law_is_judged_again_from_its_table(name, tmp_path, nothing_is_made):
+    claim = CLAIMS[name]
+    first = verify(claim, tmp_path / "out", tuned=True, command="c", keep_in=tmp_path / KEPT)
+    nothing_is_made()
+    assert plain(judge_again(claim, tmp_path)) == plain(first)
+    assert judge_again(claim, tmp_path)["command"] == "c"
+    assert judge_again(dataclasses.replace(claim, seeds=50), tmp_path) is None
+
+
+CONTRAST = """contrast: {varies: the activation, first_seed: 300, seeds: 30, groups: {
+  relu: [{a: [model=mlp, model.depth=2, model.width=8, model.activation=relu]}],
+  tanh: [{b: [model=mlp, model.depth=2, model.width=8, model.activation=tanh]}]}}
+manipulation: {function: covariate_shift.moment_shift, measure: shift,
+  comparison: {kind: smaller, arm: batchnorm, baseline: none, log: true, margin: 0.1}}
+"""
+
+
+def test_a_claim_over_settings_is_judged_again_with_its_contrast_check_and_row(tmp_path, nothing_is_made):
+    (tmp_path / "claim").mkdir()
+    path = tmp_path / "claim" / "Q01.yaml"
+    text = INITIAL.replace("seeds: [5, 10]", "seeds: 10").replace("step: 0.1", "step: 0.1, lr: null")
+    text = text.replace("covariate_shift.gradient_turn", "covariate_shift.moment_shift")
+    path.write_text(text + CONTRAST)
+    claim = read_claim(path)
+    first = verify(claim, tmp_path / "out", tuned=True, command="c", keep_in=tmp_path / KEPT)
+    nothing_is_made()
+    again = judge_again(claim, tmp_path)
+    assert plain(again) == plain(first)
+    for key in ("settings", "contrast", "manipulation", "prediction"):
+        assert json.dumps(again[key], default=str) == json.dumps(first[key], default=str)
+    assert {row["data"] for row in again["settings"]} == {"digits", "Gaussian noise"}
+    protocol = digest(resolved_protocol(claim))
+    register(tmp_path / REGISTRY, subject="Q01", protocol=protocol, reason="r", seeds=[[0, 10]], commit="")
+    assert judge_again(claim, tmp_path)["unregistered_because"] == "gathered before row 1"
+    record = tmp_path / KEPT / "Q01.json"
+    record.write_text(record.read_text().replace('"row": null', '"row": 1'))
+    assert judge_again(claim, tmp_path)["registered"]["row"] == 1
+
+
+def test_the_same_values_are_kept_in_the_same_bytes(tmp_path):
+    table = functions.gather(CLAIMS["S45"], 5)
+    for folder in ("a", "b"):
+        keep(tmp_path / folder, CLAIMS["S45"], table, {})
+    assert (tmp_path / "a" / "S45.csv.gz").read_bytes() == (tmp_path / "b" / "S45.csv.gz").read_bytes()
+    kept = read_kept(tmp_path / "a", CLAIMS["S45"])
+    assert kept.known_table["value"].tolist() == table["value"].tolist()
+    assert kept.known_table["factor"].tolist() == table["factor"].tolist()
+
+
+def test_an_older_verdict_stays_until_its_sentence_changes_and_has_no_p(tmp_path):
+    claim = CLAIMS["P08"]
+    (tmp_path / KEPT).mkdir(parents=True)
+    record = {
+        "id": "P08",
+        "sentence": claim.sentence,
+        "verdict": "supported",
+        "effect": "0.1",
+        "interval": ["0", "1"],
+    }
+    (tmp_path / KEPT / "P08.json").write_text(json.dumps(record))
+    verdict = judge_again(dataclasses.replace(claim, settings={}), tmp_path)
+    assert (verdict["verdict"], verdict["scope"]) == ("supported", "one setting, unregistered")
+    assert verdict["p_adjusted"] is None
+    assert judge_again(dataclasses.replace(claim, settings={}, sentence="another"), tmp_path) is None
+    over = dataclasses.replace(claim, settings={"a": ["model=mlp"]}, metric="test/error")
+    assert judge_again(over, tmp_path)["verdict"] == "supported"
+
+
+def test_every_committed_record_belongs_to_a_claim():
+    for path in (ROOT / KEPT).glob("*.json"):
+        assert path.stem in CLAIMS, path
+        assert json.loads(path.read_text())["id"] == path.stem
+    assert set(judge_all_again({"S29": CLAIMS["S29"]}, ROOT)) <= {"S29"}
