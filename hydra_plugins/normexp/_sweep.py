@@ -1,5 +1,6 @@
 """One launch of a sweep: check, show the plan, run what is missing, say what came of it."""
 
+import os
 import sys
 import time
 import traceback
@@ -16,9 +17,11 @@ from hydra_plugins.normexp._places import places
 from normexp.cli import one_line
 from normexp.cores import cores
 from normexp.invocation import restore_command, typed
-from normexp.sweeps.cell import Cell, write_ledger
-from normexp.sweeps.pool import Ended, Job, Pool
+from normexp.sweeps.cell import STOPPED, Cell, write_ledger
+from normexp.sweeps.pool import AT_ONCE, POLL_SECONDS, Adopted, Busy, Ended, Job, Pool
 from normexp.sweeps.sweep_screen import Board, show_end, show_plan
+from normexp.sweeps.turns import Elsewhere, Turns, elsewhere
+from normexp.training.folder import WAIT
 
 
 class Sweep:
@@ -32,7 +35,9 @@ class Sweep:
         context = launcher.hydra_context
         self.configs = compose_cells(context.config_loader, launcher.config, job_overrides)
         trainers = [OmegaConf.to_container(config.trainer, resolve=True) for config in self.configs]
-        self.slots = places(trainers, launcher.workers, launcher.runs_per_gpu)[: len(self.configs)]
+        found = places(trainers, launcher.workers, launcher.runs_per_gpu)[: len(self.configs)]
+        # A run that another launch began to train a moment before is waited for.
+        self.slots = [{**place, WAIT: "1"} for place in found]
         self.threads = max(1, cores() // max(1, len(self.slots)))
         self.pool = Pool(self.threads) if self.slots else None
         self.cells = self._plan(job_overrides)
@@ -55,7 +60,8 @@ class Sweep:
         )
 
     def run(self) -> list[JobReturn]:
-        from normexp.training.launch import make_console  # loads torch: not before the pool runs
+        from normexp.training.interrupt import Interrupted  # loads torch: not before the pool runs
+        from normexp.training.launch import make_console
 
         console = make_console()
         logs = self.folder / "logs"
@@ -72,8 +78,11 @@ class Sweep:
                 self._write_ledger()
         study = Path(self.configs[0].outputs) / self.configs[0].name
         show_end(self.cells, time.monotonic() - started, study, console)
-        if self.pool and self.pool.stopped_by:
-            sys.exit(128 + self.pool.stopped_by)
+        if self.pool and (signum := self.pool.stopped_by):
+            done = Interrupted(signum, 0, self.pool.previous).hand_on() if signum not in AT_ONCE else None
+            if done:  # Slurm starts this job again
+                console.print(done, highlight=False, markup=False, soft_wrap=True)
+            sys.exit(128 + signum)
         if any(cell.state in ("failed", "interrupted") for cell in self.cells):
             sys.exit(1)
         return [self._job_return(index) for index in range(len(self.cells))]
@@ -89,18 +98,35 @@ class Sweep:
             argv = command_of(self.argv, cell.overrides)
             call = Call(self.configs[index], argv, self.function.__module__, self.function.__name__)
             jobs.append(Job(index, call, cell.log))
-        for event in self.pool.run(run_in_process, jobs, self.slots):
+        for event in self.pool.run(run_in_process, jobs, self.slots, lambda job: self._look(job.index)):
             cell = self.cells[event.job.index]
-            if isinstance(event, Ended):
+            if isinstance(event, Busy):
+                cell.state = "elsewhere"
+            elif isinstance(event, Adopted):
+                cell.skip_if_finished()
+            elif isinstance(event, Ended):
                 seconds = time.monotonic() - started[event.job.index]
                 cell.finish(event.exit_code, seconds, stopped=self.pool.stopped_by is not None)
             else:
                 cell.state, started[event.job.index] = "running", time.monotonic()
             yield cell
 
+    def _look(self, index: int) -> Elsewhere:
+        cell = self.cells[index]
+        return Elsewhere.NOTHING if cell.config["fast_dev_run"] else elsewhere(cell.folders)
+
     def _in_here(self) -> Iterator[Cell]:
-        for index in self.to_run:
-            cell = self.cells[index]
+        os.environ[WAIT] = "1"
+        turns = Turns(self.to_run, self._look)
+        while turns:
+            if (turn := turns.take()) is None:
+                time.sleep(POLL_SECONDS)
+                continue
+            cell, index = self.cells[turn[0]], turn[0]
+            if turn[1] is Elsewhere.FINISHED:
+                cell.skip_if_finished()
+                yield cell
+                continue
             cell.state = "running"
             yield cell
             started, code = time.monotonic(), 0
@@ -114,7 +140,7 @@ class Sweep:
                 cell.log.parent.mkdir(parents=True, exist_ok=True)
                 cell.log.write_text(f"{traceback.format_exc()}Error: {one_line(error)}\n")
             sys.argv = self.argv
-            cell.finish(code, time.monotonic() - started, stopped=code in (130, 143))
+            cell.finish(code, time.monotonic() - started, stopped=code in STOPPED)
             yield cell
             if cell.state == "interrupted":
                 return

@@ -9,9 +9,11 @@ from typing import Any
 from normexp.config.code import changed
 from normexp.runs import read_summary
 from normexp.runs.whole_file import write_json
+from normexp.sweeps.pool import STOPS
 
-# planned and running are passing states; skipped runs were finished by an earlier launch
-STATES = ("planned", "running", "completed", "diverged", "failed", "interrupted", "skipped")
+# planned, running and elsewhere (trained by another launch) are passing states; skipped runs were finished by others
+STATES = ("planned", "running", "elsewhere", "completed", "diverged", "failed", "interrupted", "skipped")
+STOPPED = tuple(128 + number for number in STOPS)  # exit statuses
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Cell:
         status = "completed" if self.config["fast_dev_run"] else self.status()
         if status and exit_code == 0:
             self.state = status
-        elif stopped or exit_code in (130, 143):
+        elif stopped or exit_code in STOPPED:
             self.state = "interrupted"
         else:
             self.state, self.error = "failed", _reason(exit_code, self.log)

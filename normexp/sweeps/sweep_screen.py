@@ -103,6 +103,9 @@ class Board:
             text += f"  {changed.error}" if changed.error else ""
             text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if changed is not None and changed.state == "elsewhere" and not self.console.is_terminal:
+            text = f"waits for another launch, which trains {changed.run}"
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
         running = [cell.run for cell in self.cells if cell.state == "running"]
         more = f" and {len(running) - RUNNING_SHOWN} more" if len(running) > RUNNING_SHOWN else ""
         remaining = f"remaining {duration(self.remaining())}  " if self.remaining() else ""
@@ -112,7 +115,7 @@ class Board:
     def remaining(self) -> float:
         """Seconds still to go: what was estimated for the open runs, corrected by how the ended ones went."""
         ran = [cell for cell in self.cells if cell.seconds is not None]
-        left = [cell for cell in self.cells if cell.state in ("planned", "running")]
+        left = [cell for cell in self.cells if cell.state in ("planned", "running", "elsewhere")]
         if not ran or not left:
             return 0.0
         mean = sum(cell.seconds for cell in ran) / len(ran)
@@ -127,7 +130,9 @@ def counts(cells: Sequence[Cell]) -> str:
     done = found["completed"] + found["diverged"]
     parts = [f"{done} done" + (f" ({found['diverged']} diverged)" if found["diverged"] else "")]
     parts += [
-        f"{found[name]} {name}" for name in ("running", "failed", "interrupted", "skipped") if found[name]
+        f"{found[name]} {name}"
+        for name in ("running", "elsewhere", "failed", "interrupted", "skipped")
+        if found[name]
     ]
     return ", ".join(parts)
 
@@ -143,7 +148,7 @@ def show_end(cells: Sequence[Cell], seconds: float, study: Path, console: Consol
                 highlight=False,
                 soft_wrap=True,
             )
-    left = sum(cell.state in ("planned", "running", "interrupted", "failed") for cell in cells)
+    left = sum(cell.state in ("planned", "running", "elsewhere", "interrupted", "failed") for cell in cells)
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
     path = shlex.quote(str(study))

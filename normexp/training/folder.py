@@ -13,10 +13,34 @@ from normexp.runs.whole_file import remove_unfinished, sync
 
 # Set where many runs are asked for, some of which another process may be training: a folder is waited for.
 WAIT = "NORMEXP_WAIT"
+LOOK_SECONDS = 0.2
 
 
 class Busy(ValueError):
     """Another process is training this run."""
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process trains the run of this folder now. The lock of one that was killed is removed."""
+    if not (path / LOCK).exists():
+        return False
+    lock = FileLock(path / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except OSError:  # a folder that just went, or that nobody may write to
+        return False
+    _remove(lock)
+    return False
+
+
+def _remove(lock: FileLock) -> None:
+    if not lock.is_locked:  # it is another's, which an interruption ended the wait for
+        return
+    with contextlib.suppress(OSError):  # held still, so that nobody else locks a file that is about to go
+        Path(lock.lock_file).unlink()
+    lock.release()
 
 
 class RunFolder:
@@ -36,6 +60,7 @@ class RunFolder:
     def __init__(self, path: Path, digest: str, files: dict[str, str], *, asked: str | None = None):
         self.path, self.digest, self.files = path, digest, files
         self.asked = asked or f"run_dir={path}"
+        self._lock = FileLock(path / LOCK)
         with self._one_line():
             check_folder(path, digest)
 
@@ -44,10 +69,12 @@ class RunFolder:
         return self.path / "checkpoints" / "last.ckpt"
 
     def finished(self) -> bool:
-        return read_summary(self.path) is not None
+        found = read_summary(self.path) is not None
+        if found and not self._lock.is_locked:
+            in_use(self.path)  # nobody will enter it again
+        return found
 
     def __enter__(self) -> "RunFolder":
-        self._lock = FileLock(self.path / LOCK)
         with self._one_line():
             self._made = [p for p in (self.path, *self.path.parents) if not p.exists()]
             try:
@@ -71,7 +98,8 @@ class RunFolder:
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):  # whoever had it removed the folder
-                self._lock.acquire(timeout=-1 if os.environ.get(WAIT) else 0)
+                # Whoever only looks whether it is in use has it for a moment.
+                self._lock.acquire(timeout=-1 if os.environ.get(WAIT) else LOOK_SECONDS)
                 if (self.path / LOCK).exists():
                     return
                 self._lock.release()
@@ -89,16 +117,11 @@ class RunFolder:
 
     def _undo(self) -> None:
         shutil.rmtree(self.path / HYDRA_BEING_WRITTEN, ignore_errors=True)
-        self._unlock()
+        _remove(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use by now stays
             for place in self._made:
                 if place.exists():
                     place.rmdir()
-
-    def _unlock(self) -> None:
-        with contextlib.suppress(OSError):  # held still, so that nobody else locks a file that is about to go
-            (self.path / LOCK).unlink()
-        self._lock.release()
 
     @contextlib.contextmanager
     def _one_line(self):
@@ -109,7 +132,7 @@ class RunFolder:
             raise ValueError(f"{self.asked}: cannot be written ({why}); choose another folder") from None
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
-        self._unlock()
+        _remove(self._lock)
         if kind is not None:
             self.leave()
 

@@ -2,12 +2,18 @@
 
 import os
 import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import jobs
 import pytest
 
 from normexp.sweeps import pool as module
-from normexp.sweeps.pool import Ended, Job, Pool, Started
+from normexp.sweeps.pool import STOPS, Ended, Job, Pool, Started
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def test_no_more_jobs_at_a_time_than_slots_and_each_slot_used_once(pool, tmp_pat
     assert {path.read_text().split()[1] for path in tmp_path.glob("*.log")} == {"a", "b"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOPS)
 def test_signal_stops_running_jobs_cleanly_and_starts_no_further_one(pool, tmp_path, number):
     todo = [Job(i, {"mark": str(tmp_path / f"{i}.mark")}, tmp_path / f"{i}.log") for i in range(3)]
     handler = signal.getsignal(number)
@@ -71,7 +77,44 @@ def test_error_in_the_consumer_leaves_no_job_behind(pool, tmp_path):
         pass
     events.close()
     for _ in range(100):
-        if (tmp_path / "mark").exists():
+        if (tmp_path / "mark").exists() and (tmp_path / "mark").read_text():
             break
         signal.sigtimedwait([], 0.05)
     assert (tmp_path / "mark").read_text() == "saved"
+
+
+def test_signal_that_reaches_all_processes_is_answered_by_the_parent_alone():
+    """As Slurm sends it, and a terminal: the server that forks the jobs stays, so their own exit statuses arrive."""
+    code = """
+import os, signal, sys, pathlib
+import jobs
+from normexp.sweeps import pool as module
+from normexp.sweeps.pool import Ended, Job, Pool
+module.PRELOAD = []
+folder, number = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+before = []
+signal.signal(number, lambda *_: before.append("asked"))
+pool = Pool(1)
+for event in pool.run(jobs.wait_for_signal, [Job(0, {"mark": str(folder / "mark")}, folder / "log")], [{}]):
+    if isinstance(event, Ended):
+        print(event.exit_code, pool.stopped_by == number, (folder / "mark").read_text())
+        continue
+    while not (folder / "log").exists() or "waiting" not in (folder / "log").read_text():
+        pass
+    os.killpg(0, number)
+pool.previous(number, None)
+print(before)
+"""
+    for number in STOPS:
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-c", code, folder, str(int(number))],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "sweeps")]),
+                },
+                capture_output=True,
+                text=True,
+                start_new_session=True,
+            )
+        assert (done.stdout, done.stderr) == ("143 True saved\n['asked']\n", "")

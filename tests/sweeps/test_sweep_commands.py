@@ -13,6 +13,7 @@ import pytest
 from normexp.runs import load_summaries
 
 ROOT = Path(__file__).parents[2]
+SLURM = (signal.SIGUSR1, signal.SIGUSR2)
 SMALL = ["model.depth=1", "model.width=8", "max_steps=20", "batch_size=32", "monitor=none"]
 
 
@@ -24,6 +25,7 @@ def start(*arguments: str) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -79,7 +81,7 @@ def test_failing_run_is_kept_with_its_traceback_and_the_others_run(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
 def test_interrupted_sweep_goes_on_where_it_was(tmp_path, number):
     arguments = [
         "-m",
@@ -94,9 +96,11 @@ def test_interrupted_sweep_goes_on_where_it_was(tmp_path, number):
     while not list(tmp_path.glob("runs/mlp/*-s1-*/metrics.csv")) and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(1)
-    process.send_signal(number)
+    # Slurm's reach all processes, the others the sweep alone.
+    os.killpg(process.pid, number) if number in SLURM else process.send_signal(number)
     out, _ = process.communicate()
     assert process.returncode == 128 + number
+    assert len(list(tmp_path.glob("runs/mlp/*-s1-*/checkpoints/last.ckpt"))) == 1
     assert "the same command goes on from here" in out
     assert [cell["state"] for cell in ledger(tmp_path)["cells"]] == ["completed", "interrupted", "planned"]
     process = start(*arguments)
@@ -116,6 +120,27 @@ def test_two_sweeps_at_once_do_not_touch_each_other(tmp_path):
     assert [process.returncode for process in processes] == [0, 0]
     assert len(list(tmp_path.glob("runs/.sweeps/*"))) == 2
     assert len(load_summaries(tmp_path / "runs", {"norm": ["none", "rmsnorm"], "seed": [0, 1]})) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 0])
+def test_two_identical_sweeps_at_once_share_the_runs(tmp_path, workers):
+    arguments = [*SMALL, "max_steps=1000", "seed=0,1,2,3", f"outputs={tmp_path}"]
+    processes = [start("-m", *arguments, f"hydra.launcher.workers={workers}") for _ in range(2)]
+    outputs = [process.communicate() for process in processes]
+    assert [(process.returncode, err) for process, (_, err) in zip(processes, outputs, strict=True)] == [
+        (0, "")
+    ] * 2
+    ledgers = [json.loads(path.read_text()) for path in tmp_path.glob("runs/.sweeps/*/sweep.json")]
+    ends = zip(*([cell["state"] for cell in ledger["cells"]] for ledger in ledgers), strict=True)
+    assert {tuple(sorted(states)) for states in ends} <= {
+        ("completed", "skipped"),
+        ("completed", "completed"),
+    }
+    assert len(load_summaries(tmp_path / "runs", {"seed": range(4)})) == 4
+    # Who resumes, or trains what is trained, writes a second file of events.
+    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 4
+    assert not list(tmp_path.rglob(".lock"))
 
 
 @pytest.mark.slow
