@@ -10,8 +10,8 @@ from typing import Any
 from normexp.runs.folders import find_runs
 
 STATES = {  # of a sweep's cell without a summary, as its last launch left it
-    "planned": "not started", "running": "running, or killed", "failed": "failed", "interrupted": "interrupted",
-    "completed": "removed since", "diverged": "removed since",
+    "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch", "failed": "failed",
+    "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
 }  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
 def still_running(path: Path) -> bool:
     """Whether the last launch has runs to come and was not killed, as far as this machine can tell."""
     return any(
-        cell["state"] in ("planned", "running") and not _killed(sweep)
+        cell["state"] in ("planned", "running", "elsewhere") and not _killed(sweep)
         for sweep in read_ledgers(path)[-1:]
         for cell in sweep["cells"]
     )
