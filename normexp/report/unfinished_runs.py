@@ -10,8 +10,8 @@ from typing import Any
 from normexp.runs.folders import find_runs
 
 STATES = {  # of a sweep's cell without a summary, as its last launch left it
-    "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch", "failed": "failed",
-    "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
+    "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch",
+    "failed": "failed", "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
 }  # fmt: skip
 
 
