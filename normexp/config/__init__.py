@@ -1,1 +1,1 @@
-"""What a configuration is: its settings, their checks, which run it is, and which code computed it."""
+"""Configurations: their settings and checks, the identity of a run, and the code that computed it."""

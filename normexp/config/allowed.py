@@ -1,7 +1,7 @@
-"""The packages that `_target_` may name beside the project's own: the command line allows them, never a file.
+"""The user's packages that `_target_` may name. Only the command line can allow them, never a file.
 
-The drivers hand them on to the processes that they start (workers of a sweep, ranks of ddp, jobs on a cluster), which
-inherit them as an environment variable. Knows no torch and no Hydra.
+Processes that a run starts (workers of a sweep, ranks of ddp, jobs on a cluster) inherit the list as an environment
+variable. Imports neither torch nor Hydra.
 """
 
 import os
@@ -14,9 +14,9 @@ PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 def allow_from(arguments: Iterable[str]) -> None:
-    """Take the packages from a command line, `allow_targets=[mine,other]`, for this process and those it starts.
+    """Read `allow_targets=[mine,other]` from a command line, for this process and those that it starts.
 
-    Raises ValueError, in one line, for what names no package.
+    Raises ValueError with one line for a name that is no package's.
     """
     packages: list[str] = []
     for argument in arguments:
@@ -31,7 +31,7 @@ def allow_from(arguments: Iterable[str]) -> None:
 
 
 def allowed_packages() -> tuple[str, ...]:
-    """What the command line of this process, or of the one that started it, allows."""
+    """The packages that the command line of this process, or of the one that started it, allows."""
     return tuple(name for name in os.environ.get(VARIABLE, "").split(",") if name)
 
 

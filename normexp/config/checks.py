@@ -1,7 +1,7 @@
-"""Checks a composed configuration against what the code takes, before anything is built.
+"""Check a composed configuration against the code before anything is built.
 
-The yaml tree has no schema of its own: `normexp.config.settings` is the schema of the root, the signature of each
-`_target_` that of its node. So a wrong key or a wrong type is found in one place, in one line.
+The yaml tree has no schema of its own. `normexp.config.settings` is the schema of the root; the signature of each
+`_target_` is the schema of its node. So one place finds a wrong key or type and says so in one line.
 """
 
 import os
@@ -19,9 +19,9 @@ from normexp.invocation import command
 
 
 def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> None:
-    """Raise a ValueError of one line for the first thing that is wrong in a resolved configuration.
+    """Raise a ValueError of one line for the first mistake in a resolved configuration.
 
-    `allowed` are packages of one's own that `_target_` may name; by default those of the command line.
+    `allowed` are the user's packages that `_target_` may name; by default those of the command line.
     """
     known = [*(setting.key for setting in ROOT), *GROUPS]
     check_keys(config, known, path="")
@@ -53,7 +53,7 @@ def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> No
 
 
 def check_setting(setting: Setting, value: Any) -> None:
-    """A value of the root against its row of the table."""
+    """Check a value of the root against its row of the table."""
     check_type(setting.key, value, setting.kind)
     if value is None:
         return
@@ -64,7 +64,7 @@ def check_setting(setting: Setting, value: Any) -> None:
 
 
 def check_compiler(config: dict[str, Any]) -> None:
-    """torch.compile generates C++ on the CPU (and calls it from C++ on a GPU); CUDA graphs are a GPU's."""
+    """torch.compile needs a C++ compiler on CPU and GPU; CUDA graphs need a GPU."""
     on_cpu = config["trainer"].get("accelerator") == "cpu" or not torch.cuda.is_available()
     if config["compile"] == "reduce-overhead" and on_cpu:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""From a checked node of a configuration to the object that it names. What is judged is what is built."""
+"""Build the object that a checked node of a configuration names."""
 
 import contextlib
 import functools
@@ -9,11 +9,11 @@ from normexp.config.targets import resolve_target
 
 
 def construct(path: str, node: Any, allowed: Iterable[str] | None = None) -> Any:
-    """The object of a node with a `_target_`, or a factory of it where `_partial_` is true; lists and other nodes with
-    such nodes inside come back with those built.
+    """Build the object of a node with a `_target_`, or a factory of it if `_partial_` is true. In lists and other
+    nodes, build the nodes inside.
 
-    `path` is the node's, for messages; `allowed` as in `resolve_target`. Raises ValueError, in one line, for a class
-    that may not be named or that does not take its options.
+    `path` is the node's path, for messages; `allowed` as in `resolve_target`. Raises ValueError with one line for a
+    class that is not allowed or that does not take its options.
     """
     if isinstance(node, list):
         return [construct(f"{path}[{index}]", value, allowed) for index, value in enumerate(node)]
@@ -35,8 +35,8 @@ def construct(path: str, node: Any, allowed: Iterable[str] | None = None) -> Any
 
 @contextlib.contextmanager
 def refused(path: str, what: str) -> Iterator[None]:
-    """Say in one line which part was being built when its code raised an error. A ValueError is kept: it is a message
-    of that code to the user."""
+    """Turn an error of a part's code into one line that names the part. A ValueError passes: it is already a message to
+    the user."""
     try:
         yield
     except ValueError:

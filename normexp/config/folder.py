@@ -1,16 +1,16 @@
-"""Where the yaml files are: at the top of the repository, or in the package where it was installed from a wheel."""
+"""The folder of the yaml files: at the top of the repository, or in the package if a wheel installed it."""
 
 from pathlib import Path
 
 
 def configs_folder(package: Path) -> Path:
-    """The folder of `train.yaml` and of a folder for each group, given that of `normexp`."""
-    carried = package / "configs"  # by the wheel
+    """The folder with `train.yaml` and one folder per group. `package` is the folder of `normexp`."""
+    carried = package / "configs"  # in a wheel
     return carried if carried.is_dir() else package.parent / "configs"
 
 
 def project_folder(package: Path) -> Path:
-    """Where files lie that people commit, such as the registry: the checkout, or the present folder without one."""
+    """The folder of committed files such as the registry: the checkout, or the working directory without one."""
     return Path() if configs_folder(package).parent == package else package.parent
 
 

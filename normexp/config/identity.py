@@ -1,4 +1,4 @@
-"""Which run a configuration is: its hash, its folder, and whether that folder may be used."""
+"""The identity of a run: the hash of its configuration, its folder, and whether that folder may be used."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 from normexp.config.settings import NOT_IDENTITY
 
-# What a run's folder holds from its first moment on.
+# A run's folder holds this from its first moment.
 LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
@@ -15,12 +15,12 @@ HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
     """The part of a resolved configuration that makes two runs the same run.
 
-    Paths, hardware and monitors are left out; a user's own data counts by `fingerprint`, the hash of its content.
-    A value that equals the default of a later version's new key must be left out there, so that old runs stay valid.
+    Paths, hardware and monitors are omitted. A user's own data counts by `fingerprint`, the hash of its content.
+    When a later version adds a key, it must omit the key's default value here, so that old runs stay valid.
     """
     kept = _identity_of(config)
     if kept.get("max_steps") is not None:
-        kept.pop("max_epochs", None)  # steps decide, epochs are not looked at
+        kept.pop("max_epochs", None)  # max_steps decides, max_epochs is ignored
     kept["fingerprint"] = fingerprint
     return kept
 
@@ -80,7 +80,7 @@ def check_folder(folder: Path, digest: str) -> None:
 
 
 def _barely_begun(folder: Path) -> bool:
-    """Whether a folder without identity holds nothing but what a process that was killed at the start leaves."""
+    """Whether a folder without identity holds only what a process leaves that was killed at its start."""
     if {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA, HYDRA_BEING_WRITTEN}:
         return False
     hydra = folder / HYDRA

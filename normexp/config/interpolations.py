@@ -1,5 +1,5 @@
-"""What `${...}` in a configuration would grow to, before anything is resolved: references to references multiply, and
-thirty lines can stand for a text of gigabytes."""
+"""The size to which `${...}` in a configuration would grow, found before anything is resolved. References to references
+multiply: thirty lines can stand for a text of gigabytes."""
 
 import re
 from typing import Any
@@ -7,13 +7,13 @@ from typing import Any
 INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 MOST = 1_000_000  # characters and values; a configuration of normexp has some thousands
 MOST_TURNS = 20
-# They build nodes out of text or of other nodes, whose size nobody sees here.
+# These build nodes from text or from other nodes, and their size cannot be seen here.
 REFUSED = ("oc.create", "oc.dict.keys", "oc.dict.values")
 
 
 def check_interpolations(config: dict[str, Any]) -> None:
-    """Raise ValueError, in one line, for an unresolved configuration that would grow beyond all measure, that refers to
-    itself, or whose references cannot be followed."""
+    """Raise ValueError with one line if an unresolved configuration would grow too large, refers to itself, or has
+    references that cannot be followed."""
     _Sizes(config).of((), config)
 
 
@@ -23,7 +23,7 @@ class _Sizes:
         self.known: dict[tuple[str, ...], int] = {}  # 0 while it is counted
 
     def of(self, path: tuple[str, ...], value: Any) -> int:
-        """Characters and values that stand at a path when everything is resolved."""
+        """Number of characters and values at a path after everything is resolved."""
         if self.known.get(path) == 0:
             raise ValueError(f"{'.'.join(path)}: refers to itself; write its value")
         if path not in self.known:
@@ -52,14 +52,12 @@ class _Sizes:
                 raise ValueError(f"{'.'.join(path)}={text}: a reference inside a reference is not read")
             key = found[1].split(",")[0].partition(":")[2] if resolver == "oc.select" else found[1]
             size += self._reference(path, key) if not colon or resolver == "oc.select" else 0
-            rest, inner = (
-                f"{rest[: found.start()]}\0{rest[found.end() :]}",
-                True,
-            )  # the mark of something resolved
+            # \0 marks a resolved part.
+            rest, inner = f"{rest[: found.start()]}\0{rest[found.end() :]}", True
         return size
 
     def _reference(self, path: tuple[str, ...], key: str) -> int:
-        """What a reference brings: `a.b` from the root, `.b` from the node that it stands in, `..b` from one above."""
+        """Size of a reference: `a.b` starts at the root, `.b` at the node around it, `..b` one node higher."""
         up = len(key) - len(key.lstrip("."))
         parts = [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
         return self._follow((*path[: max(0, len(path) - up)], *parts) if up else tuple(parts))
@@ -71,12 +69,12 @@ class _Sizes:
                 value = next((item for name, item in value.items() if str(name) == part), None)
             elif isinstance(value, list):
                 value = value[int(part)] if part.isdecimal() and int(part) < len(value) else None
-            elif isinstance(value, str) and "${" in value:  # through a reference: to where that leads
+            elif isinstance(value, str) and "${" in value:  # a reference on the way: follow it
                 whole = INNERMOST.fullmatch(value)
                 if whole is None or ":" in whole[1] or whole[1].startswith(".") or turns > MOST_TURNS:
                     raise ValueError(f"{'.'.join(target)}: a reference through {value} is not read")
                 parts = [name for name in re.split(r"[.\[\]]+", whole[1].strip()) if name]
                 return self._follow((*parts, *target[place:]), turns + 1)
             else:
-                return 1  # no such key: OmegaConf says so
+                return 1  # no such key; OmegaConf reports it
         return self.of(target, value)

@@ -9,20 +9,20 @@ from typing import Any, get_args, get_origin, get_type_hints
 from normexp.config.targets import resolve_target
 from normexp.config.types import describe, fits_type, is_union
 
-# group -> what normexp gives to the class when it is called; its node may not
+# group -> arguments that normexp passes to the class; the node must not set them
 INJECTED = {
     "model": ("input_shape", "num_classes", "norm"),
     "norm": ("num_features", "channel_dim", "layer"),
     "optimizer": ("params", "fused"),
 }
-OPTIONAL = ("params", "fused")  # an optimizer may call its parameters otherwise and have no fused kernel
+OPTIONAL = ("params", "fused")  # an optimizer may name its parameters differently and have no fused kernel
 PARTIAL = ("model", "norm", "optimizer", "trainer")
 LARGEST = 2**63 - 1
-HYDRAS = ("_target_", "_partial_", "_convert_")  # keys of Hydra's that mean something here
+HYDRAS = ("_target_", "_partial_", "_convert_")  # Hydra's keys that have a meaning here
 
 
 def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
-    """Check a group's node, and the nodes inside it. Raises ValueError, in one line, for the first mistake."""
+    """Check a group's node and the nodes inside it. Raises ValueError with one line for the first mistake."""
     if group == "monitor":
         for key, value in _options(group, node).items():
             if value is not None:
@@ -49,7 +49,7 @@ def _options(path: str, node: Any) -> dict[str, Any]:
 
 
 def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
-    """Raise a ValueError of one line for the first key of a node that is not known."""
+    """Raise a ValueError of one line for the first unknown key of a node."""
     for key in node:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
@@ -58,7 +58,7 @@ def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
 
 
 def check_node(path: str, node: Any, allowed: Iterable[str] | None, injected: Sequence[str] = ()) -> None:
-    """A node with a `_target_` is checked against its signature; others are searched for such nodes."""
+    """Check a node with a `_target_` against its signature; search other nodes for such nodes."""
     if isinstance(node, list):
         for index, value in enumerate(node):
             check_node(f"{path}[{index}]", value, allowed)
@@ -74,7 +74,7 @@ def check_node(path: str, node: Any, allowed: Iterable[str] | None, injected: Se
 def check_options(
     path: str, node: dict[str, Any], target: type, allowed: Iterable[str] | None, injected: Sequence[str]
 ) -> None:
-    """A node's keys and values against the constructor of its class."""
+    """Check a node's keys and values against the constructor of its class."""
     for key in node:
         if key.startswith("_") and key not in HYDRAS:
             raise ValueError(f"{path}.{key}: is not read; the keys of Hydra's are {', '.join(HYDRAS)}")
@@ -115,7 +115,7 @@ def _parameters(target: type) -> dict[str, inspect.Parameter] | None:
 
 
 def _hints(target: type) -> dict[str, Any]:
-    """Type hints of a constructor; of a class with `__init__` inherited from elsewhere, those it declares itself."""
+    """Type hints of a constructor, or of the class itself if it inherits `__init__` from elsewhere."""
     try:
         return get_type_hints(inspect.getattr_static(target, "__init__"))
     except (NameError, TypeError, AttributeError):
@@ -123,7 +123,7 @@ def _hints(target: type) -> dict[str, Any]:
 
 
 def _takes_part(kind: Any, target: type) -> bool:
-    """Whether an object of this class, or a factory of it, may stand where `kind` is annotated."""
+    """Whether an object of this class, or a factory of it, fits the annotation `kind`."""
     if is_union(kind):
         return any(_takes_part(option, target) for option in get_args(kind))
     if kind in (Any, object) or get_origin(kind) is Callable:
@@ -134,14 +134,14 @@ def _takes_part(kind: Any, target: type) -> bool:
 
 
 def check_type(path: str, value: Any, kind: Any) -> None:
-    """Raise ValueError, in one line, for a value that does not fit its annotation."""
+    """Raise ValueError with one line for a value that does not fit its annotation."""
     if not fits_type(value, kind):
         raise ValueError(f"{path}={value!r}: {describe(kind)}")
 
 
 def check_plain(path: str, value: Any) -> None:
-    """Raise ValueError, in one line, for a value that no setting can have, wherever it stands: a key that is no text,
-    a number that is not finite or larger than 64 bits hold, text with a null character."""
+    """Raise ValueError with one line for a value that no setting can have: a key that is no text, a number that is
+    infinite or NaN or needs more than 64 bits, text with a null character."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

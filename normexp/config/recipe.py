@@ -1,4 +1,4 @@
-"""A recipe: how a model is trained unless the command says otherwise, and what a run changed of it."""
+"""Recipes: how a model is trained by default, and what a run changed in its recipe."""
 
 import re
 from functools import cache
@@ -14,10 +14,10 @@ OF_TRAINER = ("gradient_clip_val", "accumulate_grad_batches")
 
 
 def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None:
-    """What a run does otherwise than its recipe, as overrides: `["optimizer=sgd", "max_epochs=3"]`.
+    """What a run changed in its recipe, as overrides: `["optimizer=sgd", "max_epochs=3"]`.
 
-    The learning rate belongs to the optimizer: another optimizer at its own rate is one change. None for a recipe
-    that is not among this project's, or of a run from before there were recipes.
+    The learning rate belongs to the optimizer: another optimizer at its own rate is one change. None if the recipe is
+    not this project's, or if the run is older than recipes.
     """
     recipe = _file("recipe", config.get("recipe"))
     if recipe is None:
@@ -32,7 +32,7 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     asked = root | {"lr": rate.get("lr")} | recipe
     steps = config["max_steps"] is not None
     for key in VALUES:
-        if key != "max_epochs" or not steps:  # steps decide, epochs are not looked at
+        if key != "max_epochs" or not steps:  # max_steps decides, max_epochs is ignored
             found += _differing(key, config[key], asked[key])
     for key in OF_TRAINER:
         found += _differing(f"trainer.{key}", config["trainer"].get(key), trainer.get(key))
@@ -45,12 +45,12 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
 
 
 def own_recipe(model: str) -> str | None:
-    """The recipe of a model's own name; None where there is none."""
+    """The recipe with the model's name; None if there is none."""
     return model if _file("recipe", model) is not None else None
 
 
 def older(summary: dict[str, Any]) -> str | None:
-    """One line on a finished run whose recipe is not what it was when the run was trained; None where it is."""
+    """One line on a finished run whose recipe has changed since; None if it has not."""
     name = summary["config"].get("recipe")
     if name is None:
         return "trained before models had recipes; what it left to the defaults is recipe=plain today"
@@ -66,7 +66,7 @@ def _differing(key: str, found: Any, asked: Any) -> list[str]:
 
 
 def _chosen(node: dict[str, Any]) -> dict[str, str]:
-    """The choices of a defaults list, overrides included."""
+    """The choices of a defaults list, with its overrides."""
     items = [item for item in node.get("defaults", []) if isinstance(item, dict)]
     named = {
         re.sub(r"^(override|optional) +/?", "", key): value for item in items for key, value in item.items()
@@ -76,9 +76,9 @@ def _chosen(node: dict[str, Any]) -> dict[str, str]:
 
 @cache
 def _file(*place: str | None) -> dict[str, Any] | None:
-    """A file of the configuration; None where there is none. Its content is shared: change nothing in it."""
+    """A file of the configuration; None if there is none. Callers share the content and must not change it."""
     names = [name for name in place if isinstance(name, str) and re.fullmatch(r"\w+", name)]
     if len(names) < len(place):
-        return None  # a saved run names it, which may be a stranger's
+        return None  # the name may come from a stranger's run
     path = CONFIGS.joinpath(*names).with_suffix(".yaml")
     return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else None

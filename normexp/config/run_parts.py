@@ -1,4 +1,4 @@
-"""The parts of one run, built and checked, with nothing on disk yet."""
+"""The parts of one run, built and checked. Nothing is on disk yet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from normexp.lit_model import LitModel
 
 @dataclass(kw_only=True)
 class Parts:
-    """All that `launch` needs to train a run; `normexp.build` makes it from a configuration.
+    """Everything that `launch` needs to train a run. `normexp.build` makes it from a configuration.
 
     Attributes:
         config: resolved, in plain types.
         choices: group -> chosen name.
         digest: hash of the run's identity.
-        make_trainer: called with the arguments of this run, gives the trainer.
-        files: name -> text of the files that `.hydra/` gets, beside the identity.
-        command: the command line that asks for this run, for its summary.
+        make_trainer: makes the trainer from the arguments of this run.
+        files: name -> text of the files in `.hydra/`, besides the identity.
+        command: the command line of this run, for its summary.
     """
 
     config: dict[str, Any]

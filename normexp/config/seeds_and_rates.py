@@ -1,18 +1,18 @@
-"""Which runs a replicated configuration stands for."""
+"""The runs that a configuration with `replicas` stands for."""
 
 import math
 from typing import Any
 
-ALONE = {"seeds": 1, "lr": None}  # of a configuration that asks for one run
+ALONE = {"seeds": 1, "lr": None}  # one run
 MOST = 1024
 FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
 
 
 def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
-    """(seed, learning rate) of each replica, None for the configuration's own rate.
+    """(seed, learning rate) of each replica; None for the configuration's own rate.
 
-    `replicas` is a number of seeds from `seed` on, or {"seeds": that number or a list, "lr": a list or None}; seeds
-    and rates are crossed. Raises ValueError in one line for anything else.
+    `replicas` is a number of seeds that start at `seed`, or {"seeds": that number or a list, "lr": a list or None}.
+    Every seed is combined with every rate. Raises ValueError with one line for anything else.
     """
     asked = config["replicas"]
     asked = {"seeds": asked} if isinstance(asked, int) else asked

@@ -1,11 +1,11 @@
-"""Which classes a configuration may name in `_target_`: judged by their name before anything is imported, then by
-what is found there.
+"""The classes that a configuration may name in `_target_`. The name is judged before anything is imported, the class
+afterwards.
 
-A configuration may come from a stranger and must not run anything else. So it can name classes of these kinds alone,
-never a function: models and norms (torch modules), data modules, optimizers, schedules, the trainer and its parts,
-monitors (callbacks). They may come from normexp, `torch.nn`, `torch.optim`, the list LIGHTNING, and packages that the
-user allows on the command line or as a Python argument. A class that is reached through one package but defined in
-another must be allowed in both.
+A configuration may come from a stranger and must not run other code. So it may name classes of these kinds, and never
+a function: models and norms (torch modules), data modules, optimizers, schedules, the trainer and its parts, monitors
+(callbacks). They may come from normexp, `torch.nn`, `torch.optim`, the list LIGHTNING, and packages that the user
+allows on the command line or as a Python argument. If one package defines a class and another exports it, both must be
+allowed.
 """
 
 import functools
@@ -25,8 +25,8 @@ from normexp.config.allowed import KEY, allowed_packages, lies_in
 NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
 HOMES = ("normexp.models", "normexp.norms", "normexp.data", "normexp.schedules", "normexp.monitors")
 TORCH = ("torch.nn", "torch.optim")
-# Lightning has classes that write, move or delete files (loggers, checkpoints, profilers, plugins for them) and
-# callbacks that change the training, which monitors must not. These do neither.
+# Lightning has classes that write, move or delete files (loggers, checkpoints, profilers, their plugins), and callbacks
+# that change the training, which monitors must not do. These classes do neither.
 LIGHTNING = {
     "pytorch_lightning.Trainer",
     "pytorch_lightning.callbacks.LearningRateMonitor",
@@ -36,7 +36,7 @@ LIGHTNING = {
     "pytorch_lightning.plugins.environments.SLURMEnvironment",
     "pytorch_lightning.plugins.environments.TorchElasticEnvironment",
 }
-# group -> what its `_target_` must be
+# group -> base classes, one of which its `_target_` must have
 BASES: dict[str, tuple[type, ...]] = {
     "model": (nn.Module,), "norm": (nn.Module,), "data": (LightningDataModule,), "optimizer": (Optimizer,),
     "schedule": (), "trainer": (Trainer,), "monitor": (Callback,),
@@ -48,10 +48,10 @@ def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -
     """The class that `<path>._target_=<name>` names.
 
     Args:
-        path: of the node, e.g. `model` or `monitor.gradients`; a group's own node must name a class of its kind.
-        allowed: packages that may be named too; by default those of the command line.
+        path: of the node, e.g. `model` or `monitor.gradients`. A group's own node must name a class of its kind.
+        allowed: the user's packages that are allowed; by default those of the command line.
 
-    Raises ValueError, in one line, for everything else.
+    Raises ValueError with one line for any other name.
     """
     packages = allowed_packages() if allowed is None else tuple(allowed)
     where = f"{path}._target_={name}"
@@ -61,7 +61,7 @@ def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -
         raise ValueError(f"{where}: {_remedy(name)}")
     try:
         target = pkgutil.resolve_name(name)
-    except Exception as error:  # importing somebody's package runs it
+    except Exception as error:  # the import runs a user's code
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{where}: cannot be imported ({reason}); check its spelling") from error
     if not isinstance(target, type):
@@ -78,7 +78,7 @@ def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -
 
 
 def _is_abstract(target: type) -> bool:
-    """Also of classes whose metaclass is not ABCMeta, as Lightning's."""
+    """Whether a class has abstract methods. It looks at the methods, since not all such classes use ABCMeta."""
     return any(getattr(getattr(target, name, None), "__isabstractmethod__", False) for name in dir(target))
 
 
@@ -98,7 +98,7 @@ def _lightning_parts() -> tuple[type, ...]:
 
 
 def _group(path: str) -> str | None:
-    """The group whose own node this is; None for a node inside one."""
+    """The group that a path names; None for a node inside a group."""
     group, _, rest = path.partition(".")
     own = "." not in rest and "[" not in path if group == "monitor" else not rest and "[" not in path
     return group if own and group in BASES else None

@@ -1,4 +1,4 @@
-"""Whether a value of a configuration fits a type as Python annotates it, and how a message describes that type."""
+"""Whether a value of a configuration fits a Python annotation, and how messages describe the annotation."""
 
 import types
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ def is_union(kind: Any) -> bool:
 
 
 def fits_type(value: Any, kind: Any) -> bool:
-    """Whether a yaml value may stand where `kind` is annotated; a kind that yaml cannot express accepts nothing
-    but itself, an unknown one accepts everything."""
+    """Whether a yaml value fits the annotation `kind`. A class that yaml cannot express accepts only its instances; an
+    unknown annotation accepts everything."""
     origin = get_origin(kind)
     if is_union(kind):
         return any(fits_type(value, option) for option in get_args(kind))
@@ -35,7 +35,7 @@ def fits_type(value: Any, kind: Any) -> bool:
 
 
 def describe(kind: Any) -> str:
-    """What a message says of a value that does not fit: `must be a whole number or null`."""
+    """How a message describes the values that fit: `must be a whole number or null`."""
     origin = get_origin(kind)
     if is_union(kind):
         literals = [a for k in get_args(kind) for a in (get_args(k) if get_origin(k) is Literal else ())]

@@ -1,4 +1,4 @@
-"""Reading a yaml that somebody else may have written: a plain file of sane size, checked before it is loaded."""
+"""Read a yaml that a stranger may have written. It must be a plain file of sane size, and is checked before loading."""
 
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ DEEPEST = 50
 
 
 def read_yaml(path: Path) -> str:
-    """The text of a yaml file that is safe to load. Raises ValueError, in one line, for any other.
+    """The text of a yaml file that is safe to load. Raises ValueError with one line for any other file.
 
-    Nested aliases multiply: ten lines can stand for a billion values, which a loader would build.
+    Nested aliases multiply: ten lines can stand for a billion values, and a loader would build them all.
     """
     try:
-        if not path.is_file():  # opening a pipe waits for ever
+        if not path.is_file():  # opening a pipe would wait forever
             raise ValueError(f"{path}: is no file" if path.exists() else f"{path}: not found")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -37,8 +37,8 @@ def read_yaml(path: Path) -> str:
 
 
 def _count(node: Any, known: dict[int, tuple[int, int]], level: int) -> tuple[int, int]:
-    """How many values a node stands for and how deep they are nested; `known` holds those of nodes that were counted,
-    zeros while one is."""
+    """Number of values in a node, and how deep they are nested. `known` holds the result of each counted node, and
+    zeros while a node is being counted."""
     if level > DEEPEST:
         raise ValueError(f"nested more than {DEEPEST} deep")
     if not isinstance(node, yaml.CollectionNode):

@@ -1,4 +1,4 @@
-"""Finished runs on disk: written by one function, read back as one tidy table. Knows no torch and no Hydra."""
+"""Finished runs on disk: one function writes them, one tidy table reads them. Imports neither torch nor Hydra."""
 
 from normexp.runs.summary import STATUSES, SUMMARY, damaged, finished_summary, read_summary, write_summary
 from normexp.runs.table import load, load_summaries

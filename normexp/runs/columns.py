@@ -1,4 +1,4 @@
-"""One run's summary as one flat row: which columns say what the run is, and which say what came of it."""
+"""The summary of a run as one flat row. Some columns say what the run is, others what its results are."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ RESULTS = (
 )
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
-OLDER = "older"  # recipe of a run from before models had theirs
+OLDER = "older"  # recipe of a run that is older than recipes
 
 
 def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
     }
-    # `monitor.*` says how the run was watched, in as many keys as there are monitors: `monitor` names it.
+    # Omit the many keys `monitor.*`; the column `monitor` names the choice.
     config = {key: value for key, value in summary["config"].items() if key != "monitor"}
     row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices, **flat(config)}
     for echo, name in ECHOES.items():
@@ -49,18 +49,20 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested keys joined by dots; lists as JSON; without Hydra's own keys."""
+    """Nested keys joined by dots, lists as JSON. Hydra's own keys are omitted."""
     row: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
             row |= flat(value, f"{prefix}{key}.")
-        elif not key.startswith("_"):  # `_target_` and `_partial_` are Hydra's; the chosen name says it
+        elif not key.startswith(
+            "_"
+        ):  # omit Hydra's `_target_` and `_partial_`; the chosen name says the same
             row[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, (list, tuple)) else value
     return row
 
 
 def config_columns(summaries: "pd.DataFrame") -> list[str]:
-    """The columns that say what a run is: choices and configuration, without where and how it was computed."""
+    """The columns that say what a run is: choices and configuration, without place and hardware."""
     return [
         name
         for name in summaries.columns.astype(str)

@@ -1,4 +1,4 @@
-"""Which folders under a path are runs, finished or not."""
+"""Find the folders of runs under a path, finished or not."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ IDENTITY = Path(".hydra") / "identity"
 
 
 def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
-    """Folders of finished and of unfinished runs at or under `path`, sorted. A run holds no other run, and hidden
-    folders hold none.
+    """Folders of finished and of unfinished runs at or under `path`, sorted. Folders inside a run and hidden folders
+    are not searched.
 
-    Raises ValueError where there is no folder, or a file in its place.
+    Raises ValueError if `path` is no folder.
     """
     root = Path(path)
     if not root.is_dir():

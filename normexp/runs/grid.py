@@ -1,4 +1,4 @@
-"""A grid asked for against the runs found: every cell must hold exactly one run."""
+"""Select the runs of a grid: every cell must hold exactly one run."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -9,15 +9,15 @@ from normexp.runs.columns import varying
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMED = 5  # so many cells are named in a message, the others are counted
+NAMED = 5  # a message names so many cells and counts the others
 
 
 def select_grid(summaries: "pd.DataFrame", grid: Mapping[str, Iterable[Any]]) -> "pd.DataFrame":
-    """The rows of a grid such as `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}`: the
-    product of its columns, in that order.
+    """The rows of a grid such as `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}`. Cells are
+    the product of its columns, in that order.
 
-    Raises ValueError for a column that the table lacks, for a cell without a run, naming the cells, and for a cell
-    with several runs, naming the columns in which they differ.
+    Raises ValueError for a column that the table lacks, for cells without a run (it names them), and for a cell with
+    several runs (it names the columns in which they differ).
     """
     names = list(grid)
     for name in names:

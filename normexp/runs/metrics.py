@@ -18,11 +18,11 @@ def read_metrics(
 ) -> "pd.DataFrame":
     """Columns `run` (index into `folders`), step, epoch, seconds, metric, value, in the order of the files.
 
-    Parsing all files as one text is what makes a thousand runs a matter of a second, without an index that could be
-    out of date.
+    All files are parsed as one text. So a thousand runs take a second, without an index that could be out of date.
 
     Args:
-        steps: of each run by its summary. The last one is always recorded, so a file that ends earlier was cut off.
+        steps: number of steps of each run, from its summary. The last step is always recorded, so a file that ends
+            earlier was cut off.
 
     Raises ValueError for a file that is absent, cut off or of another form, and for a metric that no run recorded.
     """
@@ -78,7 +78,7 @@ def check_metric(name: str, known: Iterable[str]) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, int]:
-    """The rows of one file without its header, and how many."""
+    """The rows of one file without its header, and their number."""
     try:
         header, _, text = path.read_bytes().partition(b"\n")
     except OSError as error:

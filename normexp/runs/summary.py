@@ -1,4 +1,4 @@
-"""`summary.json`: what one run came to, written last and whole or not at all."""
+"""`summary.json`: the results of one run. It is written last, and whole or not at all."""
 
 import json
 import math
@@ -16,8 +16,8 @@ NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write `summary.json` last and atomically: its presence means that the run is complete.
 
-    Raises ValueError for an unknown status. Numbers that are not finite become null: JSON has no NaN, and the
-    status says what they were.
+    Raises ValueError for an unknown status. Numbers that are not finite become null, because JSON has no NaN; the
+    status tells of them.
     """
     if summary["status"] not in STATUSES:
         raise ValueError(f"status={summary['status']}: choose from {', '.join(STATUSES)}")
@@ -25,9 +25,9 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a finished run; None where there is none, or none any more.
+    """The summary of a finished run; None if there is none.
 
-    Raises ValueError, in one line, for a file that cannot be read, was cut, or was written by another version.
+    Raises ValueError with one line for a file that cannot be read, was cut, or was written by another version.
     """
     path = Path(folder) / SUMMARY
     try:
@@ -51,7 +51,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 
 def finished_summary(folder: Path) -> dict[str, Any]:
-    """The summary of a run that is finished; ValueError where it is not."""
+    """The summary of a finished run. Raises ValueError if the run is not finished."""
     summary = read_summary(folder)
     if summary is None:
         raise ValueError(f"{folder}: holds no finished run; run it again")
@@ -59,12 +59,12 @@ def finished_summary(folder: Path) -> dict[str, Any]:
 
 
 def remedy(folder: Path) -> str:
-    """What to do about a folder whose files are damaged."""
+    """The advice for a folder with damaged files."""
     return f"remove the folder {folder} and run it again"
 
 
 def damaged(path: Path, why: str, folder: Path) -> ValueError:
-    """What is said of a file in the folder of a run that is not as the run wrote it."""
+    """The error for a file in a run's folder that is not as the run wrote it."""
     return ValueError(f"{path}: damaged ({why}); {remedy(folder)}")
 
 

@@ -20,14 +20,14 @@ ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", 
 def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
     """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
 
-    A diverged run is a finished run. What a run has no value for (an accuracy never reached, a loss that was not
-    finite, an option that its norm does not take) is NaN.
+    A diverged run is a finished run. Missing values are NaN: an accuracy that was never reached, a loss that was not
+    finite, an option that the norm does not have.
 
     Args:
-        grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps these cells alone, in
-            this order, and makes a missing cell an error.
+        grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps only these cells, in this
+            order. A missing cell is an error.
 
-    Raises ValueError, in one line, for a path without finished runs, a summary that cannot be read, and a grid with
+    Raises ValueError with one line for a path without finished runs, a summary that cannot be read, and a grid with
     missing or ambiguous cells.
     """
     import pandas as pd
@@ -41,7 +41,7 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not rows:
         raise ValueError(f"path={path}: its runs were deleted while they were read")
     table = pd.DataFrame(rows)
-    for name in table.columns.astype(str):  # a column of nothing but null is a column of numbers, too
+    for name in table.columns.astype(str):  # a column of nulls counts as a column of numbers
         if "/" in name or name.startswith("convergence."):
             table[name] = pd.to_numeric(table[name])
     return table if grid is None else select_grid(table, grid)
@@ -53,12 +53,12 @@ def load(
     """The tidy table: one row for each (run, metric, step) of the finished runs at or under `path`.
 
     Columns: `run` (folder); model, norm, data, optimizer, schedule, batch_size, lr, seed, status; each parameter of
-    the norms (`norm.correction`) and whatever else the runs differ in; then `step`, `epoch`, `samples`, `seconds`,
-    `metric`, `value`. Text columns are categorical.
+    the norms (`norm.correction`) and every other column in which the runs differ; then `step`, `epoch`, `samples`,
+    `seconds`, `metric`, `value`. Text columns are categorical.
 
     Args:
         grid: as in `load_summaries`.
-        metrics: these alone; a name that no run recorded is an error.
+        metrics: read only these; a name that no run recorded is an error.
     """
     import pandas as pd
 

@@ -1,6 +1,6 @@
-"""`test_examples.npz`: which test examples a run had right and the loss of each, kept beside its summary.
+"""`test_examples.npz`: the loss of a run on each test example, and whether its answer was right.
 
-They are what makes the test set a sample: a bootstrap over examples needs them, and nothing else of a run.
+A bootstrap over test examples needs these numbers and nothing else of a run.
 """
 
 import io
@@ -23,13 +23,13 @@ class TestExamples:
     """The final weights on each test example, in the order of the test split.
 
     Attributes:
-        right: bool, (N,) images; (N, T) windows of a text, one answer a token.
-        loss: cross-entropy in nats, float32 (N,); of a window the mean over its tokens.
-        test_set: digest of the examples and their order: runs with the same one can be compared example by example.
-            Empty where the data has none to give.
+        right: bool, (N,) for images; (N, T) for windows of a text, one answer per token.
+        loss: cross-entropy in nats, float32 (N,); for a window, the mean over its tokens.
+        test_set: digest of the examples and their order. Runs with the same digest can be compared example by example.
+            Empty if the data has no digest.
     """
 
-    __test__ = False  # to pytest: no test
+    __test__ = False  # tells pytest that this is no test
 
     right: "np.ndarray"
     loss: "np.ndarray"
@@ -37,7 +37,7 @@ class TestExamples:
 
 
 def write_test_examples(folder: Path, examples: TestExamples) -> None:
-    """Write the file whole or not at all; `right` takes a bit an answer (10,000: 1.25 KB)."""
+    """Write the file whole or not at all. `right` takes one bit per answer (10,000 answers: 1.25 KB)."""
     import numpy as np
 
     with replacing(folder / TEST_EXAMPLES) as file:
@@ -51,9 +51,9 @@ def write_test_examples(folder: Path, examples: TestExamples) -> None:
 
 
 def load_test_examples(folder: str | Path) -> TestExamples | None:
-    """The test examples of a run; None for a run that kept none, as those of earlier versions.
+    """The test examples of a run; None if it kept none, such as a run of an earlier version.
 
-    Raises ValueError, in one line, for a file that cannot be read or was cut.
+    Raises ValueError with one line for a file that cannot be read or was cut.
     """
     import numpy as np
 

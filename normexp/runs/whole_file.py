@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all: written beside their place, brought to the disk, renamed."""
+"""Replace files whole or not at all: write under another name, flush to disk, rename."""
 
 import contextlib
 import json
@@ -13,12 +13,12 @@ BESIDE = ".new"
 
 @contextlib.contextmanager
 def replacing(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) -> Iterator[BinaryIO]:
-    """A file to write. When the block ends without an error, it takes the place of `path`; until then, and after an
-    error, `path` is what it was.
+    """A file to write. If the block ends without an error, the file replaces `path`. After an error `path` stays as it
+    was.
 
     Args:
-        on_disk: wait until the disk has it, so that a power failure leaves the old file or the new one.
-        before: files that the new one speaks of; they are on the disk before it appears.
+        on_disk: wait until the disk has the file, so a power failure leaves the old file or the new one.
+        before: files that the new file refers to. They reach the disk before it appears.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}{BESIDE}")
     try:
@@ -37,14 +37,14 @@ def replacing(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) 
 
 
 def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
-    """Numbers must be finite: JSON has no NaN."""
+    """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
     text = json.dumps(content, indent=indent, allow_nan=False) + "\n"
     with replacing(path, on_disk=on_disk) as file:
         file.write(text.encode())
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Wait until the disk has what was written to these files: at once, which takes as long as one of them."""
+    """Wait until the disk has these files. All are flushed at once, which takes as long as one file."""
     paths = list(paths)
     if len(paths) == 1:
         _sync(paths[0])
@@ -54,7 +54,7 @@ def sync(paths: Iterable[Path]) -> None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)  # Windows flushes only what may be written
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes only files opened for writing
     try:
         os.fsync(descriptor)
     finally:
@@ -62,7 +62,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # a folder cannot be opened there
+    if os.name == "nt":  # Windows cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -72,7 +72,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what writers that were killed left beside their files. Nobody else may be writing in `folder`."""
+    """Remove the unfinished files of killed writers. No other process may be writing in `folder`."""
     for path in folder.glob(f".*{BESIDE}"):
         if path.is_file():
             path.unlink(missing_ok=True)

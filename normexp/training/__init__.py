@@ -1,1 +1,1 @@
-"""One run: fit a LightningModule, record what happened, survive interruption."""
+"""One run: fit a LightningModule, record its numbers, survive interruption."""

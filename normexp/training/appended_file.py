@@ -1,4 +1,4 @@
-"""A file that a run appends to, and that goes on at the length which it had at the checkpoint."""
+"""A file that a run appends to. A resumed run continues it at its length at the checkpoint."""
 
 import os
 import time
@@ -7,26 +7,26 @@ from pathlib import Path
 
 from normexp.runs import damaged
 
-FLUSH_SECONDS, FLUSH_BYTES = 10.0, 2**20  # so late do people see a number, and so much is kept in memory
+FLUSH_SECONDS, FLUSH_BYTES = 10.0, 2**20  # at most so late and so much
 
 
 class AppendedFile:
-    """Collects bytes in memory and appends them when it is flushed, so that only then a full disk is an error.
+    """Collects bytes in memory and appends them at a flush. So a full disk is an error only at a flush.
 
-    What a killed run wrote after its checkpoint is cut off: the resumed run writes it again, and no number stands there
-    twice or is missing.
+    Bytes that a killed run wrote after its checkpoint are cut off. The resumed run writes them again, so no number is
+    missing or stands there twice.
 
     Args:
-        path: a symbolic link is refused: a run folder may be a stranger's.
-        keep: go on after so many bytes; 0 starts afresh.
+        path: a symbolic link is refused, because the folder may come from a stranger.
+        keep: continue after so many bytes; 0 starts an empty file.
 
-    Raises ValueError, in one line, where the file is shorter.
+    Raises ValueError with one line if the file is shorter.
     """
 
     def __init__(self, path: Path, keep: int = 0):
         self.path = path
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        # Unbuffered: after a failed write, closing it must not try again.
+        # Unbuffered, so that closing the file after a failed write does not try again.
         self._file = FileIO(os.open(path, flags, 0o644), "r+b")
         found = os.fstat(self._file.fileno()).st_size
         if found < keep:
@@ -53,7 +53,7 @@ class AppendedFile:
         self._next_flush = time.monotonic() + FLUSH_SECONDS
 
     def size(self) -> int:
-        """Length of the file, with all that was flushed."""
+        """Length of the file with all flushed bytes."""
         return self._file.tell()
 
     def close(self) -> None:

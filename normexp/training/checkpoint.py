@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, read where the file may be damaged."""
+"""Checkpoints: written whole or not at all, and checked when they are read."""
 
 import io
 from pathlib import Path
@@ -19,12 +19,12 @@ NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "r
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The content of a run's checkpoint, on the CPU.
 
-    Raises ValueError, in one line, for a file that was cut or that holds something else.
+    Raises ValueError with one line for a file that was cut or holds something else.
     """
     path = Path(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch has a dozen for a file that it cannot read
+    except Exception as error:  # torch raises a dozen types for a file that it cannot read
         reason = str(error).strip().splitlines() or ["it ends too early"]
         raise damaged(path, reason[0], path.parents[1]) from None
     if not isinstance(content, dict) or not set(NEEDED) <= set(content):
@@ -33,7 +33,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_to_resume(path: Path) -> dict[str, Any]:
-    """The same of a run that goes on from there. Raises ValueError where it cannot, as from an older version's file."""
+    """The same for a run that resumes there. Raises ValueError if it cannot, e.g. from an older version's file."""
     content = load_checkpoint(path)
     if lacking := [key for key in NEEDED_TO_RESUME if key not in content]:
         raise damaged(path, f"lacks {', '.join(lacking)}: nothing can go on from there", path.parents[1])
@@ -41,13 +41,13 @@ def load_to_resume(path: Path) -> dict[str, Any]:
 
 
 class WholeCheckpoints(TorchCheckpointIO):
-    """Lightning's checkpoints, each written beside its place and brought to the disk before it replaces the last one.
+    """Lightning's checkpoints. Each is written under another name and flushed to disk before it replaces the last one.
 
-    Lightning itself writes into the temporary folder and moves the file from there, which copies where that is another
-    file system: a full disk or a kill then cuts the only checkpoint there is.
+    Lightning itself writes into the temporary folder and moves the file. If that is another file system, the move is a
+    copy, and a full disk or a kill then cuts the only checkpoint.
 
     Args:
-        resumed: what a run goes on from, read already; whatever path is asked for, this is what Lightning gets.
+        resumed: content of the checkpoint that the run resumes from. Lightning gets it, whichever path it asks for.
     """
 
     def __init__(self, resumed: dict[str, Any] | None = None):
@@ -58,11 +58,10 @@ class WholeCheckpoints(TorchCheckpointIO):
     ) -> None:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = (
-            io.BytesIO()
-        )  # straight into a file, torch answers a full disk with an error that says nothing
+        # In memory first: if torch writes into a file on a full disk, its error does not say so.
+        content = io.BytesIO()
         torch.save(checkpoint, content)
-        # Rows and events that the checkpoint counts on must not come later than itself.
+        # The rows and events that the checkpoint refers to must reach the disk before it.
         recorded = [path.parents[1] / name for name in checkpoint.get("recorded", {})]
         with replacing(path, before=recorded) as file:
             file.write(content.getbuffer())
@@ -75,11 +74,11 @@ class WholeCheckpoints(TorchCheckpointIO):
 
 
 class LastCheckpoint(Checkpoint):
-    """`last.ckpt`, at the end of each epoch: what a run goes on from. As a checkpoint callback it comes after all
-    others: what they know at the end of an epoch is in it.
+    """`last.ckpt`, written at the end of each epoch, from which a run resumes. Checkpoint callbacks run after all
+    others, so it holds the state of the others at the end of the epoch.
 
     Args:
-        path: where; None saves nothing.
+        path: of the file; None saves nothing.
     """
 
     def __init__(self, path: Path | None):
@@ -94,15 +93,15 @@ class LastCheckpoint(Checkpoint):
 
 
 class BestCheckpoint(Checkpoint):
-    """`best.ckpt`, at the first validation with the highest accuracy. Unlike Lightning's, it remembers the best also
-    where the folder was moved between two launches."""
+    """`best.ckpt`, written at the first validation with the highest accuracy. Unlike Lightning's, it still knows the
+    best after the folder was moved between two launches."""
 
     def __init__(self, path: Path):
         self.path = path
         self.best: float | None = None
 
     def on_validation_end(self, trainer, module) -> None:
-        # The first process decides: where each has running statistics of its own, they evaluate differently.
+        # The first process decides. Processes may have different running statistics, and then evaluate differently.
         accuracy = trainer.strategy.broadcast(module.validation_result["accuracy"])
         if self.best is None or accuracy > self.best:
             self.best = accuracy

@@ -1,4 +1,4 @@
-"""Which code trains a run, also where it was interrupted and goes on with another version."""
+"""The code that trains a run, even if the code changed while the run was interrupted."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from normexp.config.code import TRAINING, checkout, sources
 
 
 class CodeRecord(pl.Callback):
-    """Reads the code before a run starts, since somebody may edit files while it trains, and keeps that in checkpoints.
+    """Reads the code before a run starts, because files may be edited while it trains. Checkpoints keep the record.
 
-    A run that goes on with other code than it began with is of no version: the digest of what changed in between is
-    `<old>+<new>`, and no code will ever have it.
+    A run that resumes with other code belongs to no version. The digest of a changed part is then `<old>+<new>`, which
+    no code ever has.
 
     Attributes:
-        sources: for the summary.
+        sources: digests for the summary.
         checkout: the commit that trains, or that trained last.
     """
 

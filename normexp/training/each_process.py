@@ -1,4 +1,4 @@
-"""What each process of a run knows of its own, in one checkpoint."""
+"""Keep the separate values of all processes of a run in one checkpoint."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 
 def of_each_process(value: Any) -> list[Any]:
-    """The values of all processes in their order. Each must ask."""
+    """The values of all processes, in their order. Every process must call this."""
     if not (dist.is_available() and dist.is_initialized()):
         return [value]
     values = [None] * dist.get_world_size()
@@ -15,6 +15,6 @@ def of_each_process(value: Any) -> list[Any]:
 
 
 def own_of(values: list[Any]) -> Any:
-    """This process's value; where there were fewer processes, another's."""
+    """This process's value. If there were fewer processes before, another one's."""
     rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
     return values[rank % len(values)]

@@ -1,14 +1,14 @@
-"""A run that was stopped between its last step and its summary."""
+"""End a run that was stopped between its last step and its summary."""
 
 import pytorch_lightning as pl
 from pytorch_lightning.loops.fit_loop import _FitLoop
 
 
 class EndingFitLoop(_FitLoop):
-    """Lightning's loop, which of a checkpoint of a trained network makes nothing at all: here training starts and ends
-    without a step, so that monitors measure the last weights and the charts are drawn.
+    """Given the checkpoint of a trained network, Lightning's loop does nothing. This loop starts and ends training
+    without a step. So monitors measure the last weights, and charts are drawn.
 
-    Lightning keeps its loops private; `pyproject.toml` holds it to the minor version this was written for.
+    Lightning keeps its loops private; `pyproject.toml` pins the minor version for which this was written.
     """
 
     @classmethod

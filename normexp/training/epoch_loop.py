@@ -1,4 +1,5 @@
-"""Lightning's training step without what this project does not use, which takes a quarter of a small model's time."""
+"""Lightning's training step without the parts that this project does not use. They take a quarter of the time of a
+small model."""
 
 from typing import Any
 
@@ -11,29 +12,29 @@ from normexp.training.lightning import callbacks_of
 class PlainEpochLoop(_TrainingEpochLoop):
     """Same steps, same order of hooks, same progress and checkpoints as Lightning's loop, bit for bit.
 
-    Left out at each step: moving batches (they lie on the device already), `self.log` and the trainer's profiler
-    around each of some twenty calls, closures, and the inspection of signatures. So `self.log` works during evaluation
-    only; the recorder and the monitors write to the loggers themselves.
+    Each step omits: moving the batch (it lies on the device already), `self.log` and the trainer's profiler around some
+    twenty calls, closures, and the inspection of signatures. So `self.log` works only during evaluation. The recorder
+    and the monitors write to the loggers themselves.
 
-    Lightning keeps its loops private: a test holds this one to the original, and `pyproject.toml` holds Lightning to
-    the minor version it was written for.
+    Lightning keeps its loops private. A test compares this loop with the original, and `pyproject.toml` pins the minor
+    version for which it was written.
     """
 
     @staticmethod
     def fits(trainer: pl.Trainer) -> bool:
-        """Several processes, gradient scaling and accumulation need what is left out; they run Lightning's loop."""
+        """Whether this loop can train. Several processes, gradient scaling and accumulation need Lightning's loop."""
         scaled = getattr(trainer.precision_plugin, "scaler", None) is not None
         return trainer.world_size == 1 and not scaled and trainer.accumulate_grad_batches == 1
 
     @classmethod
     def install(cls, trainer: pl.Trainer) -> None:
-        """Use this loop in `trainer` where it fits."""
+        """Use this loop in `trainer` if it fits."""
         if cls.fits(trainer):
             given = trainer.fit_loop.epoch_loop
             trainer.fit_loop.epoch_loop = cls(trainer, min_steps=given.min_steps, max_steps=given.max_steps)
 
     def advance(self, data_fetcher) -> None:
-        if self.restarting:  # the first step of a resumed run: validation may come before it
+        if self.restarting:  # before the first step of a resumed run, a validation may be due
             return super().advance(data_fetcher)
         self.val_loop.restarting = False
         batch, _, _ = next(data_fetcher)
@@ -59,7 +60,7 @@ class PlainEpochLoop(_TrainingEpochLoop):
         progress = self.automatic_optimization.optim_progress.optimizer
         progress.step.increment_ready()
         outputs = trainer.strategy.training_step(batch, batch_idx)
-        assert isinstance(outputs, dict)  # what LitModel's training_step returns
+        assert isinstance(outputs, dict)  # LitModel's training_step returns a dict
         progress.zero_grad.increment_ready()
         self.call("on_before_zero_grad", optimizer)
         progress.zero_grad.increment_started()

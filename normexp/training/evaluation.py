@@ -1,4 +1,4 @@
-"""Loss and accuracy of a module over whole splits, outside of fit, and over each example."""
+"""Loss and accuracy of a module on whole splits and on each example, outside of fit."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from normexp.lit_model import LitModel
 
 
 def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:
-    """`{"loss", "accuracy"}` in evaluation mode, under the precision that the run trained in."""
+    """`{"loss", "accuracy"}` in evaluation mode, in the precision of training."""
     mode = module.training
     module.eval()
     module.on_validation_epoch_start()
@@ -21,7 +21,7 @@ def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:
 
 
 def evaluate_each(module: LitModel, batches: Iterable, trainer) -> tuple[dict[str, float], Tensor, Tensor]:
-    """The same numbers, and of each example on the CPU: bool (N, [T]), which answers are right; (N,), its loss."""
+    """The same numbers, and for each example, on the CPU: whether answers are right, bool (N, [T]); the loss, (N,)."""
     module.examples = []
     try:
         result = evaluate(module, batches, trainer)

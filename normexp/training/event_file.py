@@ -1,4 +1,4 @@
-"""TensorBoard's events, written without its thread, and cut back to the checkpoint that a run resumes from."""
+"""TensorBoard's events, written without a thread and cut back to the checkpoint from which a run resumes."""
 
 import socket
 import time
@@ -19,12 +19,12 @@ PREFIX = "events.out.tfevents."
 
 
 def event_files(folder: Path) -> list[Path]:
-    """In the order in which TensorBoard reads them."""
+    """The event files of a folder, in the order in which TensorBoard reads them."""
     return sorted(folder.glob(f"{PREFIX}*"))
 
 
 class _EventWriter(FileWriter):
-    """What torch's SummaryWriter writes to. Its own has a thread, which meets a full disk with a traceback."""
+    """The writer behind torch's SummaryWriter. torch's own has a thread, which answers a full disk with a traceback."""
 
     def __init__(self, file: AppendedFile):
         self.file, self.event_writer, self._records = file, self, RecordWriter(file)
@@ -53,21 +53,20 @@ class _Summaries(SummaryWriter):
         super().__init__(writer.get_logdir())
 
     def _get_file_writer(self) -> _EventWriter:
-        vars(self).update(
-            file_writer=self._writer, all_writers={self.log_dir: self._writer}
-        )  # declared as None
+        # By `vars`, since torch declares both as None.
+        vars(self).update(file_writer=self._writer, all_writers={self.log_dir: self._writer})
         return self._writer
 
 
 class EventFile(TensorBoardLogger):
-    """Lightning's logger for TensorBoard with one event file a launch.
+    """Lightning's logger for TensorBoard with one event file per launch.
 
-    Each launch makes a file of its own: a TensorBoard that is open would lose its place in one that was cut.
+    Each launch makes a new file: an open TensorBoard would lose its place in a file that was cut.
 
     Args:
         folder: of the run.
-        keep: name -> length in bytes of the event files at the checkpoint that training resumes from; they are cut to
-            it, and others are removed.
+        keep: name -> length in bytes of each event file at the checkpoint from which training resumes. The files are
+            cut to this length, and others are removed.
     """
 
     def __init__(self, folder: Path, keep: Mapping[str, int]):
@@ -85,7 +84,7 @@ class EventFile(TensorBoardLogger):
                 self._files[path.name] = self._keep[path.name]
             else:
                 path.unlink()
-        # TensorBoard goes by names: also where two launches follow within a second, or clocks differ.
+        # TensorBoard sorts by name. Keep the order when two launches share a second, or when clocks differ.
         last = max((int(path.name.removeprefix(PREFIX).split(".")[0]) for path in before), default=0)
         name = f"{PREFIX}{max(int(time.time()), last + 1):010d}.{socket.gethostname()}"
         self._writer = _EventWriter(AppendedFile(self._folder / name))
@@ -98,7 +97,7 @@ class EventFile(TensorBoardLogger):
         return self._summaries
 
     def sizes(self) -> dict[str, int]:
-        """File -> its length in bytes now."""
+        """File -> its present length in bytes."""
         self.save()
         return {**self._files, self._writer.file.path.name: self._writer.file.size()}
 
@@ -113,7 +112,7 @@ class EventFile(TensorBoardLogger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Nothing: it is closed where it was opened, when the final numbers stand in it."""
+        """Do nothing. `open_records` closes the file after the final numbers are written."""
 
     @rank_zero_only
     def close(self) -> None:

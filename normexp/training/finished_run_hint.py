@@ -1,4 +1,4 @@
-"""A finished run that is asked for again, with other measurements than it was trained with."""
+"""What to say when a finished run is asked for again with other measurements."""
 
 import json
 from typing import Any
@@ -9,8 +9,8 @@ from normexp.config.settings import RECORDED
 
 
 def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
-    """One line that says what a finished run was recorded with, and how to get what was asked for; None if that is
-    the same."""
+    """One line that says what the finished run measured and how to get the other measurements; None if they are the
+    same."""
     asked, found = parts.config, summary["config"]
     differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
     words = [_words(key, parts, summary) for key in differing]

@@ -1,4 +1,4 @@
-"""Train one run and say what came of it."""
+"""Train one run and return its summary."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,11 +32,11 @@ from normexp.training.workers import watching_workers
 def fit(
     parts: Parts, folder: Path | None, console: Console, lost: Callable[[str], None] = print
 ) -> dict[str, Any]:
-    """Train to the end, resuming from the folder's `last.ckpt` if it is there; returns the summary.
+    """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it.
 
     Args:
-        folder: None is `fast_dev_run`: one batch of everything, nothing saved.
-        lost: what is done, in another thread, when another process of this run died and this one has to end.
+        folder: None means `fast_dev_run`: one batch of everything, nothing saved.
+        lost: called in another thread when another process of this run died and this one must end.
     """
     quiet_lightning()
     keep_freed_memory()
@@ -54,11 +54,11 @@ def fit(
     if mode := parts.config["compile"]:
         parts.module.model.compile(mode="default" if mode is True else mode)
     with open_records(folder, resumed) as loggers:
-        alone = {"devices": 1, "strategy": "auto"} if no_step else {}  # for others there is nothing to do
+        alone = {"devices": 1, "strategy": "auto"} if no_step else {}  # other processes would have no work
         more = {"logger": loggers, "default_root_dir": folder, "fast_dev_run": folder is None, **alone}
         trainer = trainer_of(parts, parts.module, callbacks, resumed, **more)
         parts.data.trainer = trainer
-        # Dropout draws the same stream whatever initialization, or another run of this process, drew.
+        # Dropout draws the same stream, no matter what initialization or an earlier run of this process drew.
         torch.manual_seed(parts.config["seed"])
         with stop:
             if no_step:
@@ -77,20 +77,20 @@ def trainer_of(
     resumed: dict[str, Any] | None,
     **more: Any,
 ) -> pl.Trainer:
-    """The trainer of a run, ready to train a module, which may stand for several runs, from a checkpoint's content."""
+    """A trainer that is ready to train a module, which may hold several runs, from the content of a checkpoint."""
     trainer = parts.make_trainer(
         **length(parts.config),
         callbacks=callbacks,
         num_sanity_val_steps=0,
         enable_model_summary=False,
         use_distributed_sampler=False,
-        log_every_n_steps=2**31,  # the recorder logs; Lightning's own logging has nothing to say
+        log_every_n_steps=2**31,  # never: the recorder logs, Lightning does not
         **more,
     )
     trainer.strategy.checkpoint_io = WholeCheckpoints(resumed)
     PlainEpochLoop.install(trainer)
     EndingFitLoop.install(trainer)
-    # Lightning converts after it has loaded a checkpoint, whose float64 weights a float32 module would round.
+    # Convert now. Lightning converts after loading, and a float32 module would round the checkpoint's float64 weights.
     trainer.precision_plugin.convert_module(module)
     return trainer
 
@@ -103,7 +103,7 @@ def conclude(
     metrics: dict[str, float],
     examples: TestExamples,
 ) -> dict[str, Any]:
-    """The summary of a trained run, which its loggers get too; the folder gets the test examples."""
+    """The summary of a trained run. Its loggers get it too, and the folder gets the test examples."""
     summary = summarize(parts, recorder, trainer, metrics)
     if folder and own_rank() == 0:
         write_test_examples(folder, examples)
@@ -113,9 +113,9 @@ def conclude(
 
 
 def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:
-    """Measure and save the network at initialization; Lightning's fit with `max_steps=0` would call no hook."""
+    """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
     parts.module.to(trainer.strategy.root_device)
-    with passes_as_in(trainer):  # as in training: autocast, or float64 by default
+    with passes_as_in(trainer):  # autocast, or float64 by default, as in training
         measure_without_fit(callbacks_of(trainer), parts.module, parts.data, trainer.loggers)
     if last.path:
         trainer.strategy.connect(parts.module)

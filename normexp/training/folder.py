@@ -1,4 +1,4 @@
-"""A run's folder: made when everything was checked, locked while it trains, kept once a checkpoint lies in it."""
+"""A run's folder: made after all checks, locked while the run trains, kept once it holds a checkpoint."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_fold
 from normexp.runs import SUMMARY, read_summary
 from normexp.runs.whole_file import remove_unfinished, sync
 
-# Set where many runs are asked for, some of which another process may be training: a folder is waited for.
+# Set when many runs are asked for, and another process may be training some: then wait for a locked folder.
 WAIT = "NORMEXP_WAIT"
 LOOK_SECONDS = 0.2
 
@@ -46,9 +46,9 @@ def _remove(lock: FileLock) -> None:
 class RunFolder:
     """Context around a run's folder.
 
-    Entering makes the folder, takes its lock and writes `.hydra/` with the run's identity, or nothing at all. Leaving
-    by an error removes a folder that this launch made, and the parents it made for it, as long as no checkpoint lies in
-    it.
+    Entering makes the folder, takes its lock and writes `.hydra/` with the run's identity, or does nothing at all. If
+    an error ends the block and there is no checkpoint yet, the folder is removed if this launch made it, and so are the
+    parents that it made.
 
     Args:
         files: for `.hydra/`.
@@ -79,7 +79,7 @@ class RunFolder:
             self._made = [p for p in (self.path, *self.path.parents) if not p.exists()]
             try:
                 self._acquire()
-                # With the lock: until then another process may have made this run.
+                # Check only with the lock: before, another process may have finished this run.
                 self._is_new = saved_identity(self.path) is None
                 if self._is_new:
                     self._write_hydra()
@@ -105,7 +105,7 @@ class RunFolder:
                 self._lock.release()
 
     def _write_hydra(self) -> None:
-        """All files or none: a folder that a killed process left behind must not look like another program's."""
+        """Write all files or none: a folder that a killed process left must not look like another program's."""
         new = self.path / HYDRA_BEING_WRITTEN
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
@@ -137,7 +137,7 @@ class RunFolder:
             self.leave()
 
     def leave(self) -> None:
-        """After an error: nothing stays of a folder that this launch made, as long as no checkpoint lies in it."""
+        """After an error, remove the folder if this launch made it and no checkpoint lies in it."""
         if not self._is_new or self.last_checkpoint.exists() or (self.path / SUMMARY).exists():
             return
         shutil.rmtree(self.path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""torch's random numbers over an interruption."""
+"""Keep torch's random streams across an interruption."""
 
 import pytorch_lightning as pl
 import torch
@@ -7,7 +7,7 @@ from normexp.training.each_process import of_each_process, own_of
 
 
 class GeneratorState(pl.Callback):
-    """Every checkpoint gets the state of torch's generators in each process, so that dropout resumes in its stream."""
+    """Saves the state of torch's generators in each process to every checkpoint, so dropout continues its stream."""
 
     def __init__(self) -> None:
         self._restored: dict[str, list[torch.Tensor]] = {}

@@ -1,4 +1,4 @@
-"""Signals that ask training to stop: finish the step, save `last.ckpt`, stop. The same command goes on from there."""
+"""Signals that ask training to stop: finish the step, save `last.ckpt`, stop. The same command resumes there."""
 
 import signal
 from collections.abc import Callable
@@ -10,22 +10,22 @@ import torch.distributed as dist
 
 from normexp.training.slurm import requeue
 
-# Slurm and submitit send one of the last two before a job's time is over, or when others need its place.
+# Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
 STOPS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
 
 
 class Interrupted(Exception):
-    """Training was asked to stop by a signal; a checkpoint was kept."""
+    """A signal asked training to stop. A checkpoint was kept."""
 
     def __init__(self, signum: int, step: int, previous: Any = None):
         self.signum, self.previous = signum, previous
         super().__init__(f"interrupted by {signal.Signals(signum).name} at step {step}")
 
     def hand_on(self) -> str | None:
-        """Let whoever answered the signal before answer it now, as submitit does, which starts the job again; else ask
-        Slurm itself. Returns what was done, or None. Submitit's answer ends the process."""
+        """Call the signal handler that was there before; submitit's starts the job again and ends the process. If there
+        was none, ask Slurm itself. Returns what was done, or None."""
         if callable(self.previous) and self.previous is not signal.default_int_handler:
             self.previous(self.signum, None)
             return None
@@ -33,8 +33,8 @@ class Interrupted(Exception):
 
 
 class StoppedAtOnce(BaseException):
-    """A second Ctrl-C. Not a KeyboardInterrupt: Lightning answers that with a plain exit status of 1, by which an
-    earlier checkpoint looks like one that an error left."""
+    """A second Ctrl-C. It is not a KeyboardInterrupt, because Lightning turns that into exit status 1, as if an error
+    had ended the run."""
 
     signum = signal.SIGINT
 
@@ -43,13 +43,13 @@ class StoppedAtOnce(BaseException):
 
 
 class StopOnSignal(pl.Callback):
-    """Saves between two steps, where weights, optimizer, monitors and progress agree; a second Ctrl-C stops at once.
+    """Saves between two steps, when weights, optimizer, monitors and progress agree. A second Ctrl-C stops at once.
 
-    The first of the callbacks: at the start of a step it comes before those that begin to measure it. Used as a context
-    around training and what follows it, so that the process's own signal handlers come back afterwards.
+    It must be the first callback: at the start of a step it runs before those that begin to measure the step. It is
+    also a context around training and what follows, so that the process gets its own signal handlers back.
 
     Args:
-        save: called with the trainer; in a run over several processes by all of them.
+        save: called with the trainer. All processes of a run call it.
     """
 
     def __init__(self, save: Callable[[pl.Trainer], None]):
@@ -76,20 +76,20 @@ class StopOnSignal(pl.Callback):
             self._stop(signum)
 
     def _stop(self, signum: int) -> None:
-        assert self._trainer is not None  # there was a step, or `_remember` would wait for one
+        assert self._trainer is not None  # set at the start of training, and only then is this called
         raise Interrupted(signum, self._trainer.global_step, self._previous.get(signum))
 
     def on_train_start(self, trainer, module) -> None:
         self._trainer = trainer
-        # Lightning put its own handler in front, which stops with exit status 0 and without a checkpoint.
+        # Lightning installed its own handler, which stops with exit status 0 and without a checkpoint.
         signal.signal(signal.SIGTERM, self._remember)
-        # Of its own, so that asking each other waits for no device.
+        # A separate group on the CPU, so that processes can ask each other without waiting for a device.
         group = dist.new_group(backend="gloo") if trainer.world_size > 1 else None
         self._group = group if isinstance(group, dist.ProcessGroup) else None
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
-        # Not at the end of the batch before: a validation due then would be lost on resume. Nor where a checkpoint
-        # would lose something: the gradients of half an accumulation, or what a monitor saw of the first of two steps.
+        # Not at the end of the batch before: a resumed run would lose a validation that is due there. Not where a
+        # checkpoint would lose the gradients of half an accumulation, or a monitor's view of the first of two steps.
         if batch_idx % trainer.accumulate_grad_batches or any(
             getattr(callback, "watching", False) for callback in trainer.callbacks
         ):
@@ -99,7 +99,7 @@ class StopOnSignal(pl.Callback):
             self._stop(signum)
 
     def _agreed(self) -> int | None:
-        """The signal that some process of the run got: if not all stopped at the same step, they would wait for each
+        """The signal that some process of the run got. All must stop at the same step, or they would wait for each
         other forever."""
         if self._group is None:
             return self.received
@@ -108,6 +108,6 @@ class StopOnSignal(pl.Callback):
         return int(received) or None
 
     def on_train_end(self, trainer, module) -> None:
-        self._trained = True  # from here on everything can be done again from the last checkpoint
+        self._trained = True  # from here on, the last checkpoint is enough to do everything again
         if self.received is not None:
             self._stop(self.received)

@@ -1,4 +1,4 @@
-"""From built parts to a finished run folder: skip what is finished, resume what is not, write the summary last."""
+"""From built parts to a finished run folder: skip a finished run, resume an unfinished one, write the summary last."""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ from normexp.training.stopping import give_up, stopping
 
 
 def folder_of(parts: Parts) -> Path:
-    """Where a run goes: `run_dir`, or the folder that its identity gives."""
+    """The folder of a run: `run_dir`, or the default folder of its identity."""
     config = parts.config
     return (
         Path(config["run_dir"]) if config["run_dir"] else default_folder(config, parts.choices, parts.digest)
@@ -30,7 +30,7 @@ def folder_of(parts: Parts) -> Path:
 
 
 def run_folder(parts: Parts) -> RunFolder:
-    """That folder as a context, which makes, locks and cleans it."""
+    """The context that makes, locks and cleans the folder of a run."""
     key = "run_dir" if parts.config["run_dir"] else "outputs"
     return RunFolder(
         folder_of(parts),
@@ -41,13 +41,13 @@ def run_folder(parts: Parts) -> RunFolder:
 
 
 def make_console() -> Console:
-    """Wide where the output is a file, and silent in the workers of a distributed run."""
+    """A console that is wide if the output is a file, and silent in the workers of a distributed run."""
     console = Console(quiet=own_rank() != 0)
     return console if console.is_terminal else Console(quiet=console.quiet, width=160)
 
 
 def launch(parts: Parts) -> dict[str, Any]:
-    """Train the run unless it is finished; returns its summary. Exits with 128 and the signal when interrupted."""
+    """Train the run unless it is finished. Returns its summary. If interrupted, exits with 128 plus the signal."""
     config = parts.config
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
@@ -59,15 +59,15 @@ def launch(parts: Parts) -> dict[str, Any]:
         show_result(summary, None, console)
         return summary
     path = folder_of(parts)
-    if own_rank() != 0:  # a worker of ddp: the first process owns the folder, and says what is left
+    if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
         with contextlib.suppress(Interrupted):
             return fit(parts, path, console)
-        sys.exit()  # Lightning takes another status for a worker that broke
+        sys.exit()  # to Lightning, any other status means a broken worker
     folder = run_folder(parts)
     if folder.finished():
         return show_finished(parts, path, console)
     with stopping([folder], console), folder:
-        if folder.finished():  # by now: another process had it
+        if folder.finished():  # another process has trained it meanwhile
             return show_finished(parts, path, console)
         show_choices(parts, path, console)
         if folder.last_checkpoint.exists():
@@ -79,7 +79,7 @@ def launch(parts: Parts) -> dict[str, Any]:
 
 
 def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
-    """Say that a run is finished, with its result and what was asked otherwise; returns its summary."""
+    """Print that a run is finished, its result, and any measurement that it lacks. Returns its summary."""
     console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
     summary = finished_summary(path)
     show_result(summary, path, console)

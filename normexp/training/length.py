@@ -7,7 +7,8 @@ from normexp.data.base import DataModule
 
 
 def total_steps(config: dict[str, Any], data: DataModule) -> int:
-    """Optimizer steps of the whole run; the batches left over in accumulation make a step of their own."""
+    """Optimizer steps of the whole run. The last batches of an epoch make a step even if they are too few to
+    accumulate."""
     if config["max_steps"] is not None:
         return config["max_steps"]
     batches = len(data.training_order(data.splits["train"]))
@@ -15,7 +16,7 @@ def total_steps(config: dict[str, Any], data: DataModule) -> int:
 
 
 def length(config: dict[str, Any]) -> dict[str, Any]:
-    """Trainer arguments for how long to train and how often to validate."""
+    """Trainer arguments: how long to train, and how often to validate."""
     every, steps = config["val_every_n_steps"], config["max_steps"]
     if steps is not None and every is None:
         every = max(1, steps // 10)

@@ -1,4 +1,4 @@
-"""`metrics.csv`: every number of a run as one row, appended as it comes."""
+"""`metrics.csv`: one row for every number of a run, appended during training."""
 
 import csv
 import io
@@ -17,13 +17,13 @@ COLUMNS = ("step", "epoch", "seconds", "metric", "value")
 class MetricsCSV(Logger):
     """A Lightning logger that writes rows `step,epoch,seconds,metric,value`.
 
-    Lightning's own CSV logger has a column a metric: it rewrites the file whenever a new metric appears and deletes
-    it on resume. Rows need neither. `epoch` (passes over the data, a fraction) and `seconds` (of training, without
-    validation) are those of the last recorded training step: whoever records keeps `clock` up to date.
+    Lightning's own CSV logger has one column per metric. It rewrites the file whenever a new metric appears, and
+    deletes it on resume. Rows need neither. `epoch` (passes over the data, a fraction) and `seconds` (of training,
+    without validation) belong to the last recorded training step. The recorder keeps `clock` up to date.
 
     Args:
         path: the file.
-        keep: its length in bytes at the checkpoint that training resumes from; 0 starts afresh.
+        keep: its length in bytes at the checkpoint from which training resumes; 0 starts an empty file.
     """
 
     def __init__(self, path: Path, keep: int = 0):
@@ -65,7 +65,7 @@ class MetricsCSV(Logger):
 
     @property
     def experiment(self) -> AppendedFile:
-        """Lightning asks each logger for what it writes to before it starts worker processes."""
+        """The file. Lightning asks each logger for it before it starts worker processes."""
         return self._file
 
     @property
@@ -73,13 +73,13 @@ class MetricsCSV(Logger):
         return str(self.path.parent)
 
     def sizes(self) -> dict[str, int]:
-        """File -> its length in bytes now."""
+        """File -> its present length in bytes."""
         self.save()
         return {self.path.name: self._file.size()}
 
     @rank_zero_only
     def log_hyperparams(self, params, *args, **kwargs) -> None:
-        """Nothing: the configuration stands in `summary.json`."""
+        """Do nothing: the configuration stands in `summary.json`."""
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
@@ -94,7 +94,7 @@ class MetricsCSV(Logger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Nothing: it is closed where it was opened, when the final numbers stand in it."""
+        """Do nothing. `open_records` closes the file after the final numbers are written."""
 
     def close(self) -> None:
         self._file.close()

@@ -1,4 +1,4 @@
-"""What a model's weights would take, known before memory or minutes are spent on them."""
+"""The memory that a model's weights would take, known before any is spent."""
 
 import contextlib
 import warnings
@@ -11,9 +11,9 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from normexp.cores import in_bytes, memory
 
-SMALL_BYTES, SMALL_TENSORS = 2**28, 2000  # a model below both is built without further ado
-MOST_TENSORS = 50_000  # a minute of building; networks of 10,000 layers have some 40,000
-COPIES = 3  # the weights, their gradients, and at least as much of the optimizer
+SMALL_BYTES, SMALL_TENSORS = 2**28, 2000  # a model below both is built without a check
+MOST_TENSORS = 50_000  # takes a minute to build; a network of 10,000 layers has some 40,000
+COPIES = 3  # weights, gradients, and at least as much for the optimizer
 
 
 class _TooLarge(Exception):
@@ -23,14 +23,14 @@ class _TooLarge(Exception):
 
 
 def build_within_memory(make: Callable[[], nn.Module], options: dict[str, Any]) -> nn.Module:
-    """The model that `make` builds. One that is not small is first built on the meta device, where tensors have shapes
-    and no content, and no further than to where it is known to be too large.
+    """The model that `make` builds. A model that is not small is first built on the meta device, where tensors have
+    shapes but no content. This stops as soon as the model is known to be too large.
 
     Args:
-        make: builds the same model at each call, whatever was drawn before.
-        options: of the model, to be named.
+        make: builds the same model at each call, whatever random numbers were drawn before.
+        options: of the model, for messages.
 
-    Raises ValueError, in one line, for a model that memory cannot hold or that would take minutes to build.
+    Raises ValueError with one line for a model that memory cannot hold or that would take minutes to build.
     """
     with contextlib.suppress(_TooLarge), _at_most(SMALL_TENSORS, SMALL_BYTES):
         return make()
@@ -47,13 +47,13 @@ def build_within_memory(make: Callable[[], nn.Module], options: dict[str, Any]) 
     except RuntimeError as error:
         if "overflow" in str(error).lower():
             raise ValueError(f"{_largest(options)}: larger than any memory; choose smaller layers") from None
-        # else one's own model that computes while it is built: building it says what it takes
+        # Otherwise it is a user's model that computes while it is built. Then only building it shows its size.
     return make()
 
 
 @contextlib.contextmanager
 def _at_most(tensors: int, nbytes: int) -> Iterator[None]:
-    """Inside, a module that gets more weights than that raises _TooLarge, before they are filled."""
+    """Inside this context, a module with more weights than that raises _TooLarge before they are filled."""
     seen = [0, 0]
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -66,7 +66,7 @@ def _at_most(tensors: int, nbytes: int) -> Iterator[None]:
     hook = register_module_parameter_registration_hook(count)
     try:
         yield
-    except RuntimeError as error:  # a tensor that cannot even be asked for
+    except RuntimeError as error:  # no tensor can have this size
         if tensors == SMALL_TENSORS and any(word in str(error) for word in ("allocate", "overflow")):
             raise _TooLarge(*seen) from None
         raise
@@ -75,7 +75,7 @@ def _at_most(tensors: int, nbytes: int) -> Iterator[None]:
 
 
 def _largest(options: dict[str, Any]) -> str:
-    """The two options that make it large, as overrides."""
+    """The two options that make the model large, as overrides."""
     sizes = {}
     for key, value in options.items():
         numbers = [item for item in (value if isinstance(value, list) else [value]) if type(item) is int]

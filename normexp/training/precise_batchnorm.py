@@ -1,4 +1,4 @@
-"""Precise BatchNorm: population statistics recomputed from the training split whenever the network is evaluated."""
+"""Precise BatchNorm: recompute population statistics from the training split before each evaluation."""
 
 import pytorch_lightning as pl
 
@@ -7,17 +7,17 @@ from normexp.lit_model import LitModel
 from normexp.norms import recompute_population_statistics
 from normexp.training.lightning import data_of
 
-SAMPLES = 10_000  # Wu & Johnson 2021: a thousand to ten thousand samples are enough
+SAMPLES = 10_000  # Wu & Johnson 2021: 1,000 to 10,000 samples are enough
 
 
 def needs_population_statistics(module: LitModel) -> bool:
-    """Whether some layer wants its population statistics computed anew."""
+    """Whether some layer needs its population statistics recomputed."""
     return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
 
 
 def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
-    """Recompute the running statistics of a model whose norms ask for it, under the precision that the run trains in;
-    nothing happens to others."""
+    """Recompute the running statistics of a model whose norms need it, in the precision of training. Do nothing to
+    other models."""
     if needs_population_statistics(module):
         precision = trainer.precision_plugin
         batches = map(precision.convert_input, data.evaluation_loader("train", SAMPLES))
@@ -26,7 +26,7 @@ def update_population_statistics(module: LitModel, data: DataModule, trainer: pl
 
 
 class PopulationStatistics(pl.Callback):
-    """Before each validation, so that what is validated is what `norm=batchnorm_precise` means."""
+    """Recomputes population statistics before each validation, as `norm=batchnorm_precise` means it."""
 
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         assert isinstance(module, LitModel)

@@ -1,4 +1,4 @@
-"""The progress bar: epoch, steps, loss and accuracy, drawn a few times a second however fast the steps are."""
+"""The progress bar: epoch, steps, loss and accuracy, drawn a few times per second at any speed."""
 
 import time
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from normexp.training.recorder import Recorder
 
-REFRESH_SECONDS = 0.4  # a drawing takes milliseconds
+REFRESH_SECONDS = 0.4  # to draw the bar takes milliseconds
 
 
 class EpochMeans:
@@ -54,8 +54,8 @@ class EpochMeans:
 
 
 class TimedProgressBar(ProgressBar):
-    """One bar over all steps of the run. Lightning's bars redraw by step count, which costs more than a small
-    model's step; this one looks at the clock. Where the output is no terminal, a line an epoch is printed.
+    """One bar over all steps of the run. Lightning's bars redraw by step count, which costs more than a step of a small
+    model; this bar redraws by the clock. If the output is no terminal, it prints one line per epoch.
     """
 
     def __init__(self, recorder: Recorder, console: Console):

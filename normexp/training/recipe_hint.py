@@ -1,4 +1,4 @@
-"""What of a finished run is likely the fault of its recipe, not of its norm, and what to try instead."""
+"""Signs in a finished run that its recipe, not its norm, is likely at fault, and what to try instead."""
 
 import csv
 import math
@@ -7,16 +7,16 @@ from typing import Any
 
 from normexp.config.recipe import own_recipe
 
-# Measured on the runs behind docs/recipes.md, where the chance loss is 2.3 nats: good ones rise by at most 0.16 of it.
-NEAR_CHANCE = 0.8  # of the chance loss: a final training loss above this has learned next to nothing
-SPIKE = 0.3  # of the chance loss: a training loss that rises by more above its lowest
-BLOWN_UP = 1.5  # times the chance loss: no network starts so badly, its steps were too large
-LEFT_BEHIND = 0.1  # of the chance loss: a training loss that ends by more above its lowest
-WINDOW = 20  # steps that a training loss is averaged over, as batches differ
+# Chosen on the runs behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
+NEAR_CHANCE = 0.8  # of the chance loss: with a higher final training loss, a run has learned almost nothing
+SPIKE = 0.3  # of the chance loss: the training loss jumps if it rises by more above its lowest
+BLOWN_UP = 1.5  # times the chance loss: no network starts so badly, so its steps were too large
+LEFT_BEHIND = 0.1  # of the chance loss: the training loss ends by more above its lowest
+WINDOW = 20  # steps over which the training loss is averaged, because batches differ
 
 
 def hint(summary: dict[str, Any], folder: Path | None) -> str | None:
-    """One line on what looks wrong in the training itself and what to try; None where nothing does."""
+    """One line on what looks wrong in the training and what to try; None if nothing does."""
     found = _sign(summary, folder)
     if found is None:
         return None
@@ -30,12 +30,12 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
         return None
     if summary["status"] == "diverged":
         step = summary["convergence"]["divergence_step"] or steps
-        early = step * summary["epochs"] <= steps  # epochs a step times steps
+        early = step * summary["epochs"] <= steps  # epochs per step, times steps
         return f"it diverged {'in its first epoch, ' * early}at step {step}", [
             _slower(summary),
             _warmup(summary),
         ]
-    if not chance:  # a run from before it was recorded
+    if not chance:  # an old run, which did not record it
         return None
     losses = training_losses(folder / "metrics.csv") if folder else []
     highest, lowest = max(losses, default=0.0), math.inf
@@ -62,9 +62,9 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
 
 
 def training_losses(path: Path) -> list[float]:
-    """The training loss over a run, each value the mean over at least `WINDOW` steps, or a fiftieth of the run.
+    """The training loss over a run. Each value is the mean over at least `WINDOW` steps, or a fiftieth of the run.
 
-    A value in the file is the mean over the steps since the one before. Those that are not finite are left out.
+    Each value in the file is the mean over the steps since the value before. Values that are not finite are omitted.
     """
     if not path.is_file():
         return []
@@ -93,7 +93,7 @@ def _warmup(summary: dict[str, Any]) -> str:
 
 
 def _planned(summary: dict[str, Any]) -> float:
-    """Steps of the whole run, also of one that stopped early."""
+    """Steps of the whole run, even if it stopped early."""
     config = summary["config"]
     return config["max_steps"] or config["max_epochs"] * summary["steps"] / summary["epochs"]
 
@@ -104,7 +104,7 @@ def _longer(summary: dict[str, Any]) -> str:
 
 
 def _back_to_recipe(summary: dict[str, Any]) -> list[str]:
-    """What leads to the model's own recipe, if the run left it."""
+    """The override that leads back to the model's own recipe, if the run left it."""
     recipe, own = summary["config"].get("recipe"), own_recipe(summary["choices"]["model"])
     if own is not None and recipe != own:
         return [f"recipe={own}"]

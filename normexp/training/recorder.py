@@ -1,4 +1,4 @@
-"""What every run records: training and validation curves, the clock, and the step at which it diverged."""
+"""The numbers that every run records: training and validation curves, the clock, the step at which it diverged."""
 
 import math
 import time
@@ -15,15 +15,14 @@ from normexp.training.records import sizes_now
 
 
 class Recorder(pl.Callback):
-    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation, and stops a run whose loss is no
-    longer finite.
+    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation. Stops a run whose loss is no longer
+    finite.
 
-    Losses stay on the device until they are logged: one synchronization per interval. Each logged training value
-    is the mean over the interval. `seconds` counts training alone: validation and checkpoints are excluded,
-    monitors are included.
+    Losses stay on the device until they are logged, with one synchronization per interval. Each logged training value
+    is the mean over the interval. `seconds` counts training only: monitors count, validation and checkpoints do not.
 
     Attributes:
-        history: one row a validation: step, epoch, seconds, val_loss, val_accuracy.
+        history: one row per validation: step, epoch, seconds, val_loss, val_accuracy.
         divergence_step: the first step (from 1) whose training loss was not finite, or None.
     """
 
@@ -31,7 +30,7 @@ class Recorder(pl.Callback):
         self.every_n_steps = every_n_steps
         self.history: list[dict[str, float]] = []
         self.divergence_step: int | None = None
-        self.latest: dict[str, float] = {}  # what the progress bar shows
+        self.latest: dict[str, float] = {}  # for the progress bar
         self._losses: list[Tensor] = []  # since the last log, on the device
         self._accuracies: list[Tensor] = []
         self.clock = {"epoch": 0.0, "seconds": 0.0}
@@ -39,7 +38,7 @@ class Recorder(pl.Callback):
         self._started: float | None = None
 
     def elapsed(self) -> float:
-        """Seconds of training until now."""
+        """Seconds of training so far."""
         return self.seconds + (time.perf_counter() - self._started if self._started is not None else 0.0)
 
     def _pause(self) -> None:
@@ -63,7 +62,7 @@ class Recorder(pl.Callback):
             logger.log_metrics(metrics, trainer.global_step)
 
     def _log_by_samples(self, trainer: pl.Trainer, row: dict[str, float]) -> None:
-        """TensorBoard's axis is the step, which misleads where batch sizes differ: here it is the samples seen."""
+        """Log with the number of samples as TensorBoard's axis. Steps would mislead if batch sizes differ."""
         metrics = {f"by_samples/{name}": row[name] for name in ("val_loss", "val_accuracy")}
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
@@ -88,9 +87,9 @@ class Recorder(pl.Callback):
 
     def on_train_start(self, trainer, module) -> None:
         like = next(module.parameters())
-        self._losses = [loss.to(like) for loss in self._losses]  # pending ones of a resumed run
+        self._losses = [loss.to(like) for loss in self._losses]  # of a resumed run, not yet logged
         self._accuracies = [accuracy.to(like) for accuracy in self._accuracies]
-        if self.divergence_step is not None:  # it was stopped between that and its summary
+        if self.divergence_step is not None:  # the run had diverged, and was stopped before its summary
             trainer.should_stop = True
         self._hand_out_clock(trainer)  # for monitors that measure before the next training value
         self._resume()

@@ -1,4 +1,4 @@
-"""What a run writes down while it trains: `metrics.csv` and TensorBoard's events."""
+"""The records of a run in training: `metrics.csv` and TensorBoard's events."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ Record = EventFile | MetricsCSV
 
 @contextlib.contextmanager
 def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterator[list[Record]]:
-    """Both as they were at the checkpoint that training resumes from, or empty.
+    """Both records, cut back to the checkpoint from which training resumes, or empty.
 
     Args:
         folder: of the run; None records nothing.
-        resumed: the checkpoint's content.
+        resumed: the content of the checkpoint.
     """
     if folder is None:
         yield []
@@ -31,19 +31,19 @@ def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterato
             loggers.append(MetricsCSV(folder / NAME, sizes.get(NAME, 0)))
         yield loggers
     except BaseException:
-        with contextlib.suppress(OSError):  # a full disk, which is the error already
+        with contextlib.suppress(OSError):  # the disk is full, and that error is already on its way
             close(loggers)
         raise
     close(loggers)
 
 
 def close(loggers: list[Record]) -> None:
-    """Close every logger, also where closing one fails."""
+    """Close every logger, even if closing one fails."""
     with contextlib.ExitStack() as stack:
         for logger in loggers:
             stack.callback(logger.close)
 
 
 def sizes_now(loggers: list[Record]) -> dict[str, int]:
-    """File -> its length in bytes, with all that was recorded: what a checkpoint notes."""
+    """File -> its length in bytes after a flush. Checkpoints keep this."""
     return {name: size for logger in loggers for name, size in logger.sizes().items()}

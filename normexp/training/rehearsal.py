@@ -1,4 +1,4 @@
-"""What can be known of a run before its first step, so that a mistake is said before anything is written."""
+"""Try the parts of a run before its first step, so that a mistake is reported before anything is written."""
 
 import copy
 import math
@@ -13,10 +13,10 @@ from normexp.lit_model import LitModel
 
 
 def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
-    """One training-mode forward pass of a batch's shape on the meta device: no arithmetic, but every layer checks
-    its input, so that a norm which cannot work at this batch size says so before training.
+    """Run one forward pass in training mode on the meta device. There is no arithmetic, but every layer checks the
+    shape of its input. So a norm that cannot work at this batch size says so before training.
 
-    Raises ValueError, in one line, also where what the layers give would not fit into memory.
+    Raises ValueError with one line, also if the outputs of the layers would not fit into memory.
     """
     x, y = data.probe_batch(1)
     shape, kept = (batch_size, *data.input_shape), _Kept()
@@ -30,7 +30,7 @@ def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
-            # a layer that reads a value, as BatchNorm does to see whether it is frozen
+            # A layer reads a value. BatchNorm does so to see whether it is frozen.
             logits = copy.deepcopy(model).train()(torch.zeros(shape, dtype=x.dtype))
     wanted = (batch_size, *y.shape[1:], data.num_classes)
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
@@ -44,7 +44,7 @@ def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
 
 
 class _Kept:
-    """Bytes that modules without modules inside give, which the backward pass needs."""
+    """Counts the bytes of the innermost modules' outputs, which the backward pass needs."""
 
     def __init__(self) -> None:
         self.nbytes = 0
@@ -55,17 +55,16 @@ class _Kept:
 
 
 def rehearse_optimizer(module: LitModel, *, fused: bool) -> None:
-    """Make the optimizer and ask the schedule, as training will, and take a step of one weight. Raises ValueError, in
-    one line, for what fails."""
+    """Make the optimizer and call the schedule, as training will, and take a step of one weight. Raises ValueError with
+    one line if something fails."""
     name = module.make_optimizer.func.__name__
     try:
         module.optimizers_of(list(module.parameters()), fused=fused)
         weight = nn.Parameter(torch.zeros(2, 2))
         weight.grad = torch.zeros(2, 2)
-        module.make_optimizer(
-            [weight]
-        ).step()  # not of those that need sparse gradients or several losses a step
-    except Exception as error:  # torch names no option
+        # Fails for optimizers that need sparse gradients or several losses per step.
+        module.make_optimizer([weight]).step()
+    except Exception as error:  # torch's messages name no option
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"optimizer: {name} cannot be used here ({reason}); change its options") from error
     for step in (0, max(0, module.total_steps - 1)) if module.schedule.varies else ():

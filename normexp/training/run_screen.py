@@ -1,4 +1,4 @@
-"""What a person sees: the choices before training, the result after it."""
+"""What a run prints: the choices before training, the result after it."""
 
 import shlex
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def in_short(numbers: Sequence[int]) -> str:
 
 
 def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
-    """Print what came of a run and where it is."""
+    """Print the result of a run and its folder."""
     metrics, found = summary["metrics"], summary["convergence"]
     table = Table(title=None, show_edge=False, pad_edge=False)
     for column in ("", "loss", "accuracy"):
@@ -101,7 +101,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
 
 
 def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], console: Console) -> None:
-    """The warning of the first run that has one, and of how many it is."""
+    """Print the first hint of the runs, and how many runs have one."""
     found = [words for run in zip(summaries, folders, strict=True) if (words := hint(*run))]
     if found:
         of = f"{len(found)} of {len(summaries)} runs: " if len(summaries) > 1 else ""
@@ -109,7 +109,7 @@ def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], c
 
 
 def status_line(summary: dict[str, Any]) -> str:
-    """How a run ended."""
+    """One line on how a run ended."""
     if summary["status"] == "completed":
         return "completed"
     step = summary["convergence"]["divergence_step"]

@@ -1,4 +1,4 @@
-"""Slurm: a job whose time is over asks to be started again."""
+"""Slurm: ask to start a job again when its time is over."""
 
 import os
 import subprocess
@@ -7,8 +7,8 @@ from lightning_fabric.plugins.environments import SLURMEnvironment
 
 
 def requeue() -> str | None:
-    """Ask Slurm to start this batch job again, as the first of its processes; returns what was done in a few words,
-    None outside of a batch job."""
+    """Ask Slurm to start this batch job again; only its first process asks. Returns what was done in a few words, or
+    None outside a batch job."""
     if not SLURMEnvironment.detect() or os.environ.get("SLURM_PROCID", "0") != "0":
         return None
     job = os.environ["SLURM_JOB_ID"]

@@ -1,4 +1,4 @@
-"""What is said of a run that stops before its end, and with which status it exits."""
+"""The messages and the exit status of a run that stops before its end."""
 
 import contextlib
 import signal
@@ -15,9 +15,8 @@ from normexp.training.interrupt import Interrupted, StoppedAtOnce
 
 @contextlib.contextmanager
 def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
-    """Around the folders of what is trained: say what is left when it stops before its end, and exit as a signal asks.
-
-    An error goes on its way to its own line.
+    """A context around training. If training stops before its end, say what is left. After a signal, exit with its
+    status. An error is raised on.
     """
     try:
         yield
@@ -33,7 +32,7 @@ def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
 
 
 def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | None) -> None:
-    """One line on what the same command goes on from, and one on where it lies. `why` is None for an error."""
+    """Print where the same command will resume, and the folders. `why` is None for an error."""
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -46,7 +45,7 @@ def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | 
         return
     try:
         steps = {load_to_resume(folder.last_checkpoint)["global_step"] for folder in kept}
-    except ValueError as damage:  # "kept" is said of what can be read
+    except ValueError as damage:  # a checkpoint counts as kept only if it can be read
         say(f"{why or 'the run failed'}: {damage}")
         return
     at = f", at step {min(steps):,}" if len(steps) == 1 else ""
@@ -55,7 +54,7 @@ def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | 
 
 
 def give_up(folder: RunFolder, console: Console, why: str) -> None:
-    """What is done where this process cannot go on and no error can reach it."""
+    """Say why and leave the folder, when this process cannot continue and cannot raise an error."""
     say_what_is_left([folder], console, None)
     folder.leave()
     print(f"Error: {why}", file=sys.stderr, flush=True)

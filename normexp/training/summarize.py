@@ -1,4 +1,4 @@
-"""What came of a run: its last numbers, how fast it learned, and everything needed to do it again."""
+"""The summary of a run: its final numbers, how fast it learned, and everything needed to repeat it."""
 
 import datetime
 import math
@@ -21,11 +21,11 @@ from normexp.training.lightning import callbacks_of
 from normexp.training.precise_batchnorm import update_population_statistics
 from normexp.training.recorder import Recorder
 
-TRAIN_SAMPLES = 10_000  # the training split is scored on at most so many of its samples
+TRAIN_SAMPLES = 10_000  # most samples of the training split that are scored
 
 
 def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
-    """Loss and accuracy on all three splits in evaluation mode with the last weights, and each test example."""
+    """Loss and accuracy on all three splits with the final weights in evaluation mode, and each test example."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
     update_population_statistics(parts.module, parts.data, trainer)
     results = {
@@ -42,7 +42,7 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
 def summarize(
     parts: Parts, recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
 ) -> dict[str, Any]:
-    """What `summary.json` says of a finished run, in plain types."""
+    """The content of a finished run's `summary.json`, in plain types."""
     finite = all(math.isfinite(value) for value in metrics.values())
     diverged = recorder.divergence_step is not None or not finite
     code = next(callback for callback in callbacks_of(trainer) if isinstance(callback, CodeRecord))
@@ -84,8 +84,8 @@ def summarize(
 
 
 def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
-    """What TensorBoard's HParams table filters and sorts by. It shows the first five by alphabet unasked: the names of
-    the others are such that these are the ones that matter."""
+    """The values by which TensorBoard's HParams table filters and sorts. By default it shows the first five in
+    alphabetical order. The names are chosen so that the most important ones come first."""
     config, choices = summary["config"], summary["choices"]
     row = {key: config[key] for key in ("batch_size", "lr", "seed")}
     row |= {"model": choices["model"], "norm": choices["norm"], "status": summary["status"]}
@@ -97,8 +97,8 @@ def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def hyperparameter_metrics(summary: dict[str, Any]) -> dict[str, float]:
-    """The columns of TensorBoard's HParams table, the same for every run, also for one that diverged. It shows the
-    first five unasked: the status and the accuracies come before the losses."""
+    """The result columns of TensorBoard's HParams table, equal for every run, diverged ones too. By default it shows
+    the first five, so the status and the accuracies come before the losses."""
     metrics = sorted(summary["metrics"].items(), key=lambda item: item[0].endswith("loss"))
     diverged = {"final/diverged": float(summary["status"] == "diverged")}
     return diverged | {f"final/{name.replace('/', '_')}": value for name, value in metrics}

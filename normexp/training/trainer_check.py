@@ -1,11 +1,11 @@
-"""What a configured trainer must not say, and whether this machine has what it asks for."""
+"""Check a configured trainer: options that normexp decides, and hardware that this machine lacks."""
 
 from collections.abc import Callable
 from typing import Any
 
 from pytorch_lightning import Trainer
 
-# What normexp gives the trainer itself, and the setting that decides it.
+# Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {
     "max_epochs": "max_epochs", "max_steps": "max_steps", "fast_dev_run": "fast_dev_run",
     "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
@@ -18,12 +18,12 @@ SET_ELSEWHERE = {
 def check_trainer(
     make_trainer: Callable[..., Trainer], config: dict[str, Any], choices: dict[str, str]
 ) -> None:
-    """Raise a ValueError of one line. Lets Lightning look for the hardware before a folder is made."""
+    """Raise a ValueError of one line for the first mistake. Makes the trainer, so Lightning looks for the hardware."""
     try:
         world_size = make_trainer(
             logger=False, enable_checkpointing=False, enable_progress_bar=False
         ).world_size
-    except Exception as error:  # Lightning and its plugins have a dozen
+    except Exception as error:  # Lightning and its plugins raise a dozen types
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(
             f"trainer={choices['trainer']}: {reason}; choose trainer=auto or trainer=cpu"
@@ -36,7 +36,7 @@ def check_trainer(
 
 
 def check_options(trainer: dict[str, Any]) -> None:
-    """Raise a ValueError of one line for the first option that would do harm."""
+    """Raise a ValueError of one line for the first harmful option."""
     for key in trainer.keys() & SET_ELSEWHERE.keys():
         other = SET_ELSEWHERE[key]
         remedy = f"set {other} instead" if other else "leave it out"

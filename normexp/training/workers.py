@@ -1,4 +1,4 @@
-"""A run over several processes of which one dies."""
+"""Notice when one of several processes of a run dies."""
 
 import contextlib
 import os
@@ -13,18 +13,19 @@ from pytorch_lightning.strategies.launchers.subprocess_script import _Subprocess
 from normexp.training.interrupt import Interrupted
 
 POLL_SECONDS = 0.5
-# So long this process may take to find out by itself, from a broken connection; one that waits for a GPU never does.
+# Time for this process to notice a broken connection by itself. A process that waits for a GPU never notices.
 GRACE_SECONDS = 10.0
 
 
 @contextlib.contextmanager
 def watching_workers(trainer: pl.Trainer, lost: Callable[[str], None]) -> Iterator[None]:
-    """Around training: where a process that Lightning started dies, and this one waits for it forever, say so and end.
+    """A context around training. If a process that Lightning started dies, this process would wait for it forever. So
+    say what happened and exit.
 
-    Lightning's own observer kills this process without a word. An error here ends the others.
+    Lightning's own observer kills this process without a word. An error here ends the other processes.
 
     Args:
-        lost: called from another thread with what happened; then this process exits with status 1.
+        lost: called from another thread with a text of what happened. Then this process exits with status 1.
     """
     launcher = trainer.strategy.launcher
     if not isinstance(launcher, _SubprocessScriptLauncher):

@@ -1,4 +1,4 @@
-"""Which code computed a run, and whether it is still the code at hand."""
+"""The code that computed a run, and whether today's code is still the same."""
 
 from normexp.config.code.changes import changed, in_words
 from normexp.config.code.git import checkout

@@ -1,4 +1,4 @@
-"""A digest of Python code in which comments, docstrings and layout do not count, equal under every Python version."""
+"""A digest of Python code. It ignores comments, docstrings and layout, and is equal under every Python version."""
 
 import ast
 import hashlib
@@ -29,7 +29,7 @@ def _write(node: ast.AST, words: list[str]) -> None:
             value = [statement for statement in value if not says_nothing(statement)]
         if isinstance(node, ast.JoinedStr):
             value = list(_joined(value))
-        if value is None or value == []:  # so that a field which a later Python adds does not count
+        if value is None or value == []:  # a later Python may add fields that stay empty
             continue
         words.append(field)
         for item in value if isinstance(value, list) else [value]:

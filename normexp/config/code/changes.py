@@ -1,26 +1,26 @@
-"""Whether the code that computed a run is still the code at hand."""
+"""Whether today's code is the code that computed a run."""
 
 from typing import Any
 
 from normexp.config.code.equal import equal
 from normexp.config.code.record import REPLICAS, ROOTS, TRAINING, all_targets, monitors, sources
 
-# A record of the older kind has one digest for each class, of the file that defines it, and none for training.
+# An older record has one digest per class, of the one file that defines it, and none of the training code.
 OLDER = "recorded in an older way"
 GROUPS = ("model", "norm", "optimizer")
 
 
 def changed(summary: dict[str, Any], *, watched: bool = True) -> list[str]:
-    """The classes of a run whose code has changed since, and `normexp.training` where the code that trains has.
+    """The classes of a run whose code has changed since, and `normexp.training` if the training code has.
 
-    Code counts as unchanged where golden runs on the same kind of device found that both versions compute the same
-    (`equal.py`); they do not use torch's compiler, and say nothing of runs that do. A record of the
-    older kind counts only where golden runs lead from its version to this one; if they do not, the answer is
-    `[OLDER]`. Of a run that recorded nothing, nothing is said.
+    Code counts as unchanged if golden runs on the same kind of device showed that both versions compute the same
+    (`equal.py`). Golden runs do not use torch's compiler, so they do not count for a compiled run. An older record
+    counts only if golden runs lead from its version to this one; otherwise the answer is `[OLDER]`. A run that
+    recorded nothing gives an empty list.
 
     Args:
         summary: of the run; its `config`, `sources` and `execution` are read.
-        watched: whether the code of monitors counts. It changes what is logged and no other result.
+        watched: whether the code of monitors counts. It changes the logs and no other result.
     """
     config, recorded, execution = summary["config"], summary.get("sources"), summary["execution"]
     if not recorded:
@@ -45,7 +45,7 @@ def changed(summary: dict[str, Any], *, watched: bool = True) -> list[str]:
 
 
 def _together(config: dict[str, Any], trained_by: list[str]) -> list[set[str]]:
-    """What golden runs must have had together. Fewer of them are replicas, since those train with the same classes."""
+    """Sets of classes that one golden run must have used together. Replicas need fewer: they train the same classes."""
     model, norm, optimizer = (str(config.get(group, {}).get("_target_")) for group in GROUPS)
     alone = {model, norm, optimizer, TRAINING}
     return [alone, {model, norm, REPLICAS}] if REPLICAS in trained_by else [alone]
@@ -56,7 +56,7 @@ def _device(execution: dict[str, Any]) -> str:
 
 
 def in_words(names: list[str]) -> str:
-    """What `changed` found, to stand behind "computed by"."""
+    """The result of `changed` in words that can follow "computed by"."""
     if names == [OLDER]:
         return f"code that was {OLDER} and cannot be compared with today's"
     return f"another version of {', '.join(names)}"

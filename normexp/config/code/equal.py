@@ -1,12 +1,13 @@
-"""Versions of the code that compute the same: what `scripts/golden_runs.py` found and wrote to `equal_code.json`.
+"""Versions of the code that compute the same. `scripts/golden_runs.py` finds them and writes `equal_code.json`.
 
-An entry has the results of golden runs, a few steps each, and the versions of the code that gave exactly these: their
-commits, and the digests of `sources`. Results stand under a key that lists what a run tests, such as "MLP LayerNorm SGD
-training"; each run has a digest of its losses, metrics and final weights, bit for bit. Versions in two entries agree in
-the keys whose results are equal, if both were computed in the same place: by one torch on one machine.
+Golden runs are short: a few steps each. An entry holds their results and the versions of the code that gave exactly
+these results: their commits, and the digests of `sources`. A result stands under a key that lists what the run tests,
+such as "MLP LayerNorm SGD training". It is a digest of the run's losses, metrics and final weights, bit for bit. Two
+entries can be compared if one torch on one machine computed both. Then their versions agree in the keys whose results
+are equal.
 
-That is evidence from small runs, not a proof for all. A run counts as unchanged only if golden runs had its model, norm
-and optimizer together, if they tested each class that differs, and if none that tests what the run uses differs.
+This is evidence from small runs, not a proof. A run counts as unchanged only if all of this holds: golden runs used its
+model, norm and optimizer together; they tested each class that differs; no golden run of what the run uses differs.
 """
 
 import json
@@ -15,29 +16,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-RECORD = Path(__file__).with_name("equal_code.json")  # inside the package, so that a wheel has it
-Digests = dict[str, str]  # as `sources` gives them
+RECORD = Path(__file__).with_name("equal_code.json")  # inside the package, so a wheel has it
+Digests = dict[str, str]  # from `sources`
 Entry = dict[str, Any]
 
 
 @cache
 def entries(path: Path) -> list[Entry]:
-    """What golden runs recorded; nothing where the file is not there."""
+    """The entries that golden runs recorded; none if there is no file."""
     return json.loads(path.read_text()) if path.exists() else []
 
 
 def equal(
     recorded: Digests, present: Digests, uses: set[str], together: list[set[str]], device: str, *, older: bool
 ) -> bool:
-    """Whether golden runs lead from the recorded version to the present one, be it over versions between.
+    """Whether golden runs lead from the recorded version to the present one, perhaps through versions between.
 
     Args:
         recorded: digests of a run's classes.
-        present: the digests of the same classes now, and of the code that trains.
-        uses: all that the run uses: classes, also those of libraries, and the code that trains.
-        together: sets of those, each of which one golden run must have had.
+        present: the digests of the same classes now, and of the training code.
+        uses: everything that the run uses: its classes, those of libraries too, and the training code.
+        together: sets of names from `uses`. Some golden run must have used all names of a set.
         device: `cpu` or `cuda`, where the run was computed.
-        older: `recorded` is of the older kind: a digest of the one file that defines each class.
+        older: `recorded` is an older record: a digest of the one file that defines each class.
     """
     words, needed = named(uses), [named(names) for names in together]
     waiting, seen = [(recorded, older)], []
@@ -57,7 +58,7 @@ def equal(
 
 
 def _pairs(version: Digests, kind: str, device: str) -> Iterator[tuple[Entry, Entry, Digests]]:
-    """Each entry that has the version, each that can be compared with it, and the digests of each version in that."""
+    """(an entry with `version`, an entry that it can be compared with, the digests of a version in the second)."""
     there = [entry for entry in entries(RECORD) if entry["place"]["device"] == device]
     for first in there:
         if any(_is(version, known.get(kind, {})) for known in first["versions"]):
@@ -67,7 +68,7 @@ def _pairs(version: Digests, kind: str, device: str) -> Iterator[tuple[Entry, En
 
 
 def _is(version: Digests, known: Digests) -> bool:
-    """Whether a version is a known one. One's own classes are not known: nothing is said of them."""
+    """Whether two records of a version agree in the classes that both have. Golden runs know no class of a user."""
     shared = version.keys() & known.keys()
     return bool(shared) and all(version[name] == known[name] for name in shared)
 
@@ -86,5 +87,5 @@ def _agree(first: Entry, second: Entry, words: set[str], needed: list[set[str]],
 
 
 def named(names: Iterable[str]) -> set[str]:
-    """What classes of normexp and torch are called in keys: by their last name; others stay whole."""
+    """The names of classes in keys: the last part for classes of normexp and torch, the whole name for others."""
     return {name.rpartition(".")[2] if name.split(".")[0] in ("normexp", "torch") else name for name in names}

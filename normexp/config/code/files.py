@@ -1,4 +1,4 @@
-"""Files of Python code: where a module lies and what it says, without importing it."""
+"""Files of Python code: the path and the syntax tree of a module, without importing it."""
 
 import ast
 import importlib.util
@@ -11,7 +11,7 @@ OURS = "normexp"
 
 
 class Files:
-    """The modules of one checkout of normexp, and those that Python would import beside them. Each is read once."""
+    """The modules of one checkout of normexp, and all others that Python can import. Each file is read once."""
 
     def __init__(self, root: Path):
         self.root = root  # holds `normexp/`
@@ -20,7 +20,7 @@ class Files:
         self.places = cache(self._places)
 
     def _path(self, module: str) -> Path | None:
-        """The file of a module, or the `__init__.py` of a package; None for what has no source."""
+        """The file of a module, or the `__init__.py` of a package; None if it has no source."""
         top, *rest = module.split(".")
         for place in self.places(top):
             if place.suffix == ".py":
@@ -39,11 +39,11 @@ class Files:
         try:
             return ast.parse(content)
         except (SyntaxError, ValueError):
-            # Written for another version of Python: all of the file counts, and it leads nowhere.
+            # Written for another version of Python. The whole text counts, and no import is followed.
             return ast.parse(f"content = {content!r}")
 
     def _places(self, top: str) -> list[Path]:
-        """The folders of a package, or the file of a module."""
+        """The folders of a top-level package, or the file of a top-level module."""
         if top == OURS:
             return [self.root / OURS]
         file = getattr(sys.modules.get(top), "__file__", None)

@@ -1,4 +1,4 @@
-"""The commit of the checkout that the code lies in."""
+"""The git commit of the code."""
 
 import os
 import subprocess
@@ -6,19 +6,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SECONDS = 10  # a checkout on a network drive may take a while; a run does not wait longer for a note
+SECONDS = 10  # a network drive may be slow; a run waits no longer for this note
 
 
-@cache  # the code that this process computes with was loaded when it started
+@cache  # the process loaded its code when it started
 def checkout(root: Path = Path(__file__).parents[3]) -> dict[str, Any] | None:
-    """`{"commit": <40 digits>, "dirty": bool}`; None where the code was installed, or where git does not answer.
+    """`{"commit": <40 digits>, "dirty": bool}`; None if the code was installed, or if git does not answer.
 
-    Dirty is a checkout with a Python or YAML file that is not as the commit has it, be it changed, new or deleted.
+    A checkout is dirty if a Python or YAML file was changed, added or deleted since the commit.
     """
-    if not (root / ".git").exists():  # another repository around an installed package says nothing about it
+    if not (root / ".git").exists():  # a repository around an installed package is another project's
         return None
     options = ["--porcelain=v2", "--branch", "--no-renames", "--untracked-files=normal"]
-    # In a hook of some repository these variables name that repository.
+    # Inside a git hook, these variables point to the hook's repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         found = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which files a class reaches: its imports, and theirs, to the end. Files are read, never imported."""
+"""The files that a class reaches: its imports, their imports, and so on. Files are read, never imported."""
 
 import ast
 import sys
@@ -10,18 +10,18 @@ from normexp.config.code.files import OURS, Files
 from normexp.config.code.names import bindings, defined, hands_on
 
 INSTALLED = {"site-packages", "dist-packages"}
-Step = tuple[str, str | None]  # a module, and the name that is wanted of it; None: all of it
+Step = tuple[str, str | None]  # a module, and the name that is wanted from it; None: the whole module
 
 
 class Code:
-    """The code of one checkout, and of people's own packages.
+    """The code of one checkout, and of users' own packages.
 
-    Followed are imports of `normexp`, of the package that the importing file belongs to, and of modules that lie beside
-    that package. Libraries are not: runs record their versions. Imports inside functions and relative ones count. Base
-    classes are followed because a file imports or defines them.
+    It follows imports of `normexp`, of the importing file's own package, and of modules beside that package. Imports
+    inside functions count, and so do relative ones. It does not follow libraries: runs record their versions. Base
+    classes count because a file imports or defines them.
 
-    `from package import name` leads to the module that defines the name. So a change of one norm leaves runs of another
-    alone, although `normexp/norms/__init__.py` imports both. What else such an `__init__` does counts too.
+    `from package import name` leads to the module that defines the name. So a change to one norm does not touch runs of
+    another, although `normexp/norms/__init__.py` imports both. Other statements of such an `__init__` count.
     """
 
     def __init__(self, root: Path):
@@ -31,7 +31,7 @@ class Code:
         self._digests: dict[tuple[tuple[str, ...], ...], str | None] = {}
 
     def digest(self, *names: str, without: tuple[str, ...] = (), but: tuple[str, ...] = ()) -> str | None:
-        """First digits of the SHA-256 of all files that `names` reach; None where one of them cannot be found."""
+        """First digits of the SHA-256 of all files that `names` reach; None if a name cannot be found."""
         key = (names, without, but)
         if key not in self._digests:
             files = self.files(*names, without=without, but=but)
@@ -42,9 +42,9 @@ class Code:
     def files(
         self, *names: str, without: tuple[str, ...] = (), but: tuple[str, ...] = ()
     ) -> dict[str, str] | None:
-        """Module -> digest of its code, for all modules that `names` (of modules or classes) reach.
+        """Module -> digest of its code, for all modules that `names` (modules or classes) reach.
 
-        Packages and modules in `without` are left out, `but` for those modules. None where a name cannot be found.
+        `without` names packages and modules to omit; `but` names exceptions. None if a name cannot be found.
         """
         found: dict[str, str] = {}
         steps: list[Step] = []
@@ -83,7 +83,7 @@ class Code:
         return not names.isdisjoint({name, "*", "__getattr__"})
 
     def _imports_of(self, module: str) -> list[tuple[str, Step]]:
-        """(name here, where it leads) of the imports that are followed."""
+        """(name in this module, step) of each import that is followed."""
         return [
             (own, (source, None if name == "*" else name))
             for own, source, name in bindings(self.read.tree(module), module, self.read.is_package(module))
@@ -102,7 +102,7 @@ class Code:
         return any(INSTALLED.isdisjoint(folder.parts) for folder in beside)
 
     def _definition(self, module: str, name: str) -> list[Step]:
-        """Where `from module import name` leads."""
+        """The steps to which `from module import name` leads."""
         if not self.read.is_package(module):
             return [(module, None)]
         if name.startswith("__"):  # `__version__` describes the package
@@ -112,12 +112,12 @@ class Code:
         names = defined(self.read.tree(module))
         if name not in names and self.read.path(f"{module}.{name}"):
             return [(f"{module}.{name}", None)]
-        # A package with `__getattr__` may take a name from any file of its own when somebody asks for it.
+        # A package with `__getattr__` may take a name from any of its files.
         below = self.read.below(module) if "__getattr__" in names - {name} else ()
         return [(module, None), *((file, None) for file in below)]
 
     def _packages_around(self, packages: list[str], found: dict[str, str]) -> list[Step]:
-        """Count what the `__init__` of each package around a module does beside handing on names; where that leads."""
+        """Add to `found` each package whose `__init__` does more than import names. Returns where that code leads."""
         steps: list[Step] = []
         for package in packages:
             label = f"{package}.__init__"

@@ -1,4 +1,4 @@
-"""What the syntax of one file says about names: which it binds by an import, defines, or only hands on."""
+"""The names in the syntax of one file: those that it imports, and those that it defines."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,9 @@ from normexp.config.code.canonical import says_nothing
 
 
 def bindings(tree: ast.Module, module: str, is_package: bool) -> list[tuple[str, str, str | None]]:
-    """(name here, module it comes from, name there) of each import, also inside functions.
+    """(name here, source module, name there) of each import, inside functions too.
 
-    The name there is None where a module itself is imported, and "*" for all that it has.
+    The name there is None if the module itself is imported, and "*" for all its names.
     """
     found: list[tuple[str, str, str | None]] = []
     for node in _statements(tree.body):
@@ -26,7 +26,7 @@ def bindings(tree: ast.Module, module: str, is_package: bool) -> list[tuple[str,
 
 
 def defined(tree: ast.Module) -> set[str]:
-    """The names that a module defines at its top, be it under a condition."""
+    """The names that a module defines at its top level, conditional ones too."""
     names: set[str] = set()
     for statement in _statements(tree.body, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -40,7 +40,7 @@ def defined(tree: ast.Module) -> set[str]:
 
 
 def _statements(body: Sequence[ast.AST], within: tuple[type, ...] = (ast.AST,)) -> Iterator[ast.AST]:
-    """Each statement, and those inside of it where it is one of these kinds; expressions hold none."""
+    """Each statement, and the statements inside those of the kinds `within`."""
     for statement in body:
         yield statement
         if isinstance(statement, within):
@@ -49,7 +49,7 @@ def _statements(body: Sequence[ast.AST], within: tuple[type, ...] = (ast.AST,)) 
 
 
 def hands_on(statement: ast.stmt) -> bool:
-    """Whether a statement of an `__init__` does no more than import names or describe the package (`__all__`)."""
+    """Whether a statement of an `__init__` only imports names or describes the package (`__all__`)."""
     if isinstance(statement, ast.Assign):
         return all(
             isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets

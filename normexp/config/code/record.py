@@ -1,4 +1,4 @@
-"""Which code a run was computed by: one digest for each class that its configuration names, and one for training."""
+"""The code that computes a run: one digest per class that its configuration names, and one of the training code."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,23 +9,23 @@ from normexp.config.code.imports import Code
 HERE = Code(Path(__file__).parents[3])
 LIBRARIES = ("torch", "torchvision", "pytorch_lightning", "lightning_fabric")  # their versions are recorded
 TRAINING, REPLICAS = "normexp.training", "normexp.training.replicas"
-# What trains a run alone, and what trains runs side by side.
+# The code that trains a single run, and the code that trains replicas.
 ROOTS = {
     TRAINING: ("normexp.build", "normexp.training.fit"),
     REPLICAS: ("normexp.build", "normexp.training.replicas.fit_replicas"),
 }
-# Reached from there, but no number of a result passes through: what makes a configuration (its values are part of a
-# run's identity), what reads and writes finished runs, the progress bar, and monitors, which change nothing.
+# ROOTS reach this code too, but it decides no number of a result: configuration (its values are part of a run's
+# identity), reading and writing of finished runs, the progress bar, and monitors, which change nothing.
 LEFT_OUT = ("normexp.config", "normexp.runs", "normexp.training.progress", "normexp.monitors")
-# What builds the objects, and what the summary says of convergence.
+# Exceptions: the code that builds the objects, and the convergence numbers of the summary.
 BUT = ("normexp.config.construct", "normexp.monitors.convergence")
-MEASURING = "normexp.monitors.measure_without_fit"  # runs the monitors of a run of zero steps
+MEASURING = "normexp.monitors.measure_without_fit"  # runs the monitors when a run takes no step
 
 
 def sources(config: dict[str, Any], *trained_by: str) -> dict[str, str]:
-    """`_target_` -> digest of the code of all files that it reaches; the same for the code that trains.
+    """`_target_` -> digest of all files that it reaches; the same for the training code.
 
-    Classes of normexp and of one's own packages count; of libraries the versions are recorded elsewhere. Comments,
+    Classes of normexp and of the user's packages count. For libraries, the versions are recorded elsewhere. Comments,
     docstrings and layout do not count.
 
     Args:
@@ -38,17 +38,17 @@ def sources(config: dict[str, Any], *trained_by: str) -> dict[str, str]:
 
 
 def digest_of(name: str, *, monitor: bool = False) -> str | None:
-    """Of a class or of `TRAINING` or `REPLICAS`; None for a class that is built in or gone."""
+    """Digest of a class, of `TRAINING` or of `REPLICAS`; None for a class that is built in or no longer exists."""
     if name in ROOTS:
         digest = HERE.digest(*ROOTS[name], without=LEFT_OUT, but=BUT)
-        if digest is None:  # it would never count as changed
+        if digest is None:  # without a digest, no change would ever be seen
             raise RuntimeError(f"{name}: {' or '.join(ROOTS[name])} is gone; correct ROOTS in {__name__}")
         return digest
     return HERE.digest(name, MEASURING) if monitor else HERE.digest(name)
 
 
 def monitors(config: dict[str, Any]) -> list[str]:
-    """The classes that only watch a run."""
+    """The classes of the run's monitors."""
     return [name for name in all_targets(config.get("monitor")) if _counts(name)]
 
 

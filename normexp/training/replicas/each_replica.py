@@ -1,4 +1,4 @@
-"""Passes what happens in training on to the callbacks of each replica."""
+"""Call the callbacks of each replica at every hook of training."""
 
 from typing import Any, cast
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from normexp.training.replicas.replica import Replica
 
-# Hooks that a replica's callbacks see as they would see them alone; those with a batch get their own part of it below.
+# Hooks that are passed on unchanged. Hooks with a batch, below, pass each replica its own part of the batch.
 HOOKS = (
     "on_fit_start", "on_train_epoch_start", "on_before_backward", "on_before_optimizer_step", "on_validation_start",
     "on_validation_epoch_start", "on_validation_epoch_end", "on_validation_end", "on_train_epoch_end", "on_train_end",
@@ -16,7 +16,7 @@ HOOKS = (
 
 
 class EachReplica(pl.Callback):
-    """Stands for the callbacks of all replicas before the trainer."""
+    """One callback for the trainer that calls the callbacks of all replicas."""
 
     def __init__(self, replicas: list[Replica]):
         self.replicas = replicas
@@ -38,7 +38,7 @@ class EachReplica(pl.Callback):
         return any(replica.watching() for replica in self.active)
 
     def save(self, trainer) -> None:
-        """On an interruption every replica gets a checkpoint of its own."""
+        """On an interruption, save a separate checkpoint for every replica."""
         for replica in self.active:
             replica.last.save(cast(pl.Trainer, replica))
 
@@ -54,13 +54,13 @@ class EachReplica(pl.Callback):
         self.call("setup", stage)
 
     def on_fit_start(self, trainer, module) -> None:
-        module.bind()  # on the device, and also where no step is left to take
+        module.bind()  # now that the weights lie on the device; needed even if no step is left
         self.call("on_fit_start")
 
     def on_train_start(self, trainer, module) -> None:
         for replica in self.active:
             replica.call("on_train_start")
-            if replica.should_stop:  # it had diverged and left, and was stopped before its summary
+            if replica.should_stop:  # it had diverged and left; the process was stopped before its summary
                 replica.end()
         trainer.should_stop = trainer.should_stop or not self.active
 

@@ -1,4 +1,4 @@
-"""Train several runs together, each of which ends as it would have ended alone."""
+"""Train several runs together. Each ends as it would have ended alone."""
 
 import contextlib
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from normexp.training.replicas.replica_module import ReplicaModule
 
 
 def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: Console) -> None:
-    """Train to the end, resuming from the folders' `last.ckpt` if they are there, which must be of the same step. Each
-    summary is written when its replica is trained, that of a diverged one before the others end."""
+    """Train to the end. If the folders have a `last.ckpt`, resume from it; all must be of the same step. Each summary
+    is written when its replica ends. A diverged replica ends before the others."""
     quiet_lightning()
     keep_freed_memory()
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]

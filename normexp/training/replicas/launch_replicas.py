@@ -1,4 +1,4 @@
-"""From the parts of several replicas to finished run folders: together where that is possible, else one by one."""
+"""From the parts of several replicas to finished run folders: together if possible, else one by one."""
 
 import contextlib
 from typing import Any
@@ -20,10 +20,10 @@ from normexp.training.stopping import stopping
 
 
 def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
-    """Train the replicas that are not finished; returns the summaries of all.
+    """Train the replicas that are not finished. Returns the summaries of all.
 
-    Those that stand at the same step, new or interrupted, are trained together; one that stands at a step of its own is
-    a replica by itself. A run ends as it would have ended alone, up to rounding.
+    Replicas at the same step, new or interrupted, are trained together. A replica that no other shares its step with
+    is trained alone by the same code. Each run ends as it would have ended alone, up to rounding.
     """
     console = make_console()
     first = all_parts[0]
@@ -35,7 +35,7 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
         console.print(f"replicas one by one: {reason}", highlight=False)
         for parts in waiting:
             launch(parts)
-    # Another process may have trained some on while this one waited for their folders: then it looks again.
+    # While this process waited for the folders, another one may have trained some of the runs. So look again.
     while not reason and (at_step := _by_step(folders)):
         for step, same in sorted(at_step.items(), reverse=True):
             train_together([all_parts[i] for i in same], [folders[i] for i in same], step, console)
@@ -50,7 +50,7 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
 
 
 def _by_step(folders: list[RunFolder]) -> dict[int, list[int]]:
-    """Step -> the runs that go on from it and are not finished; 0 for new ones, and for those that were interrupted
+    """Step -> the unfinished runs that resume there. New runs are at step 0, and so are runs that were interrupted
     before their first step."""
     at_step: dict[int, list[int]] = {}
     for index, folder in enumerate(folders):
@@ -62,9 +62,9 @@ def _by_step(folders: list[RunFolder]) -> dict[int, list[int]]:
 
 
 def train_together(all_parts: list[Parts], folders: list[RunFolder], step: int, console: Console) -> None:
-    """Train the runs that go on from `step`; nothing happens if they no longer do."""
+    """Train the runs that resume at `step`. Do nothing if another process has trained them on."""
     with stopping(folders, console), contextlib.ExitStack() as stack:
-        # In one order everywhere: two processes that wait for the same folders do not wait for each other.
+        # Always in the same order, so that two processes that want the same folders do not wait for each other.
         for folder in sorted(folders, key=lambda folder: folder.path):
             stack.enter_context(folder)
         if _by_step(folders) != {step: list(range(len(folders)))}:

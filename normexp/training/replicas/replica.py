@@ -1,4 +1,4 @@
-"""One replica as its callbacks see it: a trainer of its own, with its own module, data, loggers and callbacks."""
+"""One replica as its callbacks see it: a trainer with the replica's own module, data, loggers and callbacks."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,17 +21,17 @@ from normexp.training.summarize import final_metrics
 
 
 class Replica:
-    """Stands in for the trainer wherever a callback of this replica asks for it. All else is the trainer's own.
+    """Replaces the trainer for the callbacks of one replica. Attributes that it lacks are the trainer's.
 
-    So recorder, monitors and checkpoints work unchanged, and each leaves what it would leave in a run alone.
+    So the recorder, monitors and checkpoints work unchanged, and leave the same files as in a single run.
 
     Args:
-        index: which of the replicas it is.
-        count: how many train together.
-        share: its learning rate over the largest one.
+        index: number of this replica.
+        count: number of replicas that train together.
+        share: its learning rate divided by the largest one.
 
     Attributes:
-        stopped_at: the step at which this replica diverged and left, or None. The others go on.
+        stopped_at: the step at which this replica diverged and left, or None. The others continue.
     """
 
     trainer: pl.Trainer
@@ -67,7 +67,7 @@ class Replica:
             getattr(callback, hook)(self, self.lightning_module, *arguments, **named)
 
     def watching(self) -> bool:
-        """Whether a monitor has hooks on the module and wants to see the step that comes."""
+        """Whether a monitor has hooks on the module and will measure the next step."""
         return any(isinstance(callback, StepMonitor) and callback.watching for callback in self.callbacks)
 
     def validate(self) -> None:
@@ -75,7 +75,7 @@ class Replica:
         self.lightning_module.validation_result = evaluate(self.lightning_module, batches, self.trainer)
 
     def leave(self) -> None:
-        """What a run alone does when it stops in the middle: validate, end the epoch, end training."""
+        """Stop in the middle as a single run does: validate, end the epoch, end training."""
         self.call("on_validation_start")
         self.validate()
         for hook in ("on_validation_end", "on_train_epoch_end"):
@@ -83,13 +83,13 @@ class Replica:
         self.end()
 
     def end(self) -> None:
-        """What comes after its last checkpoint."""
+        """End training, after the last checkpoint."""
         self.call("on_train_end")
         self.stopped_at = self.trainer.global_step
         self.finish()
 
     def finish(self) -> None:
-        """The last numbers of a trained replica. Its run is finished, while others may train on for hours."""
+        """Write the final numbers and the summary of a trained replica. Other replicas may train on for hours."""
         trainer = cast(pl.Trainer, self)
         results = final_metrics(self.parts, trainer)
         summary = conclude(self.parts, self.recorder, trainer, self.folder, *results)
@@ -99,7 +99,7 @@ class Replica:
         write_summary(self.folder, summary)
 
     def save_checkpoint(self, path: Path, *_: Any) -> None:
-        """As the trainer of a run alone would write it, so that it can be resumed alone too."""
+        """Write the checkpoint that a single run would write, so that the replica can also be resumed alone."""
         whole = self.trainer._checkpoint_connector.dump_checkpoint()
         checkpoint = part_of(whole, self.index, self.share)
         own = {callback.state_key: callback.state_dict() for callback in self.callbacks}

@@ -1,16 +1,17 @@
-"""Checkpoints of replicas: that of all taken apart into those of runs alone, and those put together again."""
+"""Split the joint checkpoint of replicas into checkpoints of single runs, and join these again."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-RATES = {"lr", "initial_lr", "base_lrs", "_last_lr"}  # what optimizers and schedules call a learning rate
-SHARED = {"step", "mu_product"}  # what an optimizer counts once for all replicas
+RATES = {"lr", "initial_lr", "base_lrs", "_last_lr"}  # names of learning rates in optimizers and schedules
+SHARED = {"step", "mu_product"}  # state of an optimizer that all replicas share
 
 
 def part_of(checkpoint: dict[str, Any], index: int, share: float) -> dict[str, Any]:
-    """What the replica `index`, whose rate is `share` times the shared one, would save alone, but for callbacks."""
+    """The checkpoint that replica `index` would save alone, without callbacks. Its rate is `share` times the common
+    rate."""
 
     def own(values: dict[str, Any]) -> dict[str, Any]:
         return {name: value[index].clone() if _own(name, value) else value for name, value in values.items()}
@@ -27,8 +28,8 @@ def part_of(checkpoint: dict[str, Any], index: int, share: float) -> dict[str, A
 
 
 def put_together(checkpoints: list[dict[str, Any]], fastest: int) -> dict[str, Any]:
-    """What replicas resume from together, of their own checkpoints. All that they share is of the one with the largest
-    rate, whose rates and schedule are the shared ones."""
+    """Join the checkpoints of replicas into one. The shared state comes from the replica `fastest`, which has the
+    largest rate: its rates and schedule are the common ones."""
 
     def all_of(own: list[dict[str, Any]]) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Batches of replicas: each replica's own rows in its own order, gathered at once where all have the same data."""
+"""Batches of replicas. Each replica has its own rows and order; if all share the data, rows are gathered at once."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from normexp.data.loader import BatchLoader
 
 
 class ReplicaLoader(BatchLoader):
-    """Batches (R N, ...): what the loader of each replica would give, one after the other."""
+    """Batches (R N, ...): the batches of all replicas' loaders, one after the other."""
 
     def __init__(self, own: list[DataModule]):
         self.loaders = [data.train_dataloader() for data in own]

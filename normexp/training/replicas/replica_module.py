@@ -1,4 +1,4 @@
-"""All replicas of one network in one module: one pass trains them all."""
+"""All replicas of one network in one module. One pass trains them all."""
 
 import copy
 
@@ -12,27 +12,27 @@ from normexp.lit_model import LitModel, loss_and_right
 
 
 class ReplicaModule(pl.LightningModule):
-    """Trains R LitModels of one configuration, which differ in their weights, batches and learning rates.
+    """Trains R LitModels of one configuration. They differ in weights, batches and learning rates.
 
-    The sum of the R losses goes back through one graph. Each replica's gradient is its own, since no value of one
-    enters another's loss. Optimizers must work elementwise. After `bind` the weights of the LitModels are views of
-    those here: what trains here trains them, and they can be watched, evaluated and saved like any run.
+    One backward pass goes through the sum of the R losses. No value of one replica enters the loss of another, so each
+    gets its own gradient. Optimizers must work elementwise. After `bind`, the weights of the LitModels are views of
+    this module's weights. So training here trains them, and they can be watched, evaluated and saved like any run.
 
     Shapes: inputs (R N, ...), targets (R N) or (R N, T), one replica after the other; weights (R, *shape).
 
     Args:
         views: the R LitModels, with their initial weights.
-        rates: their learning rates. torch's optimizers take one rate, so a step is taken with the largest and shrunk.
-            That is exact for optimizers whose step is proportional to the rate.
+        rates: their learning rates. torch's optimizers take one rate, so the step is taken with the largest and then
+            scaled down. This is exact for optimizers whose step is proportional to the rate.
     """
 
     views: list[LitModel]
 
     def __init__(self, views: list[LitModel], rates: list[float]):
         super().__init__()
-        self.__dict__["views"] = views  # no submodules: their weights are part of those here
+        self.__dict__["views"] = views  # not as submodules, whose weights would count twice
         self.total_steps = views[0].total_steps
-        self.one_by_one = False  # the next step goes through the views, so that monitors' hooks see it
+        self.one_by_one = False  # True: the next step goes through the views, where monitors have their hooks
         self.fastest = rates.index(max(rates))
         self.shares = [rate / (max(rates) or 1.0) for rate in rates]  # of the largest rate
         self.model = copy.deepcopy(views[0].model)
@@ -41,7 +41,7 @@ class ReplicaModule(pl.LightningModule):
             of_all.data = torch.stack([weights[name].detach() for weights in own])
 
     def bind(self) -> None:
-        """Make the weights of the LitModels views of those here, on their device and in their precision."""
+        """Make the weights of the LitModels views of this module's weights, with the same device and precision."""
         for index, view in enumerate(self.views):
             own = weights_of(view.model)
             for name, of_all in weights_of(self.model).items():
@@ -55,13 +55,13 @@ class ReplicaModule(pl.LightningModule):
         return {"loss": losses.sum(), "batch_loss": losses.detach(), "batch_accuracy": accuracies}
 
     def at_once(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses and numbers of right answers, (R) each."""
+        """Losses and numbers of right answers of all replicas, (R) each."""
 
         def one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             loss, right, _ = loss_and_right(functional_call(self.model, weights, (x,)), y)
             return loss, right
 
-        # The fused kernels of attention have no rule for vmap on every device.
+        # Attention's fused kernels do not support vmap on every device.
         with sdpa_kernel(SDPBackend.MATH):
             return torch.vmap(one)(weights_of(self.model), inputs, targets)
 
@@ -73,7 +73,7 @@ class ReplicaModule(pl.LightningModule):
         return torch.stack(losses), torch.stack(right)
 
     def gather_gradients(self) -> None:
-        """After a backward pass through the views: their gradients are those of the weights here."""
+        """After a backward pass through the views, copy their gradients to this module's weights."""
         for name, of_all in self.model.named_parameters():
             found = (view.model.get_parameter(name).grad for view in self.views)
             if gradients := [gradient for gradient in found if gradient is not None]:
@@ -103,8 +103,8 @@ class ReplicaModule(pl.LightningModule):
     def configure_gradient_clipping(
         self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None
     ) -> None:
-        """Clip each replica by its own norm, as `clip_grad_norm_` would clip it alone."""
-        if not gradient_clip_val or gradient_clip_algorithm == "value":  # nothing, or each number by itself
+        """Clip each replica by its own gradient norm, as `clip_grad_norm_` clips a single run."""
+        if not gradient_clip_val or gradient_clip_algorithm == "value":  # no clipping, or number by number
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
             return
         gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
@@ -114,7 +114,7 @@ class ReplicaModule(pl.LightningModule):
             gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        """Nothing: each replica evaluates itself."""
+        """Do nothing: each replica evaluates itself."""
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What keeps replicas from being trained together."""
+"""Reasons why replicas cannot be trained together."""
 
 import copy
 
@@ -15,8 +15,8 @@ ELEMENTWISE = (SGD, Adam, AdamW, NAdam, RAdam, RMSprop, Adagrad)
 
 
 def why_not(parts: Parts) -> str | None:
-    """Why runs that differ from this one in seed and learning rate cannot be trained together, in a few words; None if
-    they can."""
+    """In a few words, why this run cannot be trained together with runs of other seeds and learning rates; None if it
+    can."""
     config, module = parts.config, parts.module
     trainer, optimizer = config["trainer"], module.make_optimizer.func
     reasons = {
@@ -35,8 +35,8 @@ def why_not(parts: Parts) -> str | None:
 
 
 def _rehearse(parts: Parts) -> str | None:
-    """One pass of two copies under vmap: layers that read values or draw numbers fail there. One pass of another copy:
-    it shows the layers that keep what vmap would lose without a word."""
+    """Run two copies under vmap: layers that read values or draw random numbers fail there. Then run another copy: it
+    shows the layers that keep state which vmap would silently lose."""
     *views, plain = [copy.deepcopy(parts.module) for _ in range(3)]
     x, y = parts.data.probe_batch(parts.config["batch_size"])
     x = x.to(next(plain.parameters()).dtype) if x.is_floating_point() else x
@@ -55,7 +55,7 @@ def _rehearse(parts: Parts) -> str | None:
 
 
 def _memory(model: nn.Module) -> dict[tuple[str, str], object]:
-    """What the layers of a network remember beside its parameters."""
+    """The state of a network's layers besides its parameters and buffers."""
     return {
         (layer, name): value
         for layer, module in model.named_modules()
