@@ -16,6 +16,7 @@ from normexp.choices import choices, groups, help_text, keys, suggest
 from normexp.config.allowed import allow_from
 from normexp.early_interrupt import noting_interrupts
 from normexp.invocation import command, start
+from normexp.sweeps.options import take_flags
 
 HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
@@ -32,6 +33,8 @@ def run(main: Callable[[], None]) -> None:
     if "--help" in arguments or "-h" in arguments:
         show_help(arguments)
         return
+    with one_line_errors():
+        sys.argv[1:] = arguments = launcher_flags(arguments)
     mistake = find_mistake(arguments)
     if mistake:
         fail(mistake, BAD_INPUT)
@@ -60,6 +63,21 @@ def show_help(arguments: list[str]) -> None:
         fail(str(error), BAD_INPUT)
     with cut_quietly():
         print(text)
+
+
+def launcher_flags(arguments: list[str]) -> list[str]:
+    """`--place slurm` as Hydra takes it; raises ValueError where there is no sweep to run so."""
+    rest, given = take_flags(arguments)
+    if given and not is_sweep(rest):
+        raise ValueError(f"--{given[0][0].replace('_', '-')}: is for sweeps; add -m")
+    return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={value}" for name, value in given]
+
+
+def is_sweep(arguments: list[str]) -> bool:
+    """Whether the arguments ask for many runs; presets do so by themselves."""
+    return bool({"-m", "--multirun"} & set(arguments)) or any(
+        argument.startswith(("experiment=", "hydra.mode=")) for argument in arguments
+    )
 
 
 @contextlib.contextmanager
@@ -148,9 +166,7 @@ def find_mistake(arguments: list[str]) -> str | None:
 
 def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
     """What is said of a key of Hydra's that would change nothing."""
-    sweep = {"-m", "--multirun"} & set(arguments) or any(
-        other.startswith(("experiment=", "hydra.mode=")) for other in arguments
-    )
+    sweep = is_sweep(arguments)
     if key == "hydra.run.dir" or (key == "hydra.sweep.dir" and not sweep):
         own = "outputs" if sweep else "run_dir"
         return f"is not read; write {own}={value}"

@@ -40,6 +40,9 @@ AS_SHIPPED: dict[str, tuple[Any, ...]] = {
     "launcher.python": (None,),
     "launcher.srun_args": (None,),
     "launcher.additional_parameters": ({}, None),
+    "launcher.slurm": ({},),
+    "launcher.address": (None,),  # of a cluster that would run whatever is asked
+    "launcher.trust_network": (False,),
 }
 LOGGING = ("job_logging", "hydra_logging")
 _load_configuration, _load_config = ConfigLoaderImpl.load_configuration, ConfigRepository.load_config

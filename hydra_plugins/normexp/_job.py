@@ -2,44 +2,37 @@
 
 import importlib
 import sys
-import traceback
 from dataclasses import dataclass
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import setup_globals
-from hydra.types import TaskFunction
-from omegaconf import DictConfig
 
-from hydra_plugins.normexp._cells import without_hydra
-from normexp.cli import one_line
+from hydra_plugins.normexp._cells import Values, unpack, without_hydra
 
 
 @dataclass
 class Call:
-    cell: DictConfig  # with its `hydra` node
+    """What a cell's process needs."""
+
+    parcel: tuple[bytes, Values]  # the cell, see `_cells.unpack`
+    overrides: list[str]
+    threads: int | None  # for cells that name none
     # The cell's command line: what the summary records, and what Lightning starts again for each device.
     argv: list[str]
     module: str  # of the job's function
     function: str  # its name there
 
 
-def run_in_process(call: Call) -> None:
-    """Target of a process: ends with status 1, its traceback and one line in the log when the job fails."""
-    sys.stdout.reconfigure(line_buffering=True)
-    sys.argv = call.argv
+def call(job: Call) -> None:
+    """Target of a process."""
+    sys.argv = job.argv
     setup_globals()
-    try:
-        execute(call.cell, getattr(importlib.import_module(call.module), call.function))
-    except Exception as error:
-        traceback.print_exc()
-        print(f"Error: {one_line(error)}", flush=True)
-        sys.exit(1)
-
-
-def execute(cell: DictConfig, function: TaskFunction) -> None:
+    cell = unpack(job.parcel, job.overrides)
+    if cell.threads is None:
+        cell.threads = job.threads
     previous = HydraConfig.instance().cfg
     HydraConfig.instance().set_config(cell)
     try:
-        function(without_hydra(cell))
+        getattr(importlib.import_module(job.module), job.function)(without_hydra(cell))
     finally:
         HydraConfig.instance().cfg = previous

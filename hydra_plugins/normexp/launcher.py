@@ -2,28 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.utils import JobReturn, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+
+from normexp.sweeps.options import Options
 
 
 class NormexpLauncher(Launcher):
     """Checks the whole grid before the first run starts, skips finished runs, keeps every failure.
 
     Args:
-        workers: runs at a time, each in a process of its own; null takes as many as there are cores, or GPUs; 0 runs
-            them one by one inside this process (for a debugger).
-        runs_per_gpu: small runs leave most of a GPU idle, so several may share one.
+        options: see `normexp.sweeps.options.Options`.
     """
 
-    def __init__(self, workers: int | None = None, runs_per_gpu: int = 1) -> None:
-        for name, value, least in (("workers", workers, 0), ("runs_per_gpu", runs_per_gpu, 1)):
-            if value is not None and (type(value) is not int or value < least):
-                raise ValueError(f"hydra.launcher.{name}={value}: must be a whole number, at least {least}")
-        self.workers = workers
-        self.runs_per_gpu = runs_per_gpu
+    def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
+        more = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
+        self.options = Options(**options, slurm=more).check("hydra.launcher.")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
@@ -38,7 +36,10 @@ class NormexpLauncher(Launcher):
         except BaseException:  # nothing was started, so nothing is left behind
             _remove(folder)
             raise
-        return sweep.run()
+        done = sweep.run()
+        if self.options.plan:
+            _remove(folder)
+        return done
 
 
 def _remove(folder: Path) -> None:

@@ -20,12 +20,22 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
     found = []
     for file in sorted(path.glob(".sweeps/*/sweep.json")):
         try:
-            found.append(json.loads(file.read_text()))
+            found.append(_with_progress(json.loads(file.read_text()), file.with_name("progress.jsonl")))
         except ValueError as error:
             raise ValueError(
                 f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
             ) from None
     return found
+
+
+def _with_progress(sweep: dict[str, Any], events: Path) -> dict[str, Any]:
+    """The plan as later events of the same launch left it; a last line that is cut off was still being written."""
+    try:
+        lines = events.read_text().split("\n")[:-1]
+    except FileNotFoundError:
+        return sweep
+    rows = dict(enumerate(sweep["cells"])) | {row["index"]: row for row in map(json.loads, lines)}
+    return {**sweep, "cells": [rows[index] for index in sorted(rows)]}
 
 
 def still_running(path: Path) -> bool:

@@ -1,18 +1,17 @@
 """One cell of a sweep: the run that it stands for, or several replicas, and what has become of it."""
 
-import os
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from normexp.config.code import changed
 from normexp.runs import read_summary
-from normexp.runs.whole_file import write_json
-from normexp.sweeps.pool import STOPS
+from normexp.sweeps.places.child import STOPS
+from normexp.sweeps.turns import Elsewhere, elsewhere
 
 # planned, running and elsewhere (trained by another launch) are passing states; skipped runs were finished by others
 STATES = ("planned", "running", "elsewhere", "completed", "diverged", "failed", "interrupted", "skipped")
+WAITING = ("planned", "running", "elsewhere")
 STOPPED = tuple(128 + number for number in STOPS)  # exit statuses
 
 
@@ -31,6 +30,7 @@ class Cell:
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
+    tries: int = 0  # how often it was started and lost
     other_code: list[str] = field(
         default_factory=list
     )  # what a finished run was computed by that has changed since
@@ -44,7 +44,7 @@ class Cell:
         """The run's name inside its study, as TensorBoard shows it."""
         return f"{self.choices['model']}/{self.folder.name}"
 
-    def finish(self, exit_code: int, seconds: float, *, stopped: bool) -> None:
+    def finish(self, exit_code: int | None, seconds: float, *, stopped: bool) -> None:
         """Note how the cell's process ended. Its summaries say what came of it: no summary, no run."""
         status = "completed" if self.config["fast_dev_run"] else self.status()
         if status and exit_code == 0:
@@ -62,6 +62,15 @@ class Cell:
             summaries = filter(None, map(read_summary, self.folders))
             self.other_code = sorted({name for summary in summaries for name in changed(summary)})
 
+    def look(self) -> Elsewhere:
+        """What other launches do, or have done, about it."""
+        return Elsewhere.NOTHING if self.config["fast_dev_run"] else elsewhere(self.folders)
+
+    def checkpoints(self) -> list[float]:
+        """When each of its checkpoints was written: whether a try that was cut off got on."""
+        paths = [folder / "checkpoints" / "last.ckpt" for folder in self.folders]
+        return [path.stat().st_mtime for path in paths if path.exists()]
+
     def status(self) -> str | None:
         """What the summaries of a finished cell say; None as long as one is missing."""
         summaries = [read_summary(folder) for folder in self.folders]
@@ -70,22 +79,11 @@ class Cell:
         return "diverged" if any(s["status"] == "diverged" for s in summaries) else "completed"
 
 
-def _reason(exit_code: int, log: Path | None) -> str:
+def _reason(exit_code: int | None, log: Path | None) -> str:
     lines = log.read_text(errors="replace").split("\n") if log and log.exists() else []
     last = next((line for line in reversed(lines) if line.strip()), "no message")
+    if exit_code is None:
+        return f"lost; the last line of its log: {last}"
     if exit_code < 0:
         return f"killed by signal {-exit_code}; the last line of its log: {last}"
     return last.removeprefix("Error: ")
-
-
-def write_ledger(folder: Path, command: str, cells: list[Cell]) -> None:
-    """`sweep.json`: the plan and where it stands, for reports and for people who look while it runs."""
-    rows = [
-        {
-            "cell": cell.name, "run": cell.run, "folder": str(cell.folder), "hash": cell.digest, "state": cell.state,
-            "seconds": cell.seconds, "error": cell.error, "log": str(cell.log) if cell.log else None,
-        }
-        for cell in cells
-    ]  # fmt: skip
-    launch = {"command": command, "host": socket.gethostname(), "pid": os.getpid(), "cells": rows}
-    write_json(folder / "sweep.json", launch, indent=1, on_disk=False)

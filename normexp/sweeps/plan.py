@@ -21,6 +21,7 @@ def plan(
     overrides: Sequence[list[str]],
     resolve: Callable[[int], tuple[list[dict[str, Any]], dict[str, str]]],
     build: Callable[[int], Parts],
+    threads: int = 0,
 ) -> list[Cell]:
     """The cells of a sweep, checked; those that are finished already are marked as skipped.
 
@@ -28,9 +29,12 @@ def plan(
         names, overrides: of each cell, for people and for its command.
         resolve: the configuration of each run of the i-th cell, validated, and the cell's choices.
         build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
+        threads: of each run, so that a timed step takes what it will take there; 0 for all that this process has.
 
     Raises ValueError in one line that names the cells which cannot run, or two cells that are the same run.
     """
+    if threads:
+        torch.set_num_threads(threads)
     cells: list[Cell] = []
     broken: dict[str, list[str]] = {}  # what is wrong -> cells
     built: dict[str, tuple[str, int, float | None]] = {}  # what building one of its kind taught

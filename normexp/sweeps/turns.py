@@ -54,6 +54,11 @@ class Turns(Generic[Job]):
     def __bool__(self) -> bool:
         return bool(self._left)
 
+    def add(self, job: Job) -> None:
+        """Behind all others."""
+        self._left.append(job)
+        self._next_look = 0.0
+
     def take(self) -> tuple[Job, Elsewhere] | None:
         """The next job that can be started (NOTHING) or that needs no start (FINISHED); None where others are at all
         that is left, or were a moment ago."""

@@ -22,3 +22,35 @@ def wait_for_signal(payload: dict) -> None:
     signal.signal(signal.SIGTERM, stop)
     print("waiting", flush=True)
     time.sleep(60)
+
+
+def fail(payload: dict) -> None:
+    raise ValueError(f"no {payload['word']}")
+
+
+def die(payload: dict) -> None:
+    """Kills itself so many times, counted in a folder."""
+    folder = Path(payload["folder"])
+    folder.mkdir(exist_ok=True)
+    if len(list(folder.iterdir())) < payload["times"]:
+        (folder / str(time.monotonic_ns())).touch()
+        print("dying", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("alive", flush=True)
+
+
+def slow(payload: dict) -> None:
+    """Is done when it was stopped so many times; saves a checkpoint whenever it is, or never."""
+    path = Path(payload["folder"]) / "checkpoints" / "last.ckpt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = int(path.read_text()) if path.exists() else 0
+    if done >= payload["times"]:
+        return
+
+    def stop(*_) -> None:
+        if payload["saves"]:
+            path.write_text(str(done + 1))
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, stop)
+    time.sleep(60)

@@ -7,12 +7,12 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from hydra_plugins.normexp._cells import command_of, compose_cells, names, without_hydra
-from hydra_plugins.normexp._places import places
+from hydra_plugins.normexp._cells import Cells, command_of, names, unpack
 from hydra_plugins.normexp.sweeper import NormexpSweeper
 from normexp import cli
 from normexp.build import CONFIGS, resolved
 from normexp.cores import cores
+from normexp.sweeps.slots import slots
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,10 @@ def hydra():
 )
 def test_quick_composition_equals_hydras_own(hydra, overrides):
     loader, master = hydra
-    (quick,) = compose_cells(loader, master, [overrides])
+    cells = Cells(loader, master, [overrides])
+    quick = cells.config(0)
+    sent = unpack(cells.parcel(0), overrides)
+    assert OmegaConf.to_container(sent) == OmegaConf.to_container(quick)
     slow = loader.load_sweep_config(master, overrides)
     wanted, found = OmegaConf.to_container(slow), OmegaConf.to_container(quick)
     for cell in (wanted, found):
@@ -43,7 +46,7 @@ def test_quick_composition_equals_hydras_own(hydra, overrides):
 
 def test_unknown_key_gets_hydras_message(hydra):
     with pytest.raises(Exception, match=r"Could not override 'norm\.epss'"):
-        compose_cells(*hydra, [["norm.epss=1"]])
+        Cells(*hydra, [["norm.epss=1"]])
 
 
 @pytest.mark.parametrize("name", sorted(cli.choices("experiment")))
@@ -56,8 +59,9 @@ def test_preset_is_a_whole_study_of_valid_cells(hydra, name):
     parsed = OverridesParser.create(config_loader=loader).parse_overrides([*parameters, f"experiment={name}"])
     (jobs,) = NormexpSweeper.split_arguments(parsed, None)
     assert len(jobs) >= 30
-    cells = compose_cells(loader, master, jobs[:: len(jobs) // 5])
-    configs = [resolved(without_hydra(cell)) for cell in cells]
+    cells = Cells(loader, master, jobs[:: len(jobs) // 5])
+    configs = [resolved(cells.task(index)) for index in range(len(cells))]
+    assert [cells.runs(index) for index in range(len(cells))] == [[config] for config in configs]
     assert all(config["name"] == name for config in configs)
     assert len({str(config) for config in configs}) == len(configs)
 
@@ -88,10 +92,10 @@ def test_command_of_a_cell_is_that_of_one_run():
 )
 def test_each_job_gets_its_place(monkeypatch, trainers, workers, per_gpu, gpus, wanted):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
-    assert places(trainers, workers, per_gpu) == wanted
+    assert slots(trainers, workers, per_gpu) == wanted
 
 
 def test_threads_and_workers_do_not_exceed_the_cores(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert len(places([{"devices": 1}], None, 1)) == cores()
-    assert len(places([{"devices": cores()}], None, 1)) == 1
+    assert len(slots([{"devices": 1}], None, 1)) == cores()
+    assert len(slots([{"devices": cores()}], None, 1)) == 1

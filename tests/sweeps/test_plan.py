@@ -10,9 +10,12 @@ from rich.console import Console
 
 from normexp.config.code import TRAINING
 from normexp.duration import duration
+from normexp.sweeps.axes import axes
+from normexp.sweeps.board import Board, counts
 from normexp.sweeps.cell import Cell
+from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.plan import plan
-from normexp.sweeps.sweep_screen import Board, axes, counts, show_plan
+from normexp.sweeps.sweep_screen import show_plan
 
 CHOICES = {"model": "mlp", "norm": "none"}
 
@@ -63,7 +66,7 @@ def test_finished_runs_of_other_code_are_skipped_and_named(parts, tmp_path, caps
     cells = make([config("none", 2, seed, outputs=str(tmp_path)) for seed in range(4)], parts)
     assert [cell.state for cell in cells] == ["skipped"] * 3 + ["planned"]
     assert [cell.other_code for cell in cells] == [[TRAINING], [TRAINING], [], []]
-    show_plan(cells, 1, 1, tmp_path, Console(width=160))
+    show_plan(cells, Inside(print), tmp_path, Console(width=160))
     said = " ".join(capsys.readouterr().out.split())
     assert "finished 3 runs, skipped" in said
     assert (

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from normexp.sweeps.cell import Cell
+from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.sweep_screen import show_end, show_plan
 from normexp.training.launch import make_console
 
@@ -24,13 +25,13 @@ def test_output_that_goes_to_a_file_is_wide(capsys):
 
 
 def test_plan_names_the_folder_of_logs_in_one_piece(capsys):
-    show_plan(cells("planned"), 1, 1, LONG / "[logs]", Console(width=80))
+    show_plan(cells("planned"), Inside(print), LONG / "[logs]", Console(width=80))
     assert f"{LONG}/[logs]\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("state", ["completed", "failed"])
 def test_suggested_commands_quote_their_path(capsys, state):
-    show_end(cells(state), 1.0, LONG, Console(width=80))
+    show_end(cells(state), 1.0, Console(width=80), LONG)
     out = capsys.readouterr().out
     assert f"report: python scripts/report.py '{LONG}'\n" in out
     assert f"look:   tensorboard --logdir '{LONG}'\n" in out

@@ -3,16 +3,12 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-import jobs
 import pytest
 from fabricated import write_run
 from filelock import FileLock
 
-from normexp.sweeps import pool as pool_module
 from normexp.sweeps import turns as module
-from normexp.sweeps.pool import Adopted, Busy, Ended, Job, Pool, Started
 from normexp.sweeps.turns import Elsewhere, Turns, elsewhere
 from normexp.training.folder import in_use
 
@@ -97,15 +93,3 @@ def test_folder_that_may_not_be_written_is_nobodys(tmp_path):
     tmp_path.chmod(0o500)
     assert not in_use(tmp_path)
     tmp_path.chmod(0o700)
-
-
-def test_pool_waits_for_the_others_and_starts_no_process_for_what_they_have_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool_module, "PRELOAD", [])
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        monkeypatch.setenv(name, "1")
-    looks = {0: [T, T, F], 1: [N], 2: [T, N]}
-    todo = [Job(index, {"word": "x"}, tmp_path / f"{index}.log") for index in range(3)]
-    events = list(Pool(1).run(jobs.speak, todo, [{}], lambda job: looks[job.index].pop(0)))
-    kinds = {index: [type(e) for e in events if e.job.index == index] for index in range(3)}
-    assert kinds == {0: [Busy, Adopted], 1: [Started, Ended], 2: [Busy, Started, Ended]}
-    assert sorted(path.name for path in Path(tmp_path).glob("*.log")) == ["1.log", "2.log"]

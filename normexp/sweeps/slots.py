@@ -4,14 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from normexp.cores import cores
 
 
-def places(
-    trainers: Sequence[dict[str, Any]], workers: int | None, runs_per_gpu: int
-) -> list[dict[str, str]]:
+def slots(trainers: Sequence[dict[str, Any]], workers: int | None, runs_per_gpu: int) -> list[dict[str, str]]:
     """Environment of each place for a job; none for `workers=0`.
 
     On the CPU as many places as cores, or as there are cores for runs on several devices. With GPUs each place sees one
@@ -34,7 +30,10 @@ def places(
 
 
 def visible_gpus() -> list[str]:
+    """Names for CUDA_VISIBLE_DEVICES."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name for name in named.split(",") if name.strip()]
+    import torch  # takes seconds
+
     return [str(index) for index in range(torch.cuda.device_count())]

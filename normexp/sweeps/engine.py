@@ -1,0 +1,159 @@
+"""Many runs, each once: what is finished is skipped, what another launch trains is waited for, what was lost is tried
+again. The same wherever they are computed."""
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.places.child import AT_ONCE, STOPS
+from normexp.sweeps.places.place import Ended, Event, Job, Place
+from normexp.sweeps.turns import Elsewhere, Turns
+
+POLL_SECONDS = 0.2
+TRIES = 3  # of a run that is lost without an error of its own, as when its machine is gone
+
+
+class _Open(NamedTuple):
+    cell: Cell
+    since: float
+    checkpoints: list[float]  # as they were then
+
+
+class Engine:
+    """Runs cells at a place.
+
+    Ctrl-C, SIGTERM, SIGUSR1 or SIGUSR2 starts no further one, asks the running ones to save and waits for them; after
+    one of the first two a second one kills them.
+
+    Args:
+        payload: what the place's target is called with for a cell; asked for when the cell is about to start.
+        logs: folder of console logs, one a cell.
+        say: prints a line.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        payload: Callable[[Cell], Any],
+        logs: Path,
+        say: Callable[[str], None] = lambda line: None,
+    ):
+        self.place, self.payload, self.logs, self.say = place, payload, logs, say
+        self.cells: list[Cell] = []
+        self.stopped_by: int | None = None  # the signal that ended the launch
+        self.previous: Any = None  # whoever answered that signal before
+        self._by_folder: dict[Path, Cell] = {}
+        self._new: list[Cell] = []  # not yet asked of the place
+        self._turns: Turns[Cell] = Turns([], Cell.look)
+        self._open: dict[str, _Open] = {}  # at the place, by the job's key
+        self._kill = False
+
+    def add(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Run these, too; returns those that stand for them: a cell whose run is known already is that cell."""
+        found = []
+        for cell in cells:
+            known = self._by_folder.setdefault(cell.folder, cell)
+            if known is cell:
+                self._by_folder.update(dict.fromkeys(cell.folders, cell))
+                self.cells.append(cell)
+                cell.log = self.logs / f"{cell.run}.log"
+                if cell.state == "planned":
+                    self._new.append(cell)
+            found.append(known)
+        return found
+
+    def run(self) -> Iterator[Cell]:
+        """Yields a cell whenever its state changed; the caller may add more in between."""
+        asked = False
+        previous = {number: signal.signal(number, self._stop) for number in STOPS}
+        try:
+            while self._open or (self.stopped_by is None and (self._new or self._turns)):
+                if self.stopped_by is None:
+                    self._find_running()
+                    yield from self._start()
+                elif not asked or self._kill:
+                    asked = True
+                    self.place.stop(force=self._kill)
+                for event in self.place.poll(POLL_SECONDS):
+                    yield from self._note(event)
+        finally:
+            self.place.close()  # some are left only after an error in whoever consumes the events
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            self.previous = previous.get(self.stopped_by)
+
+    def _stop(self, number: int, frame: Any) -> None:
+        self._kill = self._kill or (number in AT_ONCE and self.stopped_by in AT_ONCE)
+        self.stopped_by = number
+
+    def _find_running(self) -> None:
+        """New cells that an earlier launch started and left running are this launch's from now on."""
+        cells, self._new = self._new, []
+        found = {job.key for job in self.place.adopt([_job(cell) for cell in cells])} if cells else set()
+        for cell in cells:
+            if _key(cell) in found:
+                self._open[_key(cell)] = _Open(cell, time.monotonic(), cell.checkpoints())
+            else:
+                self._turns.add(cell)
+
+    def _start(self) -> Iterator[Cell]:
+        jobs: list[Job] = []
+        room = self.place.room
+        while len(jobs) < room and (turn := self._turns.take()):
+            cell, found = turn
+            if found is Elsewhere.FINISHED:  # by now: another launch had it
+                cell.skip_if_finished()
+                yield cell
+                continue
+            jobs.append(_job(cell, self.payload(cell)))
+            self._open[_key(cell)] = _Open(cell, time.monotonic(), cell.checkpoints())
+        for job in self.place.submit(jobs) if jobs else ():
+            self._turns.add(self._open.pop(job.key).cell)
+        for cell in self._turns.busy:
+            if cell.state != "elsewhere":
+                cell.state = "elsewhere"
+                yield cell
+
+    def _note(self, event: Event) -> Iterator[Cell]:
+        own = self._open.pop(event.job.key)
+        cell = own.cell
+        if not isinstance(event, Ended):
+            self._open[event.job.key] = own._replace(since=time.monotonic())
+            cell.state = "running"
+        elif self.stopped_by is None and self._again(
+            event, cell, got_on=cell.checkpoints() != own.checkpoints
+        ):
+            cell.state = "planned"
+            self._turns.add(cell)
+        else:
+            code = 0 if event.lost and cell.status() else event.exit_code
+            cell.finish(code, time.monotonic() - own.since, stopped=self.stopped_by is not None)
+            if event.timed_out and cell.tries >= TRIES:
+                cell.state = "failed"
+                cell.error = f"no checkpoint within its time limit, {TRIES} times; give it more (time_limit)"
+        yield cell
+
+    def _again(self, event: Ended, cell: Cell, *, got_on: bool) -> bool:
+        """Whether a job that ended is to be started again; says so."""
+        if cell.status() or not (event.lost or event.timed_out):
+            return False
+        if event.timed_out and got_on:
+            self.say(f"again: {cell.run}: its time was over; it goes on from its checkpoint")
+            return True
+        cell.tries += 1
+        if cell.tries >= TRIES:
+            return False
+        self.say(f"again: {cell.run}: {event.lost or 'its time was over'}; try {cell.tries + 1} of {TRIES}")
+        return True
+
+
+def _key(cell: Cell) -> str:
+    return str(cell.folder.absolute())
+
+
+def _job(cell: Cell, payload: Any = None) -> Job:
+    assert cell.log is not None
+    return Job(_key(cell), payload, cell.log, tuple(cell.folders))

@@ -1,0 +1,76 @@
+"""One launch of many runs, from its plan on the screen to its end: what every command shows and writes."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from normexp.sweeps.board import Board
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.engine import Engine
+from normexp.sweeps.ledger import Ledger
+from normexp.sweeps.places.child import AT_ONCE
+from normexp.sweeps.places.place import Place
+from normexp.sweeps.sweep_screen import show_end, show_plan
+
+
+class Launch:
+    """Args:
+    payload: see `Engine`.
+    folder: for logs and the ledger; made when the first run is about to start.
+    command: what was typed.
+    """
+
+    def __init__(self, place: Place, payload: Callable[[Cell], Any], folder: Path, command: str):
+        from normexp.training.launch import make_console  # loads torch: not before the place has begun to
+
+        self.console: Console = make_console()
+        self.engine = Engine(place, payload, folder / "logs", self.say)
+        self._ledger = Ledger(folder, command)
+        self._board: Board | None = None
+        self._started = time.monotonic()
+
+    @property
+    def cells(self) -> list[Cell]:
+        return self.engine.cells
+
+    def add(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Run these, too; returns those that stand for them (see `Engine.add`)."""
+        return self.engine.add(cells)
+
+    def show_plan(self, *, what: str = "sweep", more: Mapping[str, str] | None = None) -> None:
+        show_plan(self.cells, self.engine.place, self.engine.logs, self.console, what=what, more=more)
+
+    def say(self, line: str) -> None:
+        """Above the bar, where there is one."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def run(self) -> Iterator[Cell]:
+        """Yields a cell whenever its state changed; more may be added in between."""
+        self._started = time.monotonic()
+        self._ledger.open(self.cells)
+        try:
+            with Board(self.cells, self.engine.place.at_once, self.console) as board:
+                for cell in self.engine.run():
+                    board.update(cell)
+                    self._ledger.note(cell)
+                    yield cell
+        finally:
+            self._ledger.close(self.cells)
+
+    def end(self, study: Path | None = None) -> int:
+        """Say what came of it; returns the exit status."""
+        show_end(self.cells, time.monotonic() - self._started, self.console, study)
+        signum = self.engine.stopped_by
+        if signum is None:
+            return int(any(cell.state in ("failed", "interrupted") for cell in self.cells))
+        if signum not in AT_ONCE:
+            from normexp.training.interrupt import Interrupted
+
+            if done := Interrupted(signum, 0, self.engine.previous).hand_on():  # Slurm starts this job again
+                self.say(done)
+        sys.stdout.flush()
+        return 128 + signum

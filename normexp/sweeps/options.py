@@ -1,0 +1,125 @@
+"""How many runs are run, in the words of every command: where, how many at a time, with what.
+
+`train.py -m`, `verify.py` and `bank.py` take them as flags: `--place slurm --time-limit 2h --plan`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+PLACES = ("here", "slurm", "ray")
+UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Where and how runs are computed; none of it changes what they compute.
+
+    Args:
+        place: `here`, this machine; `slurm`, jobs of a Slurm cluster; `ray`, a Ray cluster that is up.
+        workers: runs at a time; None takes as many as there are cores, or GPUs; 0 runs them one by one inside this
+            process (for a debugger). On a cluster, at most so many jobs of this launch run or wait.
+        runs_per_gpu: small runs leave most of a GPU idle, so several may share one.
+        gpus: GPUs of each run on a cluster; 0.25 lets four share one.
+        threads: CPU threads of each run on a cluster.
+        memory: of each run, `4GB`.
+        time_limit: `30min`, `2h`: then a run saves a checkpoint, leaves its place to others and goes on later.
+        address: of the Ray cluster, `host:port`; by default the one of RAY_ADDRESS or of this machine.
+        trust_network: use a Ray cluster that takes work from whoever reaches its ports.
+        slurm: further options of sbatch, `{partition: gpu, account: mine}`.
+        plan: show the plan and start nothing.
+    """
+
+    place: str = "here"
+    workers: int | None = None
+    runs_per_gpu: int = 1
+    gpus: float | None = None
+    threads: int | None = None
+    memory: str | None = None
+    time_limit: str | None = None
+    address: str | None = None
+    trust_network: bool = False
+    slurm: Mapping[str, Any] = field(default_factory=dict)
+    plan: bool = False
+
+    def check(self, prefix: str = "") -> "Options":
+        """Raise ValueError, in one line, for the first that is wrong."""
+        if self.place not in PLACES:
+            raise ValueError(f"{prefix}place={self.place}: choose from {', '.join(PLACES)}")
+        for name, least in (("workers", 0), ("runs_per_gpu", 1), ("threads", 1)):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < least):
+                raise ValueError(f"{prefix}{name}={value}: must be a whole number, at least {least}")
+        if self.gpus is not None and not (isinstance(self.gpus, int | float) and self.gpus >= 0):
+            raise ValueError(f"{prefix}gpus={self.gpus}: must be a number, 0.25 for a quarter of one")
+        if self.place != "here" and self.workers == 0:
+            raise ValueError(f"{prefix}workers=0: runs inside this process; leave place out")
+        for name in ("time_limit", "memory"):
+            try:
+                getattr(self, name + "_in")()
+            except ValueError as error:
+                raise ValueError(f"{prefix}{error}") from None
+        return self
+
+    def time_limit_in(self) -> float | None:
+        """Seconds."""
+        return _measure("time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
+
+    def memory_in(self) -> float | None:
+        """Bytes."""
+        return _measure("memory", self.memory, SIZES, "500MB, 4GB")
+
+
+def _measure(name: str, value: Any, units: Mapping[str, int], examples: str) -> float | None:
+    if value is None:
+        return None
+    found = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", str(value), re.IGNORECASE)
+    if not found or not float(found[1]):
+        raise ValueError(f"{name}={value}: write {examples}")
+    return float(found[1]) * {unit.lower(): size for unit, size in units.items()}[found[2].lower()]
+
+
+FLAGS = {f"--{one.name.replace('_', '-')}": one.name for one in fields(Options)}
+SWITCHES = ("plan", "trust_network")
+
+
+def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The other arguments, and name and value of each option that is given as a flag; `--slurm partition=gpu` gives
+    `slurm.partition`. Raises ValueError for a flag without its value."""
+    rest: list[str] = []
+    found: list[tuple[str, str]] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        flag, equals, value = argument.partition("=")
+        name = FLAGS.get(flag)
+        if name is None:
+            rest.append(argument)
+            continue
+        if name in SWITCHES:
+            value = value if equals else "true"
+        elif not equals:
+            value = next(waiting, "")
+        if not value:
+            raise ValueError(f"{flag}: needs a value")
+        if name == "slurm":
+            key, _, value = value.partition("=")
+            name = f"slurm.{key}"
+        found.append((name, value))
+    return rest, found
+
+
+def options_of(given: Sequence[tuple[str, str]]) -> Options:
+    """The options that flags stand for; raises ValueError in one line."""
+    import yaml
+
+    values: dict[str, Any] = {}
+    for name, text in given:
+        value = text if name in ("memory", "time_limit", "address", "place") else yaml.safe_load(text)
+        head, _, key = name.partition(".")
+        if key:
+            values.setdefault(head, {})[key] = value
+        else:
+            values[name] = value
+    return Options(**values).check("--")

@@ -1,0 +1,58 @@
+"""The process of one job: an environment, a log, a parent that it does not outlive, errors of one line."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from normexp.cli import one_line
+from normexp.sweeps.places.place import Job
+from normexp.training.folder import WAIT
+
+# What every job imports, late or early; a name that is absent is skipped.
+PRELOAD = [
+    "normexp.build", "normexp.training.replicas.launch_replicas", "normexp.data", "normexp.models", "normexp.norms",
+    "normexp.monitors.activations", "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
+    "sklearn.datasets", "torch.utils.tensorboard",
+]  # fmt: skip
+AT_ONCE = (signal.SIGINT, signal.SIGTERM)  # the second of these kills
+# Slurm and submitit send the others before a job's time is over.
+STOPS = AT_ONCE + tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str]) -> None:
+    """First function of a job's process. A job that fails leaves a traceback and one line in its log, and status 1."""
+    os.environ.update(environment)
+    os.environ[WAIT] = "1"  # another launch may be training the same run
+    # Ctrl-C and Slurm's signals reach all processes; who decides is the parent, which then sends SIGTERM.
+    for number in STOPS:
+        signal.signal(number, _leave_it_to_the_parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    with job.log.open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout.reconfigure(line_buffering=True)
+    try:
+        target(job.payload)
+    except Exception as error:
+        traceback.print_exc()
+        print(f"Error: {one_line(error)}", flush=True)
+        sys.exit(1)
+
+
+def _leave_it_to_the_parent(number: int, frame: Any) -> None:
+    """A function, so that a run which was stopped hands its signal on to here, and not to Slurm."""
+
+
+def _follow_parent() -> None:
+    multiprocessing.parent_process().join()
+    os.kill(os.getpid(), signal.SIGTERM)

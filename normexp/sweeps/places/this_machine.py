@@ -1,0 +1,119 @@
+"""Jobs in processes of this machine: a console log each, threads shared out, stopped cleanly.
+
+A server process imports what every job needs once, and each job is a fork of it: a fresh process within milliseconds
+instead of the five seconds that importing torch and Lightning takes. Where forking is not safe (macOS, Windows) each
+job pays for its imports.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+from normexp.sweeps.places.child import PRELOAD, STOPS, THREADS, enter
+from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
+
+GRACE = 60.0  # seconds between the wish to stop and the kill, at a time limit
+
+
+class _Running(NamedTuple):
+    process: BaseProcess
+    job: Job
+    slot: Mapping[str, str]
+    until: float  # when its time is over
+
+
+class ThisMachine(Place):
+    """As many jobs at a time as there are slots. If this process dies, its jobs stop themselves.
+
+    Args:
+        slots: environment variables of each place for a job, e.g. `{"CUDA_VISIBLE_DEVICES": "1"}`.
+        threads: CPU threads of each job. Two processes that spin on the same cores take many times as long.
+        time_limit: seconds after which a job saves a checkpoint and leaves its place to others; None for no limit.
+    """
+
+    def __init__(
+        self,
+        target: Callable[[Any], None],
+        slots: Sequence[Mapping[str, str]],
+        threads: int,
+        time_limit: float | None = None,
+    ):
+        super().__init__(target)
+        self.at_once, self.threads, self.time_limit = len(slots), threads, time_limit
+        self._free = list(reversed(slots))
+        self._running: dict[int, _Running] = {}  # by the process's sentinel
+        self._started: list[Event] = []
+        self._timed_out: set[int] = set()
+        os.environ.update(
+            dict.fromkeys(THREADS, str(threads))
+        )  # these libraries read it when they are loaded
+        method = "forkserver" if sys.platform == "linux" else "spawn"
+        self._context = multiprocessing.get_context(method)
+        if method == "forkserver":
+            self._context.set_forkserver_preload(PRELOAD)
+            _start_server()  # it imports while the caller still checks its grid
+
+    @property
+    def room(self) -> int:
+        return len(self._free)
+
+    def submit(self, jobs: Sequence[Job]) -> list[Job]:
+        for job in jobs:
+            slot = self._free.pop()
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            process = self._context.Process(target=enter, args=(self.target, job, dict(slot)))
+            process.start()
+            until = time.monotonic() + (self.time_limit or float("inf"))
+            self._running[process.sentinel] = _Running(process, job, slot, until)
+            self._started.append(Started(job))
+        return []
+
+    def poll(self, seconds: float) -> list[Event]:
+        events, self._started = self._started, []
+        self._watch_the_clock()
+        if not self._running:
+            time.sleep(0 if events else seconds)  # an empty wait is an error on Windows
+            return events
+        for sentinel in connection.wait(list(self._running), timeout=0 if events else seconds):
+            own = self._running.pop(sentinel)
+            own.process.join()
+            self._free.append(own.slot)
+            code = own.process.exitcode
+            timed_out = sentinel in self._timed_out
+            self._timed_out.discard(sentinel)
+            lost = f"killed by signal {-code}" if code < 0 else None
+            events.append(Ended(own.job, code, lost, timed_out))
+        return events
+
+    def _watch_the_clock(self) -> None:
+        now = time.monotonic()
+        for sentinel, own in self._running.items():
+            if now > own.until + GRACE:
+                own.process.kill()
+            elif now > own.until and sentinel not in self._timed_out:
+                self._timed_out.add(sentinel)
+                own.process.terminate()
+
+    def stop(self, *, force: bool) -> None:
+        for own in self._running.values():
+            own.process.kill() if force else own.process.terminate()
+
+    def __str__(self) -> str:
+        return f"{self.at_once} at a time, {each(self.threads)}"
+
+
+def _start_server() -> None:
+    """Slurm sends its signals to all processes of a job: the server must outlive them, or its jobs look as if they had
+    ended. Blocked signals stay blocked in its children, where they wait until `enter` has answers."""
+    if forkserver._forkserver._forkserver_pid is None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        resource_tracker.ensure_running()  # which unblocks two of them
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        forkserver.ensure_running()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
