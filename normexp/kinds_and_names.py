@@ -30,8 +30,9 @@ def check_kinds(
     model = resolve_target("model", config["model"]["_target_"], allowed)
     data = resolve_target("data", config["data"]["_target_"], allowed)
     kind = config["data"].get("kind", getattr(data, "kind", None))  # one's own data has it as an option
+    accepts = config["model"].get("accepts", getattr(model, "accepts", None))  # so has one's own network
     for group, found, attribute in (
-        ("model", getattr(model, "accepts", None), "accepts"),
+        ("model", accepts, "accepts"),
         ("data", kind, "kind"),
     ):
         if found not in ("image", "text"):
@@ -39,14 +40,14 @@ def check_kinds(
             raise ValueError(
                 f'{group}._target_={name}: must say {attribute} = "image" or "text" in its class'
             )
-    if model.accepts == kind:
+    if accepts == kind:
         return
     fitting = []
     for path in sorted((CONFIGS / "data").glob("*.yaml")):
         target = OmegaConf.select(OmegaConf.load(path), "_target_")
-        if path.stem != "module" and target and resolve_target("data", target).kind == model.accepts:
+        if path.stem != "module" and target and resolve_target("data", target).kind == accepts:
             fitting.append(path.stem)
     raise ValueError(
-        f"model={choices['model']}: reads {model.accepts} data, and data={choices['data']} is {kind} data; "
+        f"model={choices['model']}: reads {accepts} data, and data={choices['data']} is {kind} data; "
         f"use data={' or data='.join(fitting)}"
     )

@@ -80,6 +80,17 @@ def norm_layer(module: nn.Module) -> NormLayer | str | None:
     return None
 
 
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a normalization layer, by its class and attributes alone."""
+    if isinstance(module, (*BATCH, *INSTANCE, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.LocalResponseNorm)):
+        return True
+    if hasattr(module, "batch_statistics"):  # of this project
+        return True
+    if {"running_mean", "running_var"} <= {name for name, _ in module.named_buffers(recurse=False)}:
+        return True
+    return "norm" in type(module).__name__.lower() and _looks_like_one(module)
+
+
 def _of_torch(module: nn.Module) -> NormLayer:
     kind = (
         "batch" if isinstance(module, BATCH) else "group" if isinstance(module, nn.GroupNorm) else "instance"

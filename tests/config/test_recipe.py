@@ -23,7 +23,8 @@ def config_of(*overrides: str) -> tuple[dict, dict]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_each_model_trains_by_its_own_recipe_and_changes_nothing_of_it(model):
-    config, choices = config_of(f"model={model}")
+    path = ["model.path=normexp.models.MLP"] if model == "module" else []
+    config, choices = config_of(f"model={model}", *path)
     assert config["recipe"] == choices["recipe"] == model
     assert changes(config, choices) == []
 

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 import torch
+from hydra.utils import get_class
 from omegaconf import OmegaConf
 from small_models import (
     CONFIGS,
@@ -200,5 +201,5 @@ def test_yaml_shows_every_option_of_its_model(path):
     options = lines[lines.index("") :] if "defaults:" in lines else lines  # above stands the model's recipe
     assert all("#" in line for line in options if line and not line.startswith("_"))
     keys = {key for key in OmegaConf.load(path) if not key.startswith("_") and key != "defaults"}
-    signature = inspect.signature(model_factory(path.stem).func)
+    signature = inspect.signature(get_class(OmegaConf.load(path)["_target_"]))
     assert keys == {p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}

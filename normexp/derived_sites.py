@@ -1,0 +1,48 @@
+"""Measuring places of a network that names none itself. Knows nothing of the project but what a site is."""
+
+from torch import nn
+
+from normexp.norm_layers import is_norm
+from normexp.sites import Site
+
+ACTIVATIONS = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish,
+    nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish, nn.GLU,
+)  # fmt: skip
+LINEAR_MAPS = (
+    nn.Linear, nn.Bilinear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d,
+)  # fmt: skip
+ATTENTION, RECURRENT, EMBEDDINGS = (
+    (nn.MultiheadAttention,),
+    (nn.RNNBase, nn.RNNCellBase),
+    (nn.Embedding, nn.EmbeddingBag),
+)
+WHOLE = (*ATTENTION, *RECURRENT)  # their parts are not called: the weights go to one function
+
+
+def derived_sites(network: nn.Module) -> list[Site]:
+    """Norms, activations and linear maps in the order of `named_modules` (the order of definition), named
+    `layer03_<path>`. Convolutions, attention, recurrent layers and embeddings count as linear maps: they hold the
+    weights. A module that is used at several places is one site, measured at its first use."""
+    found: list[tuple[str, str, nn.Module]] = []
+    whole = "\0"
+    for path, child in network.named_modules():
+        if path.startswith(whole) or (kind := kind_of(child)) is None:
+            continue
+        found.append((path, kind, child))
+        if isinstance(child, WHOLE):
+            whole = f"{path}." if path else ""
+    digits = max(2, len(str(len(found) - 1)))
+    return [
+        Site(f"layer{index:0{digits}d}_{path.replace('.', '_')}", kind, child)
+        for index, (path, kind, child) in enumerate(found)
+    ]
+
+
+def kind_of(module: nn.Module) -> str | None:
+    """The kind of measuring place that a module is, None for none."""
+    if is_norm(module):
+        return "norm"
+    if isinstance(module, ACTIVATIONS):
+        return "activation"
+    return "linear" if isinstance(module, (*LINEAR_MAPS, *WHOLE, *EMBEDDINGS)) else None

@@ -1,0 +1,104 @@
+"""Anybody's network as a model of a run: the norm of the run in place of its own, sites found in its layers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from normexp.derived_sites import derived_sites
+from normexp.norm_layers import is_norm
+from normexp.norms.swap_norms import swap
+from normexp.norms.swap_table import SwapTable
+from normexp.sites import Site
+
+NESTED = ("state_dict", "model", "model_state", "state_dict_ema")  # where checkpoints keep the weights
+
+
+class OtherNetwork(nn.Module):
+    """A network from elsewhere. Its normalization layers are replaced by the run's norm, which takes over their gain,
+    shift and running statistics; `swapped` is the table of that.
+
+    Shape: images (N, C, H, W) to logits (N, num_classes), or tokens (N, T) to (N, T, num_classes). An image of one
+    channel is shown on all the `channels` that the network takes.
+    """
+
+    accepts = "image"
+
+    def __init__(
+        self,
+        network: nn.Module,
+        norm: Callable[..., nn.Module] | None,
+        *,
+        weights: str | None,
+        channels: int = 0,
+    ):
+        super().__init__()
+        self.network, self.channels = network, channels
+        self.convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
+        self.left_out = load_weights(network, weights) if weights is not None else []
+        self.swapped = None if norm is None else _swapped(network, norm)
+
+    def forward(self, inputs: Tensor) -> Any:
+        if self.channels and inputs.shape[1] == 1:
+            inputs = inputs.expand(-1, self.channels, -1, -1)
+        return self.network(inputs)
+
+    def sites(self) -> list[Site]:
+        return derived_sites(self.network)
+
+
+def _swapped(network: nn.Module, norm: Callable[..., nn.Module]) -> SwapTable | None:
+    if any(is_norm(module) for module in network.modules()):
+        return swap(network, norm)
+    if getattr(norm, "func", norm).__name__ != "Identity":  # every arm would be the same network
+        raise ValueError(
+            f"model: {type(network).__name__} has no normalization layer to replace; use another network or norm=none"
+        )
+    return None
+
+
+def load_weights(network: nn.Module, file: str) -> list[str]:
+    """Load a file of weights (a state_dict, or a checkpoint that has one) into a network.
+
+    Nothing but tensors and plain values is read from it (`weights_only=True`). The names must be those of the network.
+    A tensor of another shape is left out where it belongs to the last layer or the first, which depend on the number of
+    classes and on the size of images. Returns the names of those.
+
+    Raises:
+        ValueError: no such file, no weights in it, or weights of another network.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"model.weights={file}: not found; name a file of weights, as torch.save writes it")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of a file that may hold anything
+        reason = " ".join(str(error).split())[:120]
+        raise ValueError(f"model.weights={file}: cannot be read as weights ({reason})") from None
+    for key in NESTED:
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    found = {k.removeprefix("module."): v for k, v in content.items()} if isinstance(content, dict) else {}
+    own = network.state_dict()
+    both = [key for key in own if isinstance(found.get(key), Tensor)]
+    counted = [key for key in own if not key.endswith("num_batches_tracked")]
+    if missing := [key for key in counted if key not in both]:
+        raise ValueError(
+            f"model.weights={file}: lacks {len(missing)} of {len(counted)} weights, the first is {missing[0]}; "
+            "name the file of this network"
+        )
+    others = [key for key in both if found[key].shape != own[key].shape]
+    ends = {_layer(counted[0]), _layer(counted[-1])}
+    if wrong := [key for key in others if _layer(key) not in ends]:
+        raise ValueError(
+            f"model.weights={file}: {wrong[0]} is {tuple(found[wrong[0]].shape)}, the network's is "
+            f"{tuple(own[wrong[0]].shape)}; name the file of this network"
+        )
+    network.load_state_dict({key: found[key] for key in both if key not in others}, strict=False)
+    return others
+
+
+def _layer(key: str) -> str:
+    return key.rpartition(".")[0]

@@ -1,0 +1,55 @@
+"""One's own network as a model: `model=module model.path=my_package.MyNet`."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+from torch import nn
+
+from normexp.models.other_network import OtherNetwork
+
+GIVEN = ("input_shape", "num_classes", "norm")
+
+
+class OwnNetwork(OtherNetwork):
+    """Your `nn.Module`. Its constructor gets those of `input_shape`, `num_classes` and `norm` that it takes, and the
+    options below `model.module`. One that takes no `norm` has its normalization layers replaced.
+
+    Args:
+        norm: factory, called as ``norm(num_features, channel_dim, layer=k)``.
+        module: the class, with its options.
+        path: of the class, which stands in `module`.
+        accepts: image, (N, C, H, W) to logits (N, num_classes); text, tokens (N, T) to (N, T, num_classes).
+        swap: false keeps the network's own norms, whatever the run's norm is.
+        weights: a file of weights; the last layer stays as initialized where its number of classes differs.
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        num_classes: int,
+        norm: Callable[..., nn.Module],
+        *,
+        module: Callable[..., nn.Module],
+        path: str | None = None,
+        accepts: Literal["image", "text"] = "image",
+        swap: bool = True,
+        weights: str | None = None,
+    ):
+        given: dict[str, Any] = dict(zip(GIVEN, (input_shape, num_classes, norm), strict=True))
+        takes = inspect.signature(module).parameters
+        own = {key: value for key, value in given.items() if key in takes and not _is_bound(module, key)}
+        builds_norms = "norm" in own
+        network = module(**own)
+        super().__init__(network, norm if swap and not builds_norms else None, weights=weights)
+        self.accepts = accepts
+        if hasattr(network, "convolves"):
+            self.convolves = network.convolves
+
+    def sites(self):
+        """Those that the network names itself, else those found in its layers."""
+        return self.network.sites() if hasattr(self.network, "sites") else super().sites()
+
+
+def _is_bound(module: Callable[..., nn.Module], key: str) -> bool:
+    return key in getattr(module, "keywords", {})

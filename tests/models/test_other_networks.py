@@ -1,0 +1,220 @@
+"""Networks of torchvision, of timm and of one's own as models of a run."""
+
+import sys
+import types
+
+import own_nets
+import pytest
+import torch
+import torchvision
+from small_models import norm_factory
+from torch import nn
+from torchvision.models import list_models
+
+from normexp.build import build, compose
+from normexp.models import OwnNetwork, Timm, Torchvision
+from normexp.norm_layers import is_norm
+
+NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
+IMAGE = (3, 32, 32)
+
+
+def network(name: str, norm: str = "layernorm", shape=IMAGE, **options) -> Torchvision:
+    torch.manual_seed(0)
+    return Torchvision(shape, 10, norm_factory(norm), name=name, **options)
+
+
+def outside_norms(model: nn.Module) -> dict[str, torch.Tensor]:
+    inside = {id(p) for m in model.modules() if is_norm(m) for p in m.parameters()}
+    return {name: p for name, p in model.named_parameters() if id(p) not in inside}
+
+
+@pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "resnet18", "swin_t"])
+def test_one_seed_gives_every_norm_the_same_start_and_the_same_sites(name):
+    reference = network(name, "none")
+    places = [(site.layer, site.kind) for site in reference.sites()]
+    assert {kind for _, kind in places} >= {"norm", "linear"}
+    for norm in NORMS[1:]:
+        model = network(name, norm)
+        assert [(site.layer, site.kind) for site in model.sites()] == places
+        weights = outside_norms(model)
+        assert weights.keys() == outside_norms(reference).keys()
+        assert all(torch.equal(weights[key], p) for key, p in outside_norms(reference).items())
+        assert not model.swapped.left
+
+
+def test_a_run_is_built_and_measured_like_any_other():
+    overrides = ["model=torchvision", "model.name=shufflenet_v2_x0_5", "norm=groupnorm", "norm.num_groups=1"]
+    parts = build(*compose(overrides))
+    assert parts.config["recipe"] == "torchvision"
+    assert len([site for site in parts.module.model.sites() if site.kind == "norm"]) == 56
+    grey = torch.randn(2, 1, 8, 8)
+    assert torch.equal(parts.module.model.eval()(grey), parts.module.model(grey.repeat(1, 3, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "last"),
+    [
+        ("resnet18", 3, (4, 4)),
+        ("densenet121", 3, (4, 4)),
+        ("mobilenet_v2", 3, (2, 2)),
+        ("shufflenet_v2_x0_5", 3, (4, 4)),
+        ("convnext_tiny", 2, (2, 2)),
+        ("swin_t", 2, None),  # the network over patches with channels last
+    ],
+)
+def test_small_stem_keeps_the_resolution(name, kernel, last):
+    model, own = network(name, stem="small"), network(name)
+    first, old = (next(m for m in net.modules() if isinstance(m, nn.Conv2d)) for net in (model, own))
+    assert first.kernel_size == (kernel, kernel)
+    sizes = []
+    for module in model.modules():
+        module.register_forward_hook(
+            lambda m, i, out: (
+                sizes.append(out.shape) if isinstance(out, torch.Tensor) and out.dim() == 4 else None
+            )
+        )
+    images = torch.randn(16, *IMAGE)
+    assert model.eval()(images[:2]).shape == (2, 10)
+    assert last is None or [tuple(s[2:]) for s in sizes if s[2:] != (1, 1)][-1] == last
+    assert first(images).shape[-1] >= 2 * old(images).shape[-1]
+    assert first(images).std().item() == pytest.approx(old(images).std().item(), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("vit_b_32", "patches of 32 pixels"), ("vgg11_bn", "keeps the resolution already")],
+)
+def test_stem_that_cannot_be_made_small_is_refused(name, message):
+    with torch.device("meta"), pytest.raises(ValueError, match=message):
+        network(name, stem="small")
+
+
+def test_weights_come_from_a_file_and_the_table_says_what_they_gave(tmp_path):
+    torch.manual_seed(5)
+    pretrained = torchvision.models.shufflenet_v2_x0_5(num_classes=7).eval()
+    with torch.no_grad():
+        for module in pretrained.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.uniform_(-1, 1)
+                module.weight.uniform_(0.5, 2)
+    file = tmp_path / "weights.pth"
+    torch.save({"state_dict": pretrained.state_dict()}, file)
+    model = network("shufflenet_v2_x0_5", "batchnorm", weights=str(file)).eval()
+    assert model.left_out == ["fc.weight", "fc.bias"]  # ten classes, not seven
+    images = torch.randn(2, *IMAGE)
+    pretrained.fc = model.network.fc
+    torch.testing.assert_close(model(images), pretrained(images))
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("this ran",))
+
+
+def test_files_that_hold_no_weights_of_the_network_are_refused_and_nothing_in_them_runs(tmp_path, capsys):
+    def refused(content, message):
+        torch.save(content, tmp_path / "file")
+        with pytest.raises(ValueError, match=message) as error:
+            network("shufflenet_v2_x0_5", weights=str(tmp_path / "file"))
+        assert "\n" not in str(error.value)
+
+    refused({"model": Evil()}, "cannot be read as weights")
+    assert "this ran" not in capsys.readouterr().out
+    refused({"conv1.0.weight": torch.ones(2)}, r"lacks \d+ of \d+ weights")
+    refused([1, 2], "lacks")
+    own = torchvision.models.shufflenet_v2_x0_5(num_classes=10).state_dict()
+    refused(own | {"stage2.0.branch1.0.weight": torch.ones(3)}, r"stage2.0.branch1.0.weight is \(3,\)")
+    (tmp_path / "file").write_bytes(b"no file of torch")
+    with pytest.raises(ValueError, match="cannot be read as weights"):
+        network("shufflenet_v2_x0_5", weights=str(tmp_path / "file"))
+    with pytest.raises(ValueError, match="not found"):
+        network("shufflenet_v2_x0_5", weights=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "resnet19"}, "model.name=resnet19: torchvision has no such network; resnet18"),
+        ({"name": "resnet18", "stem": "tiny"}, "model.stem=tiny: unknown"),
+        ({"name": "resnet18", "shape": (4, 32, 32)}, "takes images of 1 or 3 channels"),
+    ],
+)
+def test_mistakes_are_refused_in_one_line(options, message):
+    with pytest.raises(ValueError, match=message):
+        network(options.pop("name"), **options)
+
+
+WITHOUT_NORMS = ("alexnet", "squeezenet1_0", "squeezenet1_1", "vgg11", "vgg13", "vgg16", "vgg19")
+SIDES = {"inception_v3": 75, "maxvit_t": 224, "vit_h_14": 56}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list_models(module=torchvision.models))
+def test_every_classification_network_of_torchvision_takes_the_norm(name):
+    if name.startswith("regnet") and name.endswith(("16gf", "32gf", "128gf")):
+        pytest.skip("computes while it is built, so that only a machine with much memory can")
+    side = SIDES.get(name, 64)
+    with torch.device("cpu" if name.startswith("regnet") else "meta"), torch.no_grad():
+        if name in WITHOUT_NORMS:
+            with pytest.raises(
+                ValueError, match="no normalization layer to replace; use another network or norm=none"
+            ):
+                network(name, "groupnorm")
+        model = network(name, "none" if name in WITHOUT_NORMS else "layernorm_channels", (3, side, side))
+        assert model(torch.empty(2, 3, side, side)).shape == (2, 10)
+    assert model.sites()
+
+
+def own(module, **options) -> OwnNetwork:
+    torch.manual_seed(0)
+    return OwnNetwork((1, 8, 8), 10, norm_factory("layernorm"), module=module, **options)
+
+
+def test_own_network_is_given_what_its_constructor_takes():
+    assert type(own(own_nets.Plain).network.norm).__name__ == "LayerNorm"
+    assert isinstance(own(own_nets.Plain, swap=False).network.norm, nn.BatchNorm2d)
+    builds = own(own_nets.BuildsNorms)
+    assert type(builds.network.norm).__name__ == "LayerNorm"
+    assert builds.swapped is None
+    assert own(own_nets.Words, accepts="text").accepts == "text"
+
+
+def test_own_network_trains_by_its_path_where_the_command_allows_it():
+    overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=4", "norm=rmsnorm"]
+    with pytest.raises(ValueError, match=r"add allow_targets=\[own_nets\]"):
+        build(*compose(overrides))
+    parts = build(*compose(overrides), allowed=["own_nets"])
+    assert parts.module.model.network.norm.num_features == 4
+    assert {site.kind for site in parts.module.model.sites()} == {"norm", "linear"}
+    text = ["model=module", "model.path=own_nets.Words", "model.accepts=text", "data=python_docs"]
+    assert build(*compose(text), allowed=["own_nets"]).choices["model"] == "module"
+    with pytest.raises(ValueError, match="reads text data, and data=digits is image data"):
+        build(*compose([*text[:3]]), allowed=["own_nets"])
+    with pytest.raises(ValueError, match="OwnNetwork refuses its options: 'layers'"):
+        build(*compose(["model=module", "model.path=own_nets.Broken"]), allowed=["own_nets"])
+    with pytest.raises(ValueError, match="not a class of the kind"):
+        build(*compose(["model=module", "model.path=own_nets.torch.Tensor"]), allowed=["own_nets", "torch"])
+
+
+def test_timm_is_asked_by_name_and_never_for_files_or_the_net(monkeypatch):
+    """A stand-in with timm's two functions: few machines have timm."""
+    asked = []
+
+    def create_model(name, **options):
+        asked.append((name, options))
+        return own_nets.Plain(options["num_classes"])
+
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(ValueError, match=r"pip install normexp\[timm\]"):
+        Timm((1, 8, 8), 10, norm_factory("none"), name="resnet18")
+    timm = types.SimpleNamespace(create_model=create_model, is_model=lambda name: name == "resnet18")
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    model = Timm((1, 8, 8), 10, norm_factory("layernorm"), name="resnet18", options={"drop_rate": 0.1})
+    assert asked == [("resnet18", {"pretrained": False, "num_classes": 10, "in_chans": 1, "drop_rate": 0.1})]
+    assert type(model.network.norm).__name__ == "LayerNorm"
+    for name in ("hf-hub:somebody/net", "resnet19"):
+        with pytest.raises(ValueError, match="timm has no such network"):
+            Timm((1, 8, 8), 10, norm_factory("none"), name=name)
+    with pytest.raises(ValueError, match=r"model\.options\.pretrained: is given by normexp"):
+        Timm((1, 8, 8), 10, norm_factory("none"), name="resnet18", options={"pretrained": True})
