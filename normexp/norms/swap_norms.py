@@ -99,8 +99,7 @@ def _new(
     if isinstance(is_a, str):
         return None, [], ""
     carried, notes = [], []
-    named = isinstance(factory, functools.partial) and factory.func.__module__.startswith("normexp.norms.")
-    kept = _kept_options(factory, is_a, options) if named else {}
+    kept = {} if options is None else _kept_options(factory, is_a, options)
     new = factory(is_a.num_features, channel_dim=is_a.channel_dim, layer=layer, **kept)
     carried += [f"{key}={value}" for key, value in kept.items() if key in ("eps", "ema_keep")]
     like = is_a.gain if is_a.gain is not None else next(iter((*old.parameters(), *old.buffers())), None)

@@ -48,6 +48,11 @@ def test_a_run_is_built_and_measured_like_any_other():
     parts = build(*compose(overrides))
     assert parts.config["recipe"] == "torchvision"
     assert len([site for site in parts.module.model.sites() if site.kind == "norm"]) == 56
+    norms = [site.module for site in parts.module.model.sites() if site.kind == "norm"]
+    assert {(norm.eps, norm.num_groups) for norm in norms} == {(1e-5, 1)}  # those of the configuration
+    annotated = network("convnext_tiny", "layernorm_annotated")  # its own layers have 1e-6
+    assert {m.correction for m in annotated.modules() if is_norm(m)} == {1}
+    assert {m.eps for m in network("convnext_tiny", "layernorm").modules() if is_norm(m)} == {1e-5}
     grey = torch.randn(2, 1, 8, 8)
     assert torch.equal(parts.module.model.eval()(grey), parts.module.model(grey.repeat(1, 3, 1, 1)))
 
