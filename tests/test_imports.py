@@ -42,7 +42,9 @@ FORBIDDEN = {
     "config/identity.py": HYDRA | HEAVY,
 }
 # Files that know nothing of the project, and that every part may use.
-EVERYWHERE = ("arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "sites", "student_t")
+EVERYWHERE = (
+    "arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "sites", "student_t",
+)  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
     "models/other_network.py": {"models", "norms"},  # it puts the run's norm in place of the network's
