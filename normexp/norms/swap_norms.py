@@ -49,7 +49,8 @@ def swap(
         sought = "inside it" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
     made = [
-        _new(old, is_a, factory, options, k) for k, (_, old, is_a) in enumerate(layers, 1)
+        _new(old, is_a, factory, options if isinstance(norm, str) else None, k)
+        for k, (_, old, is_a) in enumerate(layers, 1)
     ]  # before any is put
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
@@ -92,10 +93,10 @@ def _new(
     old: nn.Module,
     is_a: NormLayer | str,
     factory: Callable[..., nn.Module],
-    options: dict[str, Any],
+    options: dict[str, Any] | None,
     layer: int,
 ) -> tuple[nn.Module | None, list[str], str]:
-    """The layer that stands for `old`, what it took over and what it could not."""
+    """The layer that stands for `old`, what it took over and what it could not; `options` None: exactly the factory's."""
     if isinstance(is_a, str):
         return None, [], ""
     carried, notes = [], []
