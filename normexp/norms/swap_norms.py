@@ -96,7 +96,7 @@ def _new(
     options: dict[str, Any] | None,
     layer: int,
 ) -> tuple[nn.Module | None, list[str], str]:
-    """The layer that stands for `old`, what it took over and what it could not; `options` None: exactly the factory's."""
+    """What stands for `old`, what it took over, what it could not. Without `options` it is what the factory gives."""
     if isinstance(is_a, str):
         return None, [], ""
     carried, notes = [], []
