@@ -1,4 +1,4 @@
-"""From a composed configuration to the parts of a run. With `cli.py` the only module that knows Hydra."""
+"""From a composed configuration to the parts of a run. Only this module and `cli.py` know Hydra."""
 
 import copy
 from collections.abc import Iterable, Sequence
@@ -30,13 +30,13 @@ from normexp.training.trainer_check import check_options, check_trainer
 
 
 def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
-    """The configuration and the chosen names that `python train.py <overrides>` would see."""
+    """The configuration and the chosen names that `python train.py <overrides>` would get."""
     cfg, hydra_config = compose_with_hydra(overrides)
     return cfg, dict(hydra_config.runtime.choices)
 
 
 def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
-    """The same configuration, and Hydra's own, which `files_of` takes."""
+    """The same configuration, and Hydra's own configuration, which `files_of` needs."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = hydra_compose("train", overrides=overrides, return_hydra_config=True)
     hydra_config = cfg.hydra
@@ -46,7 +46,7 @@ def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
 
 
 def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:
-    """The configuration as plain values, validated. `allowed` are packages of one's own that `_target_` may name; by
+    """The configuration as plain, validated values. `allowed` are the user's packages that `_target_` may name; by
     default those of the command line."""
     check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
     try:
@@ -63,7 +63,7 @@ def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str,
 def files_of(
     cfg: DictConfig, hydra_config: HydraConf | DictConfig, more: Iterable[str] = ()
 ) -> dict[str, str]:
-    """What `.hydra/` of a run's folder says about how it was composed; `more` overrides were put in place since."""
+    """The files in `.hydra/` of a run's folder, which say how the run was composed. `more` are later overrides."""
     own = OmegaConf.create({"hydra": copy.deepcopy(hydra_config)})
     OmegaConf.set_readonly(own.hydra, False)
     own.hydra.overrides.task.extend(more)
@@ -78,7 +78,7 @@ def files_of(
 def each_run(
     cfg: DictConfig, allowed: Iterable[str] | None = None
 ) -> list[tuple[DictConfig, dict[str, Any]]]:
-    """Each run that a configuration asks for: the configuration that asks for it alone, and that as plain values."""
+    """For each run of a configuration: the configuration of this run alone, and the same as plain values."""
     if (config := resolved(cfg, allowed))["replicas"] == ALONE:
         return [(cfg, config)]
     asked, runs = seeds_and_rates(config), []
@@ -101,9 +101,9 @@ def build_all(
     command: str = "",
     allowed: Iterable[str] | None = None,
 ) -> list[Parts]:
-    """The runs that a configuration asks for: one, or one for each replica, with one copy of the data for all.
+    """The runs of a configuration: one, or one per replica. All share one copy of the data.
 
-    With Hydra's own configuration `.hydra/` says how the runs were composed.
+    Given Hydra's own configuration, `.hydra/` says how the runs were composed.
     """
     parts: list[Parts] = []
     runs = each_run(cfg, allowed)
@@ -124,13 +124,13 @@ def build(
     loaded: Sequence[DataModule] = (),
     allowed: Iterable[str] | None = None,
 ) -> Parts:
-    """Build data, model and trainer of one run; raises ValueError with one line before anything is written.
+    """Build data, model and trainer of one run. Raises ValueError with one line before anything is written.
 
     Args:
-        files: for `.hydra/`; None for the configuration alone.
-        command: the command line that asks for the run.
-        loaded: the data of other runs, which are used, not copied, where they differ in nothing but the order.
-        allowed: packages of one's own that `_target_` may name; by default those of the command line.
+        files: for `.hydra/`; None writes only the configuration.
+        command: the command line of the run.
+        loaded: the data of other runs. They are shared, not copied, if only the order of batches differs.
+        allowed: the user's packages that `_target_` may name; by default those of the command line.
     """
     quiet_lightning()
     config = resolved(cfg, allowed)
@@ -172,7 +172,7 @@ def build(
 
 
 class ModelSizes(Protocol):
-    """What a model asks of the data."""
+    """The sizes that a model needs to know of the data."""
 
     @property
     def input_shape(self) -> tuple[int, ...]: ...
@@ -184,7 +184,7 @@ class ModelSizes(Protocol):
 def build_model(
     config: dict[str, Any], data: ModelSizes, allowed: Iterable[str] | None = None
 ) -> torch.nn.Module:
-    """The model with its initial weights: a function of the seed and, except in the norms, of nothing else."""
+    """The model with its initial weights. Outside the norms, the weights depend on the seed and not on the norm."""
     make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
 
     def seeded() -> torch.nn.Module:

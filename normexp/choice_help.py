@@ -1,4 +1,4 @@
-"""`--help norm=batchnorm`: what one choice, group or key is, from its yaml and its class. Imports nothing heavy."""
+"""`--help norm=batchnorm`: explain one choice, group or key from its yaml and its class. Imports nothing heavy."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from normexp.invocation import command
 
 
 def explain(word: str, width: int | None = None) -> str:
-    """The help of `norm=batchnorm`, `norm` or `lr`; raises ValueError for what there is not."""
+    """The help of `norm=batchnorm`, `norm` or `lr`. Raises ValueError for an unknown word."""
     group, _, choice = word.partition("=")
     if group not in groups():
         rows = {name: (default, text) for name, default, text in key_rows()}
@@ -32,7 +32,7 @@ def explain(word: str, width: int | None = None) -> str:
 
 
 def explain_choice(group: str, choice: str, width: int | None) -> str:
-    """What a choice is, its options with their values, and its class's own words."""
+    """The comment of a choice, its options with their values, and the docstring of its class."""
     lines = (CONFIGS / group / f"{choice}.yaml").read_text().splitlines()
     comments = [line.lstrip("# ") for line in lines if line.startswith("#") and "@package" not in line]
     options = all_options(group, choice)
@@ -50,7 +50,7 @@ def explain_choice(group: str, choice: str, width: int | None) -> str:
 
 
 def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
-    """The options of a choice, those of the choices of its group that it builds on among them."""
+    """The options of a choice, with the options of the choices that it builds on."""
     lines = (CONFIGS / group / f"{choice}.yaml").read_text().splitlines()
     text = "\n".join(lines)
     named = re.search(r"^defaults:(?: *\[(.*?)\]|((?:\n +- \w+$)+))", text, re.M)
@@ -66,7 +66,7 @@ def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
 
 
 def options_of(group: str, lines: list[str]) -> dict[str, tuple[str, str]]:
-    """`norm.eps` -> (its value, its comment), of one file."""
+    """`norm.eps` -> (its value, its comment), from the lines of one file."""
     prefix = "" if any("@package _global_" in line for line in lines) else f"{group}."
     content = yaml.safe_load("\n".join(lines)) or {}
     found = {}
@@ -76,7 +76,7 @@ def options_of(group: str, lines: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def leaves(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every value with its dotted name; names that begin with an underscore are Hydra's."""
+    """Every value with its dotted name, without Hydra's names, which begin with an underscore."""
     for key, value in node.items():
         if isinstance(value, dict):
             yield from ((f"{key}.{name}", own) for name, own in leaves(value))
@@ -85,14 +85,14 @@ def leaves(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def in_one_line(value: Any) -> str:
-    """A value as one writes it on the command line."""
+    """A value as it is written on the command line."""
     if isinstance(value, list):
         return f"[{', '.join(map(in_one_line, value))}]"
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
 
 
 def comment_of(name: str, lines: list[str]) -> str:
-    """The words behind `#` at a key, and in the lines below that hold nothing else."""
+    """The comment behind a key, with the comment lines right below it."""
     above, _, key = name.rpartition(".")
     within, found = not above, []
     for line in lines:

@@ -1,4 +1,4 @@
-"""What there is to choose, read from the yaml files: for `--help` and for hints. Imports nothing heavy."""
+"""The choices of the yaml files, for `--help` and for hints. Imports nothing heavy."""
 
 import difflib
 import re
@@ -10,7 +10,7 @@ from normexp.invocation import command
 
 
 def choices(group: str) -> dict[str, str]:
-    """The choices of a config group with the first comment of each file."""
+    """The choices of a config group, with the first comment of each file."""
     found = {}
     for path in sorted((CONFIGS / group).glob("*.yaml")):
         lines = [
@@ -21,15 +21,15 @@ def choices(group: str) -> dict[str, str]:
 
 
 def groups() -> list[str]:
-    """The config groups that one chooses from, in the order of `--help`."""
+    """The config groups, in the order of `--help`."""
     first = ["model", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment"]
     return [name for name in first if (CONFIGS / name).is_dir()]
 
 
 def keys() -> list[str]:
-    """Every key that some choice has: `lr`, `norm.eps`, ..."""
+    """The keys of all choices: `lr`, `norm.eps`, ..."""
     found = set(re.findall(r"^(\w+):", (CONFIGS / "train.yaml").read_text(), re.M)) | set(groups())
-    for group in set(groups()) - {"recipe"}:  # it sets keys of others
+    for group in set(groups()) - {"recipe"}:  # a recipe sets the keys of others
         for path in (CONFIGS / group).glob("*.yaml"):
             found |= {f"{group}.{key}" for key in re.findall(r"^ {0,2}([a-z]\w*):", path.read_text(), re.M)}
     return sorted(name for name in found if not name.endswith("defaults"))
@@ -55,7 +55,7 @@ EXAMPLES = {
 
 
 def help_text(width: int | None = None) -> str:
-    """What `--help` prints; lines are broken at `width`, or not at all."""
+    """The text of `--help`. Lines are broken at `width`, or not at all."""
     examples = {f"{command('train')} {arguments}": what for arguments, what in EXAMPLES.items()}
     examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
@@ -74,13 +74,13 @@ def help_text(width: int | None = None) -> str:
 
 
 def key_rows() -> list[tuple[str, str, str]]:
-    """(key, default, comment) of each key of the root; the default is empty where another choice brings it."""
+    """(key, default, comment) of each key of the root. The default is empty if another choice sets it."""
     rows: list[tuple[str, str, str]] = []
     for line in (CONFIGS / "train.yaml").read_text().splitlines():
         if match := re.match(r"(\w+): (.*?)\s*(?:#\s*(.*))?$", line):
             default = "" if match[2] == "???" else match[2]
             rows.append((match[1], default, match[3] or ""))
-        elif rows and (more := re.match(r"\s+#\s*(.*)$", line)):  # the comment goes on
+        elif rows and (more := re.match(r"\s+#\s*(.*)$", line)):  # the comment continues
             name, default, text = rows.pop()
             rows.append((name, default, f"{text} {more[1]}"))
         elif line.startswith("hydra:"):
@@ -88,11 +88,11 @@ def key_rows() -> list[tuple[str, str, str]]:
     return rows
 
 
-MOST = 50  # characters of the left column; what is longer has its text in the next line
+MOST = 50  # characters of the left column; the text of a longer name starts on the next line
 
 
 def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
-    """Names on the left, what they are on the right of one column, broken at words where there is a width."""
+    """Two columns: names on the left, their texts on the right, wrapped if there is a width."""
     left = max((len(name) for name in rows if len(name) <= MOST), default=0)
     lines = []
     for name, text in rows.items():

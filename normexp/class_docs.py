@@ -1,4 +1,4 @@
-"""What a class of this project says of itself, read from its source: nothing is imported."""
+"""Docstrings of this project's classes, read from the source without importing it."""
 
 import ast
 import inspect
@@ -9,8 +9,7 @@ PACKAGE = Path(__file__).parent
 
 
 def docstrings(target: str) -> list[str]:
-    """Docstrings of one of this project's classes and of its bases, nearest first, from the source alone; none for
-    classes of libraries."""
+    """Docstrings of one of this project's classes and of its bases, nearest first. Empty for classes of libraries."""
     found: list[str] = []
     waiting = [target]
     while waiting:
@@ -24,7 +23,7 @@ def docstrings(target: str) -> list[str]:
 
 
 def definition(name: str) -> tuple[ast.ClassDef, dict[str, str]] | None:
-    """The class of a dotted name, and what the names in its file stand for: name -> dotted name."""
+    """The class of a dotted name, and the imports of its file: name -> dotted name."""
     module, _, wanted = name.rpartition(".")
     if not module.startswith("normexp"):
         return None
@@ -47,7 +46,7 @@ def definition(name: str) -> tuple[ast.ClassDef, dict[str, str]] | None:
 
 
 def documented(docs: list[str]) -> dict[str, str]:
-    """Option -> its words in the sections Args, Options and Attributes of the docstrings; the nearest class counts."""
+    """Option -> its text in the sections Args, Options and Attributes of the docstrings. The nearest class counts."""
     found: dict[str, str] = {}
     for text in docs:
         for section in re.findall(r"^(?:Args|Options|Attributes):\n((?:[ ]{4}.*\n?|\n)+)", text, re.M):
@@ -59,12 +58,12 @@ def documented(docs: list[str]) -> dict[str, str]:
 
 
 def prose(docstring: str) -> str:
-    """A docstring without its sections: they are told as options, or to those who call the class."""
+    """A docstring without its sections, which are shown as options or are for programmers."""
     whole = re.split(r"^(?:Args|Options|Attributes|Raises|Returns):$", docstring, flags=re.M)
     return "\n\n".join([whole[0].strip(), *(tail_of(section) for section in whole[1:] if tail_of(section))])
 
 
 def tail_of(section: str) -> str:
-    """What stands behind a section's entries, at the margin again."""
+    """The text behind a section's entries, at the margin again."""
     match = re.search(r"^\S.*\Z", section, re.M | re.S)
     return match[0].strip() if match else ""

@@ -1,6 +1,6 @@
-"""The command line around Hydra: hints where people go wrong, errors of one line.
+"""The command line around Hydra: hints for common mistakes, errors of one line.
 
-Imports nothing heavy: `--help` and most mistakes are answered before torch is loaded.
+Imports nothing heavy, so `--help` and most mistakes are answered before torch is loaded.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ def run(main: Callable[[], None]) -> None:
     mistake = find_mistake(arguments)
     if mistake:
         fail(mistake, BAD_INPUT)
-    # With this variable Hydra raises instead of printing several lines; the second one tells worker processes,
-    # which inherit both, that the user did not ask for it.
+    # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
+    # tells them that the user did not ask for it.
     if not full_errors():
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -52,7 +52,7 @@ def run(main: Callable[[], None]) -> None:
 
 
 def show_help(arguments: list[str]) -> None:
-    """`--help`, or of what stands beside it: `--help norm=batchnorm`, `--help norm`, `--help lr`."""
+    """Print the help of `--help`, `--help norm=batchnorm`, `--help norm` or `--help lr`."""
     from normexp.choice_help import explain
 
     asked = [argument for argument in arguments if not argument.startswith("-")]
@@ -82,7 +82,7 @@ def is_sweep(arguments: list[str]) -> bool:
 
 @contextlib.contextmanager
 def cut_quietly() -> Iterator[None]:
-    """Inside, `| head` ends this process without an error."""
+    """Inside this context, `| head` ends this process without an error."""
     if not hasattr(signal, "SIGPIPE"):  # on Windows
         yield
         return
@@ -93,7 +93,7 @@ def cut_quietly() -> Iterator[None]:
 
 
 def full_errors() -> bool:
-    """Whether the user asked for tracebacks by HYDRA_FULL_ERROR=1."""
+    """Whether the user asked for tracebacks with HYDRA_FULL_ERROR=1."""
     return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
 
 
@@ -106,30 +106,30 @@ def one_line_errors() -> Iterator[None]:
         except (Exception, KeyboardInterrupt) as error:
             if full_errors():
                 raise
-            # What is trained answers Ctrl-C itself: this one came while something was imported, composed or built.
+            # Training handles Ctrl-C itself. This one came during an import, composing or building.
             if interrupt.came or isinstance(error, KeyboardInterrupt):
                 say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
             fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
 
 
 def is_bad_input(error: Exception) -> bool:
-    """Whether an error is what the user wrote rather than what the program did."""
+    """Whether the user's input caused the error, not the program."""
     return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
 
 def fail(message: str, status: int) -> NoReturn:
-    """One line on the error stream, and the end of the process."""
+    """Print one line on the error stream and exit."""
     say_and_exit(f"Error: {message}", status)
 
 
 def say_and_exit(message: str, status: int) -> NoReturn:
-    """The same for what is no error."""
+    """The same for a message that is no error."""
     print(message, file=sys.stderr)
     sys.exit(status)
 
 
 def find_mistake(arguments: list[str]) -> str | None:
-    """Common slips, recognized before Hydra parses anything."""
+    """The message for a common mistake, found before Hydra parses anything."""
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name == "--experimental-rerun":
@@ -153,11 +153,11 @@ def find_mistake(arguments: list[str]) -> str | None:
         if equals and name in groups() and "(" not in value and "[" not in value:
             known = choices(name)
             values = value.split(",")
-            preset = any(other.startswith("experiment=") for other in arguments)  # sweeps by itself
+            preset = any(other.startswith("experiment=") for other in arguments)  # a preset may be a sweep
             if len(values) > 1 and not {"-m", "--multirun"} & set(arguments) and not preset:
                 return f"{argument}: several values make a sweep; add -m: {start()} -m {' '.join(arguments)}"
             if "--config-dir" in arguments or any("searchpath" in a for a in arguments):
-                continue  # the user brings choices of their own
+                continue  # the user has choices of their own
             for choice in values:
                 if known and choice not in known and choice != "null":
                     return f"{name}={choice}: no such choice; {suggest(choice, list(known))}"
@@ -174,7 +174,7 @@ def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
 
 
 def one_line(error: Exception) -> str:
-    """What went wrong in one line: Hydra's and OmegaConf's messages shortened, others as they are."""
+    """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
     text = str(error).strip()
     if match := re.search(r"Could not override '([^']+)'", text):
         near = difflib.get_close_matches(match[1], keys(), n=1)
@@ -189,7 +189,7 @@ def one_line(error: Exception) -> str:
         return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
     if "missing EQUAL" in text:
         return f"{text.splitlines()[0]}: arguments have the form key=value, for example norm=layernorm"
-    # An error inside a `_target_` comes wrapped by Hydra: the cause is what the user needs.
+    # Hydra wraps an error inside a `_target_`. The user needs its cause.
     cause = error.__cause__
     while cause is not None and type(error).__module__.startswith("hydra"):
         error, cause = cause, cause.__cause__

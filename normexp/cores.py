@@ -1,4 +1,4 @@
-"""How much of the machine this process may use."""
+"""The cores and the memory that this process may use."""
 
 import contextlib
 import os
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """CPU cores."""
+    """Number of CPU cores."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory() -> int:
-    """Bytes of main memory: those of the machine, or of the container if that has fewer."""
+    """Bytes of main memory of the machine, or of the container if it has less."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
-    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+    with contextlib.suppress(OSError, ValueError):  # "max" means no limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return min(limits, default=2**63)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while libraries are imported: some catch KeyboardInterrupt and go on to an error that has another name."""
+"""Ctrl-C during the import of libraries. Some catch KeyboardInterrupt and then fail with another error."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ class EarlyInterrupt:
     """Whether Ctrl-C came.
 
     Attributes:
-        came: True from then on.
+        came: True after it came.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class EarlyInterrupt:
 
 @contextlib.contextmanager
 def noting_interrupts() -> Iterator[EarlyInterrupt]:
-    """Inside, Ctrl-C raises KeyboardInterrupt as always and is remembered; a handler that somebody else set stays."""
+    """Inside this context, Ctrl-C raises KeyboardInterrupt as always and is remembered. A handler of others stays."""
     handler = signal.getsignal(signal.SIGINT)
     outer = getattr(handler, "__self__", None)
     early = outer if isinstance(outer, EarlyInterrupt) else EarlyInterrupt()

@@ -1,8 +1,8 @@
-"""What configuration files may ask of Hydra itself. Hydra acts on its own node before normexp sees anything: it builds
-callbacks and what stands below the launcher, imports what logging names, sets environment variables of jobs.
+"""Limit what configuration files may ask of Hydra itself. Hydra acts on its own node before normexp sees anything: it
+builds callbacks and the objects below the launcher, imports what logging names, sets environment variables of jobs.
 
-A folder given by `--config-dir` may be a stranger's. So these keys are as normexp or Hydra ships them, or they stand
-on the command line.
+A folder given by `--config-dir` may be a stranger's. So these keys must keep the values of normexp or Hydra, unless
+the command line sets them.
 """
 
 import functools
@@ -22,7 +22,7 @@ from normexp.config.interpolations import check_interpolations
 from normexp.config.yaml_files import read_yaml
 
 PLUGINS = ("hydra_plugins.", "hydra._internal.core_plugins.")
-# Hydra's own defaults hold where the saved configuration of a run is composed again.
+# When the saved configuration of a run is composed again, Hydra's own defaults hold.
 AS_SHIPPED: dict[str, tuple[Any, ...]] = {
     "callbacks": ({}, None),
     "searchpath": ([],),
@@ -36,7 +36,7 @@ AS_SHIPPED: dict[str, tuple[Any, ...]] = {
     "job.chdir": (None, False),
     "job.env_set": ({},),
     "job.env_copy": ([],),
-    "launcher.setup": (None,),  # of clusters: shell commands, and the interpreter
+    "launcher.setup": (None,),  # for clusters: shell commands, and the interpreter
     "launcher.python": (None,),
     "launcher.srun_args": (None,),
     "launcher.additional_parameters": ({}, None),
@@ -49,8 +49,8 @@ _load_configuration, _load_config = ConfigLoaderImpl.load_configuration, ConfigR
 
 
 def guard(arguments: Iterable[str]) -> None:
-    """From now on Hydra composes nothing in this process that a file may not ask for. `arguments` are the command line,
-    which may ask for anything."""
+    """From now on, refuse to compose keys that a file may not set. `arguments` are the command line, which may set any
+    key."""
     keys = [argument.lstrip("+~").partition("=")[0].replace("/", ".") for argument in arguments]
     named = tuple(key for key in keys if key.startswith("hydra."))
 
@@ -67,9 +67,8 @@ def guard(arguments: Iterable[str]) -> None:
         result = _load_config(self, config_path)
         found = OmegaConf.to_container(result.config, resolve=False) if result else None
         own = found.get("hydra") if isinstance(found, dict) else None
-        if isinstance(own, dict) and own.get(
-            "searchpath"
-        ):  # it would be searched before the whole is composed
+        # Hydra would search this path before everything is composed.
+        if isinstance(own, dict) and own.get("searchpath"):
             judge(OmegaConf.create({"searchpath": own["searchpath"]}), named)
         return result
 
@@ -83,8 +82,8 @@ def _check_file(file: Path) -> None:
 
 
 def judge(node: DictConfig, named: tuple[str, ...] = ()) -> None:
-    """Raise ValueError, in one line, for the first key of Hydra's own node that a file may not set; `named` are those
-    that stand on the command line."""
+    """Raise ValueError with one line for the first key of Hydra's own node that a file may not set. `named` are the
+    keys on the command line."""
     plain = OmegaConf.to_container(node, resolve=False)
     for key, values in {**AS_SHIPPED, **dict.fromkeys(LOGGING, _shipped_logging())}.items():
         value: Any = plain
@@ -112,12 +111,12 @@ def _is_named(key: str, named: tuple[str, ...]) -> bool:
 def _select(node: Any, key: Any) -> Any:
     try:
         return node[key]
-    except (OmegaConfBaseException, KeyError):  # absent, or what cannot be resolved and so not be built
+    except (OmegaConfBaseException, KeyError):  # absent, or impossible to resolve and so to build
         return None
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every plain value with its path, also where `${...}` leads to another node."""
+    """Every plain value with its path. `${...}` is followed to other nodes."""
     if not OmegaConf.is_config(value):
         yield path, value
     elif OmegaConf.is_dict(value):

@@ -1,22 +1,22 @@
-"""How this process was started, `normexp train ...` or `python train.py ...`: messages and records use that form."""
+"""How this process was started: `normexp train ...` or `python train.py ...`. Messages and records use that form."""
 
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_sub_command: list[str] = []  # of `normexp train`; nothing where a script was started
+_sub_command: list[str] = []  # of `normexp train`; empty if a script was started
 
 
 def command(name: str) -> str:
-    """What one types for `train`, `verify`, `report` or `evaluate`."""
+    """What a user types for `train`, `verify`, `report` or `evaluate`."""
     if _installed(sys.argv):
         return f"normexp {name}"
     return "python train.py" if name == "train" else f"python scripts/{name}.py"
 
 
 def start() -> str:
-    """What one types before the arguments to start training as this process was started."""
+    """What a user types before the arguments to train, in the form in which this process was started."""
     return typed([sys.argv[0], *_sub_command])
 
 
@@ -26,12 +26,12 @@ def program(name: str) -> str:
 
 
 def typed(argv: Sequence[str]) -> str:
-    """A command line with this process's `sys.argv[0]` as one types it, quoted for a shell."""
+    """A command line as a user types it, quoted for a shell. `sys.argv[0]` is replaced by the command."""
     return shlex.join(["normexp", *argv[1:]] if _installed(argv) else ["python", *argv])
 
 
 def _installed(argv: Sequence[str]) -> bool:
-    """Whether the program is the command that installing the package made; normexp.exe on Windows."""
+    """Whether the program is the installed command: `normexp`, or normexp.exe on Windows."""
     return Path(argv[0]).stem == "normexp"
 
 
@@ -41,6 +41,6 @@ def hide_command() -> None:
 
 
 def restore_command() -> None:
-    """Undo it, for what records the command line or starts it again in other processes, as Lightning does."""
+    """Put the word back, for code that records the command line or runs it in other processes, as Lightning does."""
     if sys.argv[1:2] != _sub_command:
         sys.argv[1:1] = _sub_command

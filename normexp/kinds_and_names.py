@@ -1,4 +1,4 @@
-"""The choices that normexp ships, where a configuration does not say which of them it came from or which fit."""
+"""The shipped choices: which of them a node came from, and which of them fit together."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -10,8 +10,8 @@ from normexp.config.targets import resolve_target
 
 
 def name_of(group: str, node: dict[str, Any]) -> str:
-    """The choice that a node came from where Hydra keeps none: of a list, monitor=[light,hessian], its members; of a
-    configuration saved by a run, the file with these values."""
+    """The name of the choice that a node came from, if Hydra does not keep it. For a list, monitor=[light,hessian],
+    the names of its members. For the saved configuration of a run, the file with these values."""
     if "_target_" not in node:
         return "+".join(node) or "none"
     for path in sorted((CONFIGS / group).glob("*.yaml")):
@@ -26,7 +26,7 @@ def name_of(group: str, node: dict[str, Any]) -> str:
 def check_kinds(
     config: dict[str, Any], choices: dict[str, str], allowed: Iterable[str] | None = None
 ) -> None:
-    """Refuse a model on data that it cannot read, naming the data that fits."""
+    """Refuse a model on data that it cannot read. The message names the data that fits."""
     model = resolve_target("model", config["model"]["_target_"], allowed)
     data = resolve_target("data", config["data"]["_target_"], allowed)
     kind = config["data"].get("kind", getattr(data, "kind", None))  # one's own data has it as an option

@@ -1,4 +1,4 @@
-"""The LightningModule: loss, accuracy and optimizer of a classifier over classes or over the next character."""
+"""The LightningModule: loss, accuracy and optimizer of a classifier of images or of next characters."""
 
 import inspect
 
@@ -25,17 +25,17 @@ def each_example(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class LitModel(pl.LightningModule):
-    """Cross-entropy training of `model`; knows no norm and no data set.
+    """Trains `model` with cross-entropy. It knows no norm and no data set.
 
     Shapes: inputs (N, ...), logits (N, K) with targets (N,), or logits (N, T, K) with targets (N, T).
-    The loss is the mean over targets in nats. Evaluation sums over a split and divides once, so uneven last
-    batches weigh what they should.
+    The loss is the mean over targets, in nats. Evaluation sums over a split and divides once, so a short last batch has
+    the right weight.
 
     Args:
-        optimizer: called with parameter groups, gives a torch optimizer.
+        optimizer: makes a torch optimizer from parameter groups.
         schedule: `schedule(step, total_steps)` gives the factor on the learning rate.
         total_steps: optimizer steps of the whole run, for the schedule. (Lightning's `estimated_stepping_batches` would
-            start the loaders before a resumed run has restored where they stood.)
+            start the loaders before a resumed run has restored their place.)
         channels_last: memory format of four-dimensional inputs.
         decay_vectors: whether gains, shifts and biases (parameters of fewer than two axes) get weight decay.
     """
@@ -57,10 +57,12 @@ class LitModel(pl.LightningModule):
         self.total_steps = total_steps
         self.channels_last = channels_last
         self.decay_vectors = decay_vectors
-        self.examples: list[tuple[Tensor, Tensor]] | None = None  # a list collects those that are evaluated
+        self.examples: list[tuple[Tensor, Tensor]] | None = (
+            None  # if a list, evaluation appends each batch to it
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        # Evaluation calls past `compile`: its few batches have shapes of their own, each of which would be compiled.
+        # Evaluation does not use the compiled forward: its few batches have other shapes, and each would be compiled.
         return self.model(inputs) if self.training else self.model.forward(inputs)
 
     def losses_of(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,8 +77,8 @@ class LitModel(pl.LightningModule):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
         loss, right, count = self.losses_of(batch)
-        # Tensors for the callbacks, so that a step never waits for the device. Lightning divides `loss` under
-        # gradient accumulation, hence the second name.
+        # The callbacks get tensors, so that a step never waits for the device. Lightning divides `loss` under gradient
+        # accumulation, hence the second name.
         return {"loss": loss, "batch_loss": loss.detach(), "batch_accuracy": right / count}
 
     def on_validation_epoch_start(self) -> None:
@@ -88,24 +90,24 @@ class LitModel(pl.LightningModule):
         loss, right, count = loss_and_right(logits, targets)
         if self.examples is not None:
             self.examples.append(each_example(logits, targets))
-        # float64 where the device has it: sums over a split then do not depend on how it was cut into batches.
+        # In float64 if the device has it. Then sums over a split do not depend on its batches.
         wide = torch.float32 if loss.device.type == "mps" else torch.float64
         self.totals.append(
             torch.stack([loss.to(wide) * count, right.to(wide), torch.full_like(loss, count, dtype=wide)])
         )
 
     def evaluation_result(self) -> dict[str, float]:
-        """Loss and accuracy over the split just evaluated; the one synchronization of an evaluation."""
+        """Loss and accuracy over the split just evaluated. It synchronizes with the device, once per evaluation."""
         loss, right, count = torch.stack(self.totals).sum(0).tolist()
         return {"loss": loss / count, "accuracy": right / count}
 
     def on_validation_epoch_end(self) -> None:
         self.validation_result = self.evaluation_result()
-        # For ModelCheckpoint; the loggers are served by the recorder.
+        # For ModelCheckpoint. The recorder writes to the loggers.
         self.log("val/accuracy", self.validation_result["accuracy"], logger=False)
 
     def configure_optimizers(self):
-        # Fused kernels take a quarter of the time, but under a gradient scaler they hide the true gradients.
+        # Fused kernels take a quarter of the time. With a gradient scaler, they hide the true gradients.
         return self.optimizers_of(list(self.parameters()), fused=not self.trainer.precision.startswith("16"))
 
     def optimizers_of(self, parameters: list[nn.Parameter], *, fused: bool, replica_axes: int = 0):
@@ -118,7 +120,7 @@ class LitModel(pl.LightningModule):
                 {"params": [p for p in trained if p.dim() - replica_axes >= 2]},
                 {"params": vectors, "weight_decay": 0.0},
             ]
-        # not every optimizer has a fused kernel
+        # Not every optimizer has a fused kernel.
         kernel = {"fused": fused} if "fused" in inspect.signature(self.make_optimizer).parameters else {}
         optimizer = self.make_optimizer(groups, **kernel)
         if not self.schedule.varies:

@@ -1,7 +1,7 @@
-"""Which modules are normalization layers, whoever wrote them: torch's own, torchvision's, timm's, Hugging Face's.
+"""Recognize normalization layers of torch, torchvision, timm and Hugging Face.
 
-They are known by what they are derived from, by their attributes, and by what they compute, never by importing those
-libraries. Knows nothing of the project.
+A layer is recognized by its base classes, its attributes and its outputs. Those libraries are not imported, and neither
+is this project.
 """
 
 import math
@@ -15,20 +15,20 @@ INSTANCE = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 LAZY = nn.modules.lazy.LazyModuleMixin
 GAINS, SHIFTS = ("weight", "gamma", "scale", "g", "a_2"), ("bias", "beta", "shift", "b", "b_2")
 EPS = ("eps", "variance_epsilon", "epsilon", "norm_eps", "layer_norm_epsilon")
-TINY_IMAGE = (2, 3)  # of the probe
+TINY_IMAGE = (2, 3)  # height and width of the probe
 
 
 @dataclass(frozen=True)
 class NormLayer:
-    """What a normalization layer is.
+    """A recognized normalization layer.
 
     Attributes:
         kind: batch, instance, group, layer or rms; `project` for one of this project.
         channel_dim: 1 for (N, C, ...), -1 for (..., C).
-        gain, shift: as they multiply and are added, one value a channel; None where there is none.
-        trained: whether gain and shift are parameters that train.
-        keep: of a running estimate, `1 - momentum`; None for a plain average of all batches, or no estimate.
-        activations: what the layer runs after it has normalized, as timm's do.
+        gain, shift: the factor and the summand of each channel; None if there is none.
+        trained: whether gain and shift are trained.
+        keep: `1 - momentum` of the running estimate; None for a plain average of all batches, or for no estimate.
+        activations: modules that the layer runs after it has normalized, as timm's layers do.
     """
 
     kind: str
@@ -43,8 +43,8 @@ class NormLayer:
 
 
 def norm_layer(module: nn.Module) -> NormLayer | str | None:
-    """What a module is as a normalization layer; a reason, in one line, where it is one that nothing can stand for;
-    None where it is none."""
+    """The normalization layer that a module is. A reason, in one line, if it is one that cannot be replaced. None if it
+    is none."""
     if isinstance(module, LAZY) and "Norm" in type(module).__name__:
         return "has not seen its input yet; call the network once"
     if hasattr(module, "batch_statistics") and hasattr(module, "channel_dim"):
@@ -65,10 +65,8 @@ def norm_layer(module: nn.Module) -> NormLayer | str | None:
     own = {
         name for name, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
     }
-    if {
-        "running_mean",
-        "running_var",
-    } <= own:  # torchvision's and timm's frozen BatchNorm, without a training mode
+    # The frozen BatchNorm of torchvision and timm has no training mode.
+    if {"running_mean", "running_var"} <= own:
         eps = getattr(module, "eps", 1e-5)
         gain, shift, frozen = getattr(module, "weight", None), getattr(module, "bias", None), None
         return NormLayer(
@@ -105,13 +103,13 @@ def _of_torch(module: nn.Module) -> NormLayer:
 
 
 def _activations(module: nn.Module) -> tuple[nn.Module, ...]:
-    """Children run in this order after the norm (timm's BatchNormAct2d and its kin)."""
+    """The children that run after the norm, in order, as in timm's BatchNormAct2d."""
     found = [getattr(module, name, None) for name in ("drop", "act")]
     return tuple(m for m in found if isinstance(m, nn.Module) and not isinstance(m, nn.Identity))
 
 
 def _looks_like_one(module: nn.Module) -> bool:
-    """Has parameters of one axis alone, an eps, and nothing inside but activations."""
+    """Whether a module has an eps, only parameters of one axis, and only activations inside."""
     parameters = list(module.parameters())
     inside = [child for child in module.children() if child not in _activations(module)]
     plain = all(isinstance(child, nn.Identity) for child in inside)
@@ -123,7 +121,7 @@ def _eps(module: nn.Module) -> float | None:
         value = getattr(module, name, None)
         if isinstance(value, float):
             return value
-    # torch's RMSNorm with eps=None takes the smallest step of the type
+    # With eps=None, torch's RMSNorm takes the smallest step of the type.
     return torch.finfo(torch.get_default_dtype()).eps if isinstance(module, nn.RMSNorm) else None
 
 
@@ -132,8 +130,8 @@ def _first(module: nn.Module, names: tuple[str, ...]) -> Tensor | None:
 
 
 def _by_what_it_computes(module: nn.Module) -> NormLayer | str:
-    """A layer of one sample, known by its answer to a few random numbers: which axis, centered or not, and whether the
-    gain is `weight` or, as Gemma has it, 1 + `weight`."""
+    """Recognize a layer that normalizes single samples by its outputs for a few random numbers: its axis, whether it
+    centers, and whether its gain is `weight` or, as in Gemma, 1 + `weight`."""
     shape = getattr(module, "normalized_shape", None)
     gain, shift, eps = _first(module, GAINS), _first(module, SHIFTS), _eps(module)
     if shape is not None and len(tuple(shape)) != 1:
@@ -170,7 +168,7 @@ def _answer(
             answer = module.forward(x.clone())
         return (answer if isinstance(answer, Tensor) and answer.shape == x.shape else None), x
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError):
-        return None, x  # it takes another shape
+        return None, x  # it needs another shape
 
 
 def _formula(

@@ -1,10 +1,10 @@
-"""Options of commands that do not go through Hydra, written key=value as everywhere in the project."""
+"""Options, key=value, of commands that do not use Hydra."""
 
 from collections.abc import Mapping
 
 
 def read_options(arguments: list[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The defaults with what the arguments set; raises ValueError for anything but key=value with a known key."""
+    """The defaults, changed by the arguments. Raises ValueError for anything but key=value with a known key."""
     options = dict(defaults)
     for argument in arguments:
         key, equals, value = argument.partition("=")

@@ -1,4 +1,4 @@
-"""The configuration that a run left behind, with overrides put in place. The run's folder may be a stranger's."""
+"""Read the saved configuration of a run and apply overrides. The run's folder may be a stranger's."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -16,16 +16,16 @@ from normexp.runs.columns import OLDER
 def configuration(
     run: Path, summary: dict[str, Any], overrides: list[str]
 ) -> tuple[DictConfig, dict[str, str]]:
-    """The run's configuration with the overrides put in place, and its choices. Only the command line allows packages
-    of one's own, whatever the file says.
+    """The run's configuration with overrides applied, and its choices. Only the command line, never the file, allows
+    a user's packages.
 
-    Raises ValueError, in one line, for files that cannot be read and for overrides that name no key.
+    Raises ValueError with one line for files that cannot be read and for overrides that name no key.
     """
     saved = run / ".hydra" / "config.yaml"
     if not saved.exists() and "config" not in summary:
         raise ValueError(f"{saved}: not found; name the folder of a run that was trained")
     try:
-        # runs in the cache of claims did not always have the file, but every finished run recorded what it says
+        # Old runs in the cache of claims lack the file, but every finished run recorded its content.
         cfg = (
             read_configuration(saved) if saved.exists() else _checked(summary["config"], run / "summary.json")
         )
@@ -33,7 +33,7 @@ def configuration(
     except ValueError as error:
         raise ValueError(f"{error}; train the run again") from None
     for key, default in compose([])[0].items_ex(resolve=False):
-        if key not in cfg:  # a run of an earlier version, before there was this key
+        if key not in cfg:  # the run is older than this key
             cfg[key] = OLDER if key == "recipe" else default
     for override in overrides:
         _put(cfg, override, saved)
@@ -42,14 +42,14 @@ def configuration(
 
 
 def read_configuration(path: Path) -> DictConfig:
-    """A saved configuration, which may be a stranger's. Raises ValueError, in one line, for one that cannot be read."""
+    """A saved configuration, perhaps a stranger's. Raises ValueError with one line if it cannot be read."""
     return _checked(read_yaml(path), path)
 
 
 def _checked(content: Any, path: Path) -> DictConfig:
     try:
         cfg = OmegaConf.create(content)
-    except Exception as error:  # OmegaConf and the parser have a dozen
+    except Exception as error:  # OmegaConf and the parser raise a dozen types
         raise ValueError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
     if not isinstance(cfg, DictConfig):
         raise ValueError(f"{path}: cannot be read (holds no keys with values)")
@@ -69,7 +69,7 @@ def _choices(path: Path) -> dict[str, str]:
 def _put(cfg: DictConfig, override: str, saved: Path) -> None:
     key, equals, value = override.removeprefix("+").partition("=")
     try:
-        # cfg stands for no such key, since None is a value too
+        # The default `cfg` means that there is no such key; None is a valid value.
         known = OmegaConf.select(cfg, key, default=cfg) is not cfg
         if not equals or not key or not (known or override.startswith("+")):
             raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")

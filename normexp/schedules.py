@@ -1,6 +1,6 @@
 """Learning rate schedules: the factor on the learning rate as a function of the optimizer step.
 
-A schedule is called as `schedule(step, total_steps) -> factor`; `LitModel` hands it to torch's `LambdaLR`, unless
+A schedule is called as `schedule(step, total_steps) -> factor`. `LitModel` passes it to torch's `LambdaLR`, unless
 `schedule.varies` is False.
 """
 
@@ -14,7 +14,7 @@ def _check_warmup(warmup_steps: int) -> None:
 
 
 def _warmup(step: int, warmup_steps: int) -> float:
-    """Linear from 1/warmup_steps at step 0 to 1: the first step already moves."""
+    """Linear from 1/warmup_steps at step 0 to 1, so the first step already moves the weights."""
     return min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
 
 
@@ -37,9 +37,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class WarmupCosine:
-    """Linear warm-up, then f + (1 - f) (1 + cos(pi p)) / 2 with p from 0 to 1 over the steps that remain
-    and f = `final_fraction` (Loshchilov & Hutter 2017, without restarts). `warmup_steps=None` is a twentieth of
-    the run."""
+    """Linear warm-up, then f + (1 - f) (1 + cos(pi p)) / 2. Here f is `final_fraction`, and p goes from 0 to 1 over the
+    remaining steps (Loshchilov & Hutter 2017, without restarts). `warmup_steps=None` means a twentieth of the run."""
 
     warmup_steps: int | None = None
     final_fraction: float = 0.0

@@ -1,4 +1,4 @@
-"""Sites: the places of a model where monitors measure and whose names stand in every tag and table."""
+"""Sites: the places of a model where monitors measure. Tags and tables use their names."""
 
 from typing import Literal, NamedTuple
 
@@ -6,10 +6,10 @@ from torch import nn
 
 
 class Site(NamedTuple):
-    """One measuring place. Within one kind, names are unique and sort alphabetically in forward order.
+    """One measuring place. Within one kind, names are unique, and alphabetical order is forward order.
 
-    kind "linear" is a linear map (dense layer or convolution), "residual" the residual stream, read at an
-    ``nn.Identity`` that the stream passes through. The same sites exist under every norm.
+    Kind "linear" is a linear map (dense layer or convolution). Kind "residual" is the residual stream, read at an
+    ``nn.Identity`` in the stream. The same sites exist under every norm.
     """
 
     layer: str

@@ -1,4 +1,4 @@
-"""Student's t interval of a mean, once, for reports and for the judge."""
+"""Student's t interval of a mean, for reports and for the judge."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 
 def t_quantile(level: float, df: Any) -> Any:
-    """Half the width of a two-sided interval at `level`, in standard errors; elementwise over degrees of freedom."""
-    from scipy.special import stdtrit  # t.ppf of scipy.stats, without the second that importing it takes
+    """Half the width of a two-sided interval at `level`, in standard errors. Elementwise over degrees of freedom."""
+    from scipy.special import stdtrit  # the same as t.ppf of scipy.stats, which takes a second to import
 
     return stdtrit(df, (1 + level) / 2)
 

@@ -1,1 +1,1 @@
-"""Sweeps for normexp; the folder has this place because Hydra finds plugins in `hydra_plugins` alone."""
+"""Sweeps for normexp. Hydra finds plugins only in `hydra_plugins`, hence this folder."""

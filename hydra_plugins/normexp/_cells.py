@@ -151,7 +151,7 @@ def _sets_a_value(override: Override, groups: set[str]) -> bool:
 
 
 def without_hydra(cell: DictConfig) -> DictConfig:
-    """What the job's function gets."""
+    """The configuration that the job's function gets."""
     task = copy.deepcopy(cell)
     with read_write(task), open_dict(task):
         del task["hydra"]
@@ -159,7 +159,7 @@ def without_hydra(cell: DictConfig) -> DictConfig:
 
 
 def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
-    """Each cell by the overrides in which the cells differ; a sweep of one cell by all of them."""
+    """The name of each cell: the overrides in which cells differ, or all overrides if there is one cell."""
     everywhere = set.intersection(*(set(overrides) for overrides in job_overrides))
     return [
         " ".join(o for o in overrides if o not in everywhere) or " ".join(overrides)
@@ -168,7 +168,7 @@ def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def command_of(argv: Sequence[str], overrides: Sequence[str]) -> list[str]:
-    """The command line of one cell alone, from that of the sweep: its flags stay, its overrides become the cell's."""
+    """The command line of one cell: the sweep's flags with the overrides of the cell."""
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
     # A preset's `hydra.mode: MULTIRUN` would make the one cell a sweep again.
     single = ["hydra.mode=RUN"] if any(o.startswith("experiment=") for o in overrides) else []

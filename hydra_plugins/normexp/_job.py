@@ -1,4 +1,4 @@
-"""One cell as a job: the function of `hydra.main`, called as Hydra would call it for this cell alone."""
+"""One cell as a job: call the function of `hydra.main` as Hydra would call it for this cell alone."""
 
 import importlib
 import sys

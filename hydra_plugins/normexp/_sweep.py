@@ -1,4 +1,4 @@
-"""One launch of a sweep: check, show the plan, run what is missing, say what came of it."""
+"""One launch of a sweep: check, show the plan, run what is missing, print the results."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ from normexp.sweeps.places.choose import choose_place
 
 
 class Sweep:
-    """Building one checks every cell and starts nothing; raises ValueError in one line."""
+    """To build a sweep checks every cell and starts nothing. Raises ValueError with one line."""
 
     def __init__(self, launcher: Any, folder: Path, job_overrides: list[list[str]]):
         self.options: Options = launcher.options

@@ -1,4 +1,4 @@
-"""The project's launcher. Hydra imports this file at every start, so whatever takes time is imported in `launch`."""
+"""The project's launcher. Hydra imports this file at every start, so slow imports stand in `launch`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ class NormexpLauncher(Launcher):
             from hydra_plugins.normexp._sweep import Sweep
 
             sweep = Sweep(self, folder, [list(overrides) for overrides in job_overrides])
-        except BaseException:  # nothing was started, so nothing is left behind
+        except BaseException:  # no run was started, so leave nothing behind
             _remove(folder)
             raise
         done = sweep.run()
@@ -43,8 +43,8 @@ class NormexpLauncher(Launcher):
 
 
 def _remove(folder: Path) -> None:
-    """Remove what Hydra's sweeper made for this sweep. The folder and its parents go only where they are empty:
-    hydra.sweep.dir may name one that holds anything."""
+    """Remove what Hydra's sweeper made for this sweep. The folder and its parents are removed only if they are empty,
+    because hydra.sweep.dir may name any folder."""
     (folder / "multirun.yaml").unlink(missing_ok=True)
     for place in (folder, *list(folder.parents)[:3]):  # .sweeps, the study, outputs
         if place.is_dir() and not any(place.iterdir()):

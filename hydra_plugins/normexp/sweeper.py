@@ -1,4 +1,4 @@
-"""Hydra's basic sweeper, without its check of each cell where the project's launcher makes a better one."""
+"""Hydra's basic sweeper without its check of each cell; the project's launcher makes a better one."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from hydra_plugins.normexp.launcher import NormexpLauncher
 
 
 class NormexpSweeper(BasicSweeper):
-    """The product of all overrides. Composing every cell twice would cost a fifth of a second for each of them."""
+    """The product of all overrides. Hydra's check would compose every cell twice, a fifth of a second each."""
 
     def validate_batch_is_legal(self, batch) -> None:
         if not isinstance(self.launcher, NormexpLauncher):
             super().validate_batch_is_legal(batch)
 
     def sweep(self, arguments: list[str]) -> None:
-        # Hydra makes the folder itself, and says neither which key led there nor what to do.
+        # Hydra would make the folder itself, but its error names neither the key nor a remedy.
         try:
             Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -19,7 +19,7 @@ COMMANDS = {
 
 
 def main() -> int:
-    """Run the command that the first argument names; returns the exit status."""
+    """Run the command that the first argument names. Returns the exit status."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name in ("-h", "--help"):
         print(help_text())
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def complete_train() -> None:
-    """A shell asks what may follow `normexp train ...`: Hydra, which answers, knows no word in between."""
+    """Complete `normexp train ...` for a shell. Hydra answers, and does not expect the word `train`."""
     sys.argv.insert(1, "train")
     if "COMP_LINE" in os.environ:
         os.environ["COMP_LINE"] = os.environ["COMP_LINE"].replace(" train ", " ", 1)

@@ -10,7 +10,7 @@ from normexp.runs import read_summary
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The options of the command line; argparse ends the process for what it does not know."""
+    """The options of the command line. Argparse ends the process for an unknown one."""
     example = f"{command('evaluate')} outputs/runs/mlp/layernorm-bs64-s0-..."
     parser = argparse.ArgumentParser(
         prog=program("evaluate"),
@@ -25,7 +25,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
-    """Evaluate the run that the arguments name; returns the exit status."""
+    """Evaluate the run that the arguments name. Returns the exit status."""
     options = parse(arguments)
     with one_line_errors():
         evaluate(options.run, options.checkpoint, options.overrides)
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
-    """Print the metrics beside the recorded ones; raises ValueError with one line for what cannot be evaluated."""
+    """Print the metrics beside the recorded ones. Raises ValueError with one line if a run cannot be evaluated."""
     weights = run / "checkpoints" / f"{checkpoint}.ckpt"
     summary = read_summary(run) or {}
     if not weights.exists():

@@ -25,7 +25,7 @@ registered protocol is judged at 5%/2, the next at 5%/4, with seeds that no earl
 
 
 def main(arguments: list[str]) -> int:
-    """Register the claims that the arguments name, or check the registry; returns the exit status."""
+    """Register the claims that the arguments name, or check the registry. Returns the exit status."""
     if {"-h", "--help"} & set(arguments):
         print(HELP.format(command=command("register")))
         return 0
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def add(path: Path, claim: Claim, reason: str) -> Row:
-    """Register one claim, and keep beside the registry what its hash stands for."""
+    """Register one claim, and keep its resolved protocol beside the registry."""
     from normexp.claims.evidence.resolved_protocol import record_protocol, resolved_protocol, seeds_of
 
     subject = subject_of(claim.id, claim.budget)
@@ -70,7 +70,7 @@ def line(row: Row) -> str:
 
 
 def read(arguments: list[str]) -> dict[str, str]:
-    """Options as key=value; raises ValueError for anything else."""
+    """Options as key=value. Raises ValueError for anything else."""
     options = read_options(arguments, DEFAULTS)
     if options["budget"] not in BUDGETS:
         raise ValueError(f"budget={options['budget']}: choose from {', '.join(BUDGETS)}")

@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the report that the arguments ask for; returns the exit status."""
+    """Write the report that the arguments ask for. Returns the exit status."""
     parser = Parser(
         prog=program("report"),
         description="Figures, tables and one self-contained page about the finished runs of a study.",
@@ -71,11 +71,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
-# pandas and matplotlib take a second to import: only when needed
+# pandas and matplotlib take a second to import, so import them only when needed.
 
 
 def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
-    """Write the page of one study; returns its path."""
+    """Write the page of one study. Returns its path."""
     from normexp.report.provenance import cautions
     from normexp.report.study import open_study
     from normexp.report.write import write_report
@@ -89,7 +89,7 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
 
 
 def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
-    """Write the page that pairs two studies; returns its path."""
+    """Write the page that pairs two studies. Returns its path."""
     from normexp.report.compare import write_comparison
     from normexp.report.study import open_study
 
@@ -99,7 +99,7 @@ def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
 
 
 def watch(asked: argparse.Namespace, write: Callable[..., Path]) -> Path:
-    """Write the report again and again until the last sweep of each folder has ended; the browser follows by itself."""
+    """Write the report again and again until the last sweep of each folder has ended. The browser reloads by itself."""
     from normexp.report.unfinished_runs import still_running
 
     while True:

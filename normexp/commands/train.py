@@ -8,7 +8,7 @@ from normexp import cli
 from normexp.config.folder import CONFIGS
 from normexp.invocation import restore_command, typed
 
-with cli.one_line_errors():  # Ctrl-C, too: these imports take a while
+with cli.one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -16,13 +16,13 @@ with cli.one_line_errors():  # Ctrl-C, too: these imports take a while
 
 
 def main() -> None:
-    """Train as `sys.argv` says."""
+    """Train as `sys.argv` asks."""
     absolute_config_path(sys.argv)
     cli.run(task)
 
 
 def absolute_config_path(argv: list[str]) -> None:
-    """Hydra looks for a relative `--config-path` beside this file; the user means his own folder."""
+    """Make `--config-path` absolute. Hydra would look beside this file, but the user means the working directory."""
     for index, argument in enumerate(argv):
         flag, equals, path = argument.partition("=")
         if flag not in ("--config-path", "-cp"):
@@ -35,16 +35,16 @@ def absolute_config_path(argv: list[str]) -> None:
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def task(cfg: DictConfig) -> None:
-    """What Hydra calls for one run; in a sweep the project's launcher does, for each cell."""
-    # In a single run an error is one line here, before Hydra adds its own; in a sweep the launcher keeps it.
+    """Hydra calls this for one run. In a sweep the project's launcher calls it for each cell."""
+    # In a single run, print an error as one line here, before Hydra adds its own. In a sweep the launcher keeps it.
     with contextlib.nullcontext() if HydraConfig.get().mode == RunMode.MULTIRUN else cli.one_line_errors():
         run(cfg)
 
 
 def run(cfg: DictConfig) -> None:
-    """Build and train the runs that a composed configuration asks for."""
+    """Build and train the runs of a composed configuration."""
     restore_command()
-    # torch and Lightning take seconds to import: only now, when Hydra has found nothing wrong.
+    # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
     from normexp.build import build_all
     from normexp.training.launch import launch
     from normexp.training.replicas.launch_replicas import launch_replicas

@@ -49,7 +49,7 @@ EXAMPLES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Judge the claims that the arguments name; returns the exit status, 0 for any verdict."""
+    """Judge the claims that the arguments name. Returns the exit status, which is 0 for any verdict."""
     if {"-h", "--help"} & set(arguments):
         with cut_quietly():
             show_help()
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
 
 
 def page(path: Path, out: str) -> str:
-    """Write the page of all verdicts: judged again from what is committed, or found in `out` if that was named."""
+    """Write the page of all verdicts: from `out` if it was named, else judged again from the committed evidence."""
     if out != DEFAULTS["out"]:
         return write_page(path, {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}, Path(out))
     from normexp.claims.judge_again import write_page_again  # imports torch, though it makes no network
@@ -114,7 +114,7 @@ def page(path: Path, out: str) -> str:
 
 
 def show_help() -> None:
-    """How to ask, and every claim in one line."""
+    """Print how to use the command, and every claim in one line."""
     claims, broken = load_each(CONFIGS)
     warn(broken.values())
     print("Name a claim about normalization, get a verdict with its evidence.\n")
@@ -135,13 +135,13 @@ def show_help() -> None:
 
 
 def warn(mistakes: Iterable[str]) -> None:
-    """Files that nobody asked for stop nothing, but their author should know."""
+    """Print mistakes in files that were not asked for. They stop nothing, but their author should know."""
     for mistake in mistakes:
         print(f"Warning: {mistake}", file=sys.stderr)
 
 
 def read(arguments: list[str]) -> dict[str, str]:
-    """Options as key=value; raises ValueError for anything else."""
+    """Options as key=value. Raises ValueError for anything else."""
     options = read_options(arguments, DEFAULTS)
     for key, allowed in (("budget", BUDGETS), ("tune", ("validation", "none"))):
         if options[key] not in allowed:
@@ -152,7 +152,7 @@ def read(arguments: list[str]) -> dict[str, str]:
 
 
 def workers(asked: str) -> int:
-    """How many training claims run at a time."""
+    """Number of training claims that run at a time."""
     import torch
 
     from normexp.cores import cores
@@ -161,7 +161,7 @@ def workers(asked: str) -> int:
 
 
 def command_of_one(options: dict[str, str]) -> str:
-    """The command that reproduces one claim, but for its id and for tune=none."""
+    """The command that reproduces one claim, without its id and tune=none."""
     budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
     allowed = f" allow_targets={options['allow_targets']}" if options["allow_targets"] else ""
     return command("verify") + " claim={id}" + budget + allowed

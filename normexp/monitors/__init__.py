@@ -1,12 +1,12 @@
-"""What watches training and changes nothing: one measure a file, a pure function of tensors and a thin callback.
+"""Monitors watch training and change nothing. Each measure is one file: a pure function of tensors and a thin callback.
 
-The file of a name is imported when somebody asks for the name: callbacks need Lightning, which takes seconds to import.
+A file is imported when one of its names is first used, because callbacks need Lightning, which takes seconds to import.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# At once: importing the file would put the file in place of its function.
+# Imported now: a later import of the file would replace its function by the module of the same name.
 from normexp.monitors.convergence import convergence
 
 if TYPE_CHECKING:

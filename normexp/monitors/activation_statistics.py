@@ -1,7 +1,7 @@
 """Statistics of activations, as functions of tensors.
 
-`rows` are (..., n, C): n places (samples, pixels or tokens) of C channels. Every axis before them is kept, so that
-replicas of a network are measured together.
+`rows` are (..., n, C): n places (samples, pixels or tokens) of C channels. Every axis before them is kept, so replicas
+of a network are measured together.
 """
 
 import functools
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # the three of Figure 1 in Ioffe & Szegedy 2015
-MARGIN = 0.05  # how near to a bound is saturated, in units of the range: sigmoid below 0.05 or above 0.95
-FLAT = 0.05  # a derivative smaller than this counts as zero
+PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # as in Figure 1 of Ioffe & Szegedy 2015
+MARGIN = 0.05  # of the range: an output this close to a bound is saturated (sigmoid below 0.05 or above 0.95)
+FLAT = 0.05  # a smaller derivative counts as zero
 
 
 def to_rows(x: Tensor, channel_dim: int, mask: Tensor | None = None) -> Tensor:
-    """(N, C, ...) or (N, T, C) -> (n, C). `mask` (N, T) is True at real tokens: padding is left out."""
+    """(N, C, ...) or (N, T, C) -> (n, C). `mask` (N, T) is True at real tokens; padding is omitted."""
     x = x.detach()
     if not x.is_floating_point() or x.element_size() < 4:
         x = x.float()
@@ -27,21 +27,25 @@ def to_rows(x: Tensor, channel_dim: int, mask: Tensor | None = None) -> Tensor:
 
 
 def wide(x: Tensor) -> Tensor:
-    """In float64, where the device has it."""
+    """x in float64, if the device has it."""
     return x.float() if x.device.type == "mps" else x.double()
 
 
 def describe(rows: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
-    """Statistics over all values of `rows` (..., n, C), each (...), in the units of the activation unless noted.
+    """Statistics over all values of `rows` (..., n, C), each of shape (...), in units of the activation unless noted:
 
-    mean, std (correction 0); skew E z^3 and kurtosis E z^4 of the standardized value z, without unit (Gaussian: 0
-    and 3); max_abs; l2_norm, the mean over places of the norm over channels; channel_spread, the std over channels of
-    the channel means in units of std, so its square is the share of the variance that lies between channels.
-    A statistic in units of std is nan where the std is zero.
+    - mean, std (correction 0)
+    - skew E z^3 and kurtosis E z^4 of the standardized value z, without unit (Gaussian: 0 and 3)
+    - max_abs
+    - l2_norm: mean over places of the norm over channels
+    - channel_spread: std over channels of the channel means, in units of std. Its square is the share of the variance
+      between channels.
+
+    A statistic in units of std is nan if the std is zero.
     """
     flat = rows.flatten(-2)  # (..., n C)
     mean = flat.mean(-1)
-    centered = flat - mean[..., None]  # never E x^2 - (E x)^2, which loses its digits when |mean| >> std
+    centered = flat - mean[..., None]  # never E x^2 - (E x)^2, which loses its digits if |mean| >> std
     std = torch.linalg.vector_norm(centered, dim=-1) / flat.shape[-1] ** 0.5
     formulas = {
         "mean": lambda: mean,
@@ -56,10 +60,10 @@ def describe(rows: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
 
 
 def random_sample(rows: Tensor, size: int, seed: int) -> Tensor:
-    """`size` values of `rows` (..., n, C) at random places, (..., size); all of them where there are no more.
+    """`size` values of `rows` (..., n, C) at random places, (..., size), or all values if there are fewer.
 
-    Random, since a stride through memory meets few channels and is off by two standard deviations. The places are a
-    function of `seed` and of the number of values alone, so that arms are measured at the same places.
+    Places are random because a fixed stride meets few channels, and its result is off by two standard deviations. They
+    depend only on `seed` and the number of values, so all arms are measured at the same places.
     """
     flat = rows.flatten(-2)
     if flat.shape[-1] <= size:
@@ -68,7 +72,7 @@ def random_sample(rows: Tensor, size: int, seed: int) -> Tensor:
     return flat.index_select(-1, places.to(flat.device, non_blocking=True))
 
 
-@functools.lru_cache(maxsize=16)  # the layers of one measurement share their places
+@functools.lru_cache(maxsize=16)  # layers of equal size share their places
 def _random_places(total: int, size: int, seed: int) -> Tensor:
     return torch.randint(total, (size,), generator=torch.Generator().manual_seed(seed))
 
@@ -85,8 +89,8 @@ def percentiles(values: Tensor) -> dict[str, Tensor]:
 
 
 def bounds(activation: nn.Module) -> tuple[float, float] | None:
-    """Lower and upper bound of an activation's output, None if it is not bounded on both sides."""
-    if isinstance(activation, nn.Hardtanh):  # also ReLU6
+    """Lower and upper bound of an activation's output; None unless it is bounded on both sides."""
+    if isinstance(activation, nn.Hardtanh):  # includes ReLU6
         return float(activation.min_val), float(activation.max_val)
     if isinstance(activation, (nn.Sigmoid, nn.Hardsigmoid)):
         return 0.0, 1.0
@@ -94,23 +98,23 @@ def bounds(activation: nn.Module) -> tuple[float, float] | None:
 
 
 def saturated_fraction(rows: Tensor, low: float, high: float) -> Tensor:
-    """Share of outputs within 5 % of the range [low, high] from one of its ends, (...)."""
+    """Share of outputs that lie within 5 % of the range [low, high] from one of its ends, (...)."""
     margin = MARGIN * (high - low)
     return ((rows < low + margin) | (rows > high - margin)).float().mean((-2, -1))
 
 
 def derivative(activation: nn.Module, inputs: Tensor) -> Tensor:
-    """f'(z) of an elementwise activation, in the shape of z. `forward` is called directly, which runs no hooks."""
+    """f'(z) of an elementwise activation, in the shape of z. Calls `forward` directly, so no hooks run."""
     with torch.enable_grad():
         z = inputs.detach().requires_grad_()
-        # The copy lets an in-place activation work.
+        # A copy, because the activation may work in place.
         return torch.autograd.grad(activation.forward(z.clone()).sum(), z)[0]
 
 
 def flat_fractions(derivatives: Tensor) -> dict[str, Tensor]:
-    """Share of places where |f'| < 0.05, and of dead units: channels where that holds at every place.
+    """Share of places where |f'| < 0.05, and share of dead units: channels where this holds at every place.
 
-    `derivatives` is (..., n, C). For ReLU a dead unit is one that is never positive.
+    `derivatives` is (..., n, C). A dead unit of ReLU is never positive.
     """
     flat = derivatives.abs() < FLAT
     return {

@@ -29,16 +29,17 @@ PLACES = {
 
 
 class Activations(StepMonitor):
-    """Statistics (`activation_statistics.py`) at each chosen place, as `<place>_<statistic>/<layer>`, and
-    `saturated_fraction`, `derivative_near_zero_fraction`, `dead_fraction` of each activation under its layer.
+    """Statistics (`activation_statistics.py`) at each chosen place, as `<place>_<statistic>/<layer>`. For each
+    activation also `saturated_fraction`, `derivative_near_zero_fraction` and `dead_fraction`, each `/<layer>`.
 
     Args:
-        places: preactivation and activation are input and output of a non-linearity.
-        sample_size: percentiles (and histograms) come from so many random values; all else from every value.
+        places: preactivation and activation are the input and output of a non-linearity.
+        sample_size: number of random values for percentiles and histograms. Other statistics use every value.
         histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps.
 
-    Saturation is told of activations bounded on both sides. A module may define `padding_mask(batch)`, (N, T) and True
-    at real tokens; padding then counts nowhere. After the last step the last training batch is measured again.
+    Saturation is measured only for activations that are bounded on both sides. A module may define
+    `padding_mask(batch)`, (N, T), True at real tokens; padding then counts nowhere. After the last step, the last
+    training batch is measured again.
     """
 
     def __init__(
@@ -92,16 +93,16 @@ class Activations(StepMonitor):
                     self._attach(site, "output", functools.partial(self._saturated, site))
 
     def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
-        """Record at the first pass, then detach: a module used twice, or under accumulation, counts once."""
+        """Record the first pass, then detach. A module that runs twice in a step counts once, also in accumulation."""
         depth = guard_depth()
 
         def hook(module: nn.Module, inputs: tuple, output: Tensor | None = None) -> None:
             if guard_depth() == depth:
                 handle.remove()
                 x = inputs[0] if end == "input" else output
-                record(x if depth else joint(x))  # a pass of its own has the batch of all processes
+                record(x if depth else joint(x))  # an extra pass already has the batch of all processes
 
-        # An input is read before the module runs, since an in-place activation overwrites it.
+        # Read an input before the module runs, because an in-place activation overwrites it.
         before = end == "input"
         handle = (site.module.register_forward_pre_hook if before else site.module.register_forward_hook)(
             hook
@@ -155,5 +156,5 @@ class Activations(StepMonitor):
             if hasattr(logger.experiment, "add_histogram"):
                 for (place, layer), sample in zip(samples, on_host, strict=True):
                     sample = sample[sample.isfinite()]
-                    if len(sample):  # a diverged network has none
+                    if len(sample):  # a diverged network may have none
                         logger.experiment.add_histogram(f"{place}/{layer}", sample, step, bins=64)

@@ -1,12 +1,12 @@
-"""What every monitor shares: when it measures, on which batches, and how its values are logged.
+"""The base of all monitors: when they measure, on which batches, and how their values are logged.
 
-    on_train_batch_start        if due: a Monitor makes passes of its own and logs, a StepMonitor attaches hooks
-      forward, backward         a StepMonitor's hooks record on the device
-    on_before_optimizer_step    it reads the gradients: unscaled, accumulated, not yet clipped
-    on_train_batch_end          it detaches and logs
-    on_train_end                both measure once more, with the last weights, by passes of their own
+    on_train_batch_start        if due, a Monitor runs extra passes and logs; a StepMonitor attaches hooks
+      forward, backward         the hooks of a StepMonitor record on the device
+    on_before_optimizer_step    a StepMonitor reads the gradients: unscaled, accumulated, not yet clipped
+    on_train_batch_end          a StepMonitor detaches its hooks and logs
+    on_train_end                both measure once more with the final weights, in extra passes
 
-A value's step is the number of optimizer steps done before it was measured: 0 is the network at initialization.
+The step of a value is the number of optimizer steps before the measurement: 0 is the network at initialization.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ from normexp.monitors.recorded import packed, unpacked
 class Monitor(Callback):
     """Measures every `every_n_steps` optimizer steps, at initialization and after the last step.
 
-    Subclasses write `compute` and `keys`. `batch_size` is the number of held-out samples, where the data module has
-    `probe_batch(n)`; from other data comes the first validation batch.
+    Subclasses define `compute` and `keys`. If the data module has `probe_batch(n)`, the monitor takes `batch_size`
+    held-out samples from it. Otherwise it takes the first validation batch.
     """
 
     measures_after_training = True
@@ -51,17 +51,17 @@ class Monitor(Callback):
         self.training_batch: Any = None  # the batch of the step
 
     def keys(self) -> set[str]:
-        """Statistics this monitor can emit; the tags are `<statistic>/<layer>`."""
+        """Statistics that this monitor can emit. Tags are `<statistic>/<layer>`."""
         raise NotImplementedError
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
-        """Tag -> 0-dimensional tensor. Runs under `untouched`."""
+        """Compute tag -> 0-dimensional tensor. Runs under `untouched`."""
         raise NotImplementedError
 
     def measure(self, module: LightningModule, data: Any, *, step: int = 0) -> dict[str, float]:
         """Measure now, without a trainer. `data` is a LightningDataModule, a batch or `Batches`.
 
-        The module is used in the mode that it is in; a new one is in training mode.
+        The module keeps its mode. A new module is in training mode.
         """
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
         with untouched(module):
@@ -81,11 +81,11 @@ class Monitor(Callback):
 
     @property
     def state_key(self) -> str:
-        """Two monitors of a kind are told apart, and one that measures otherwise starts afresh."""
+        """Tells two monitors of one class apart. A monitor with other options does not load the old state."""
         return f"{type(self).__qualname__}{self._arguments}"
 
     def state_dict(self) -> dict[str, Any]:
-        """What was recorded, for charts, and where it stands: a resumed run records each value once."""
+        """The recorded values, for charts, and the last step, so that a resumed run records each value once."""
         return {"recorded": packed(self.recorded), "started_at": self.started_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ class Monitor(Callback):
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
             self.recorded, self.started_at = {}, None
-            self._held_out = self.training_batch = None  # an exception ends a fit without teardown
+            self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
@@ -103,7 +103,7 @@ class Monitor(Callback):
         if self._held_out is None:
             self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
-        # Under gradient accumulation several batches share a step: its first one counts.
+        # Under gradient accumulation several batches share a step. The first one counts.
         if step % self.every_n_steps == 0 and step != self.started_at:
             self.started_at = step
             self.start(trainer, module, step)
@@ -122,7 +122,7 @@ class Monitor(Callback):
         step = trainer.global_step
         if not self.measures_after_training or step == self.started_at:
             return
-        if self.training_batch is None and step:  # resumed after its last step
+        if self.training_batch is None and step:  # the run was resumed after its last step
             self.training_batch = last_training_batch(trainer)
         if self.training_batch is not None:
             if self._held_out is None:
@@ -134,7 +134,7 @@ class Monitor(Callback):
 
 
 def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
-    """One copy from the device for all values together."""
+    """All values as floats, with one copy from the device."""
     if not values:
         return {}
     scalars = [value.detach() for value in values.values()]

@@ -1,4 +1,4 @@
-"""Batch statistics against population statistics: training-inference discrepancy, and what it does to the loss."""
+"""Batch statistics against population statistics: training-inference discrepancy, and its effect on the loss."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +15,10 @@ from normexp.monitors.sites import channel_dim, sites_of
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
-    """Training-inference discrepancy of one batch `rows` (..., n, C) against running statistics (..., C), each (...):
+    """Training-inference discrepancy of one batch, `rows` (..., n, C), against running statistics (..., C), each (...):
 
-    tid_mean = |mean_batch - mean| / |std| and tid_std = |std_batch - std| / |std|, norms over channels (Wang et al.
-    2022, arXiv:2210.05153). The batch's std has correction 0: what training divides by.
+    tid_mean = |mean_batch - mean| / |std| and tid_std = |std_batch - std| / |std|, with norms over channels (Wang et
+    al. 2022, arXiv:2210.05153). The batch's std has correction 0, since training divides by it.
     """
     norm = torch.linalg.vector_norm
     mean = rows.mean(-2)
@@ -32,16 +32,18 @@ def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict
 
 
 class BatchStatistics(Monitor):
-    """`tid_mean/<layer>` and `tid_std/<layer>` of each norm that keeps running statistics, on the held-out batch; and
-    one model's three evaluations (Wu & Johnson 2021, arXiv:2105.07576):
+    """`tid_mean/<layer>` and `tid_std/<layer>` of each norm with running statistics, on the held-out batch. Also three
+    evaluations of the model (Wu & Johnson 2021, arXiv:2105.07576):
 
-    `loss_train_batch/network` (training batch, batch statistics), `loss_val_batch/network` (held-out batch, batch
-    statistics), `loss_population/network` (the same held-out batch, running statistics) and the gap of the last two,
-    `loss_mode_gap/network` = population - batch. Where `training_step` returns `batch_accuracy`, as this project's
-    does, also `accuracy_train_batch`, `accuracy_val_batch`, `accuracy_population`.
+    - `loss_train_batch/network`: training batch, batch statistics
+    - `loss_val_batch/network`: held-out batch, batch statistics
+    - `loss_population/network`: the same held-out batch, running statistics
 
-    Only the norms change mode: dropout is off in all three, so that the gap is theirs alone. Take `batch_size` equal to
-    that of training, since batch statistics depend on it.
+    `loss_mode_gap/network` is the third minus the second. If `training_step` returns `batch_accuracy`, as this
+    project's does, there are also `accuracy_train_batch`, `accuracy_val_batch` and `accuracy_population`.
+
+    Dropout is off in all three and only the norms change mode, so the norms alone cause the gap. Set `batch_size` to
+    the batch size of training, because batch statistics depend on it.
     """
 
     def __init__(self, *, every_n_steps: int, batch_size: int) -> None:

@@ -1,4 +1,4 @@
-"""TensorBoard pages of what monitors recorded: charts of all layers, percentile bands, heat maps of layer x time."""
+"""TensorBoard pages of the monitors' values: charts of all layers, percentile bands, heat maps of layer x time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
@@ -21,10 +21,10 @@ def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
 
 
 def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
-    """The argument of `SummaryWriter.add_custom_scalars`, from monitor name -> what it recorded.
+    """The argument of `SummaryWriter.add_custom_scalars`. `recorded` is monitor name -> its values.
 
-    One category a monitor with one chart a statistic, all layers in it; and one of percentile bands with one chart a
-    layer: the median inside the range of the 15th to the 85th percentile.
+    Each monitor is a category with one chart per statistic, which shows all layers. One more category has percentile
+    bands, one chart per layer: the median within the range from the 15th to the 85th percentile.
     """
     pages: dict[str, dict[str, list]] = {}
     bands: dict[str, list] = {}
@@ -37,14 +37,14 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
                 for layer in layers:
                     band = [f"{place}_{p}/{layer}" for p in ("p50", "p15", "p85")]
                     bands[f"{place}/{layer}"] = ["Margin", band]
-    # TensorBoard draws margin charts last first, and the others as given.
+    # TensorBoard draws margin charts in reverse order, and the others as given.
     return {"Percentile bands": dict(reversed(bands.items())), **pages} if bands else pages
 
 
 def heat_map(statistic: str, recorded: Recorded) -> Any:
-    """A matplotlib figure of one statistic, layers from the input on top to the output over steps. What is not finite
-    is left white."""
-    from matplotlib.figure import Figure  # here: half a second of import is for those who want figures
+    """A matplotlib figure of one statistic over steps, with one row per layer and the input on top. Values that are not
+    finite stay white."""
+    from matplotlib.figure import Figure  # imported here, since it takes half a second and few want figures
 
     layers = [layer for layer in by_statistic(recorded)[statistic] if layer != "network"]
     rows = [{s: v for s, v in recorded[f"{statistic}/{layer}"] if isfinite(v)} for layer in layers]
@@ -66,17 +66,17 @@ def heat_map(statistic: str, recorded: Recorded) -> Any:
 
 
 def scale_of(values: Sequence[Sequence[float]]) -> str:
-    """Colors by logarithm where positive values span more than two decades."""
+    """`log` if positive values span more than two decades, for the scale of colors."""
     finite = [v for row in values for v in row if isfinite(v)]
     return "log" if finite and min(finite) > 0 and max(finite) > 100 * min(finite) else "linear"
 
 
 class Charts(Callback):
-    """Writes the custom-scalar layout once the first values are there, and again, with the figures, at the end.
+    """Writes the custom-scalar layout when the first values are there. Writes it again at the end, with the figures.
 
     Args:
-        heat_maps: statistics to draw as figures `heat_map/<statistic>` at the end, a tenth of a second each; those
-            that this model or norm does not have are left out.
+        heat_maps: statistics to draw at the end as figures `heat_map/<statistic>`, a tenth of a second each. A
+            statistic that this model or norm does not have is omitted.
     """
 
     def __init__(self, *, heat_maps: Sequence[str] = ()) -> None:
@@ -84,7 +84,7 @@ class Charts(Callback):
         self._laid_out = False
 
     def write(self, loggers: Sequence[Logger], callbacks: Sequence[Callback], step: int) -> None:
-        """Layout and figures of everything that the monitors among `callbacks` recorded."""
+        """Write the layout and the figures of all values that the monitors among `callbacks` recorded."""
         recorded = {type(c).__name__: c.recorded for c in callbacks if isinstance(c, Monitor) and c.recorded}
         for logger in loggers:
             if isinstance(logger, TensorBoardLogger):

@@ -11,20 +11,20 @@ def convergence(
 ) -> dict[str, float | int | None]:
     """Summarize a validation curve.
 
-    ``history`` has one row for each validation, in order, with the keys ``step`` (optimizer steps done before it),
-    ``epoch`` (the same in passes over the data, a fraction allowed), ``seconds`` (of training until then) and
-    ``val_accuracy`` (0 to 1). A target is reached at the first validation whose accuracy is at least the target; a
-    later fall does not undo it, and nothing is interpolated: between two validations nobody looked.
+    ``history`` has one row per validation, in order. Its keys are ``step`` (optimizer steps before the validation),
+    ``epoch`` (the same in passes over the data, a fraction allowed), ``seconds`` (of training so far) and
+    ``val_accuracy`` (0 to 1). A target is reached at the first validation whose accuracy is at least the target, even
+    if the accuracy falls later. Nothing is interpolated between two validations.
 
-    Returns, with None for what never happened (a target not reached, a history without rows):
+    Returns these keys. A value is None if it does not exist (a target not reached, a history without rows):
 
     - ``steps_to_0.9``, ``epochs_to_0.9``, ``seconds_to_0.9`` for each target, here 0.9;
-    - ``auc``: area under the curve over steps (trapezoids) divided by the range of steps, so the mean accuracy on
-      the way, in 0 to 1; compare it only between runs validated at the same steps;
+    - ``auc``: area under the curve over steps (trapezoids) divided by the range of steps. It is the mean accuracy on
+      the way, 0 to 1. Compare it only between runs that were validated at the same steps;
     - ``best``, ``best_step`` (the first step with the best value), ``last``;
-    - ``divergence_step``: handed through, the step of the first non-finite loss.
+    - ``divergence_step``: as given, the step of the first non-finite loss.
 
-    Raises ValueError when the steps do not increase or a target is not in (0, 1].
+    Raises ValueError if the steps do not increase, or if a target is not in (0, 1].
     """
     for before, after in pairwise(history):
         if after["step"] <= before["step"]:
@@ -36,7 +36,9 @@ def convergence(
         reached = next((row for row in history if row["val_accuracy"] >= target), None)
         for name, key in (("steps", "step"), ("epochs", "epoch"), ("seconds", "seconds")):
             summary[f"{name}_to_{target:g}"] = None if reached is None else reached[key]
-    best = max(history, key=lambda row: row["val_accuracy"], default=None)  # max keeps the first of equals
+    best = max(
+        history, key=lambda row: row["val_accuracy"], default=None
+    )  # of equal values, max takes the first
     summary["auc"] = _mean_over_steps(history)
     summary["best"] = None if best is None else best["val_accuracy"]
     summary["best_step"] = None if best is None else best["step"]

@@ -23,7 +23,7 @@ class Distribution(NamedTuple):
 
     @staticmethod
     def of(rows: Tensor, sample_size: int) -> "Distribution":
-        """`rows` is (..., n, C); `ordered` keeps at most `sample_size` of the n, the same ones at every call."""
+        """From `rows` (..., n, C). `ordered` keeps at most `sample_size` of the n, the same ones at every call."""
         mean = rows.mean(-2)
         std = (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
         if rows.shape[-2] > sample_size:
@@ -35,9 +35,10 @@ class Distribution(NamedTuple):
 def drift(now: Distribution, before: Distribution) -> dict[str, Tensor]:
     """Distance between two distributions of the same samples, in units of the earlier std; each (...).
 
-    mean_drift = |mean' - mean| / |std| and std_drift = |std' - std| / |std| with norms over channels, so a channel
-    that is constant divides nothing by zero; wasserstein_drift, the Wasserstein-1 distance of each channel (the mean
-    distance of the sorted values), averaged over channels, over the root mean square of the std.
+    - mean_drift = |mean' - mean| / |std| and std_drift = |std' - std| / |std|, with norms over channels, so a constant
+      channel does not divide by zero
+    - wasserstein_drift: the Wasserstein-1 distance of each channel (the mean distance of the sorted values), averaged
+      over channels, divided by the root mean square of the std
     """
     norm = torch.linalg.vector_norm
     scale = norm(before.std, dim=-1)
@@ -50,12 +51,12 @@ def drift(now: Distribution, before: Distribution) -> dict[str, Tensor]:
 
 
 class CovariateShift(Monitor):
-    """Drift of the input of each linear map since the previous measurement, `mean_drift/<layer>`,
-    `std_drift/<layer>`, `wasserstein_drift/<layer>`, and since the first one of the run, `..._from_start/<layer>`;
-    the first measurement has no drift.
+    """Drift of the input of each linear map since the previous measurement: `mean_drift/<layer>`,
+    `std_drift/<layer>`, `wasserstein_drift/<layer>`. Drift since the first measurement of the run:
+    `..._from_start/<layer>`. The first measurement has no drift.
 
-    Beside it `input_mean/<layer>` (over channels) and `input_std/<layer>` (root mean square over channels), and of each
-    norm's trained or frozen gain and shift `gamma_mean`, `gamma_std`, `beta_mean`, `beta_std` over channels.
+    Also `input_mean/<layer>` (over channels) and `input_std/<layer>` (root mean square over channels). For each norm's
+    gain and shift, trained or frozen: `gamma_mean`, `gamma_std`, `beta_mean`, `beta_std` over channels.
     """
 
     def __init__(self, *, every_n_steps: int, batch_size: int = 512, sample_size: int = 512) -> None:
@@ -73,7 +74,7 @@ class CovariateShift(Monitor):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         super().setup(trainer, module, stage)
-        if stage == "fit":  # a resumed run loads its state after this
+        if stage == "fit":  # a resumed run loads its state later
             self._first, self._previous = {}, {}
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
@@ -98,7 +99,7 @@ class CovariateShift(Monitor):
 
         for site in sites_of(module):
             if site.kind == "linear":
-                # Registered under `untouched`, whose end drops it.
+                # `untouched` drops this hook at its end.
                 site.module.register_forward_pre_hook(
                     lambda linear, inputs, layer=site.layer: record(layer, linear, inputs[0])
                 )
@@ -112,7 +113,10 @@ class CovariateShift(Monitor):
         return plain | {"sizes": [self.batch_size, self.sample_size]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["sizes"] == [self.batch_size, self.sample_size]:  # else the samples are others: start afresh
+        if state["sizes"] == [
+            self.batch_size,
+            self.sample_size,
+        ]:  # otherwise the samples differ, and drift starts anew
             self._first = {layer: Distribution(*x) for layer, x in state["first"].items()}
             self._previous = {layer: Distribution(*x) for layer, x in state["previous"].items()}
 

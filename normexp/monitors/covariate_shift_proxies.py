@@ -1,6 +1,6 @@
-"""What public re-implementations of Santurkar et al. measure instead; none is the paper's quantity.
+"""Proxies that public re-implementations of Santurkar et al. measure. None is the paper's quantity.
 
-Compare with `internal_covariate_shift` and `smoothness`: those hold the batch fixed and change the weights alone.
+Compare them with `internal_covariate_shift` and `smoothness`, which keep the batch fixed and change only the weights.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,15 @@ from normexp.monitors.internal_covariate_shift import plain_step
 from normexp.monitors.sites import layer_weights, sites_of
 from normexp.monitors.step_monitor import StepMonitor
 
-Named = dict[str, Tensor]  # by the parameter's name: a checkpoint knows no other
+Named = dict[str, Tensor]  # by the parameter's name, as in checkpoints
 
 
 def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[str, Tensor]:
-    """From gradients and weights (..., P) of two consecutive steps, each on its own mini-batch, each (...):
+    """From gradients and weights (..., P) of two consecutive steps, each on its own mini-batch. Each result is (...):
 
-    proxy_gradient_sum = |g' + g| (shown as "ICS" in course notebooks); proxy_gradient_change = |g' - g| (shown as
-    "gradient predictiveness"); proxy_beta = |g' - g| / |w' - w| (shown as "beta-smoothness").
+    - proxy_gradient_sum = |g' + g| ("ICS" in course notebooks)
+    - proxy_gradient_change = |g' - g| ("gradient predictiveness" there)
+    - proxy_beta = |g' - g| / |w' - w| ("beta-smoothness" there)
     """
     norm = torch.linalg.vector_norm
     change = norm(g_next - g, dim=-1)
@@ -36,18 +37,18 @@ def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[s
 
 
 def gradient_norm_envelope(norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Lowest and highest gradient norm at each step over runs of several learning rates: (runs, steps) -> (steps,)
-    each. The fourth proxy, shown as "loss landscape"; it needs several runs, so no callback measures it."""
+    """Lowest and highest gradient norm at each step over runs with several learning rates: (runs, steps) -> (steps,)
+    each. This is the fourth proxy, "loss landscape" in notebooks. It needs several runs, so no callback measures it."""
     return norms.amin(0), norms.amax(0)
 
 
 class CovariateShiftProxies(StepMonitor):
-    """`proxy_gradient_sum`, `proxy_gradient_change` and `proxy_beta`, each `/<layer>` for the layer's linear map and
-    `/network` for all parameters, from the measured step and the one after it.
+    """`proxy_gradient_sum`, `proxy_gradient_change` and `proxy_beta`, from the measured step and the step after it.
+    Each is logged `/<layer>` for the layer's linear map and `/network` for all parameters.
 
     Args:
-        step_size: of the plain gradient step taken in thought where `measure` is called without training; the
-            training and the held-out batch then are the two mini-batches.
+        step_size: used only when `measure` is called without training. It is the size of a gradient step that is
+            computed but not taken. The training batch and the held-out batch are then the two mini-batches.
     """
 
     measures_after_training = False
@@ -60,7 +61,7 @@ class CovariateShiftProxies(StepMonitor):
         if not step_size > 0:
             raise ValueError(f"step_size={step_size}: must be positive")
         self.step_size = step_size
-        self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched one
+        self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched step
 
     def keys(self) -> set[str]:
         return {"proxy_gradient_sum", "proxy_gradient_change", "proxy_beta"}
@@ -96,7 +97,7 @@ class CovariateShiftProxies(StepMonitor):
         self._steps = []
 
     def state_dict(self) -> dict[str, Any]:
-        """With the first of two steps where an epoch ends between them."""
+        """The base's state. If an epoch ends between two steps, it has the first one too."""
         return super().state_dict() | {"steps": self._steps if self.watching else []}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

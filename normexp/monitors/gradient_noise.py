@@ -13,11 +13,11 @@ from normexp.monitors.guard import gradients_of, loss_of, trained_parameters
 
 
 def noise_and_signal(squared_norms: Tensor, squared_mean_norm: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Unbiased estimates of tr(Sigma), the variance of one sample's gradient summed over parameters, and |G|^2.
+    """Unbiased estimates of tr(Sigma), the variance of one sample's gradient summed over parameters, and of |G|^2.
 
-    `squared_norms` (..., k) are the |g|^2 of k chunks of `size` samples, `squared_mean_norm` (...) that of the mean of
-    the k gradients. From E|g_b|^2 = |G|^2 + tr(Sigma) / b at b = size and b = k size (McCandlish et al. 2018,
-    arXiv:1812.06162, appendix A). Either estimate may come out negative.
+    `squared_norms` (..., k) holds |g|^2 of k chunks of `size` samples; `squared_mean_norm` (...) is |g|^2 of the mean
+    of the k gradients. The estimates solve E|g_b|^2 = |G|^2 + tr(Sigma) / b at b = size and b = k size (McCandlish et
+    al. 2018, arXiv:1812.06162, appendix A). Both can be negative.
     """
     total = squared_norms.shape[-1] * size
     small, big = squared_norms.mean(-1), squared_mean_norm
@@ -27,12 +27,12 @@ def noise_and_signal(squared_norms: Tensor, squared_mean_norm: Tensor, size: int
 
 
 class GradientNoiseScale(Monitor):
-    """`gradient_noise/network` tr(Sigma), `gradient_signal/network` |G|^2 and `gradient_noise_scale/network`, their
-    ratio in samples, from the training batch cut into `chunks`.
+    """From the training batch, cut into `chunks`: `gradient_noise/network` is tr(Sigma), `gradient_signal/network` is
+    |G|^2, and `gradient_noise_scale/network` is their ratio, in samples.
 
-    One batch gives a noisy ratio: average noise and signal over steps before dividing. Under batch statistics each
-    chunk is normalized by itself, as in data-parallel training, and that noise counts too. A batch of fewer than four
-    samples gives nan.
+    One batch gives a noisy ratio: average noise and signal over steps, then divide. With batch statistics each chunk
+    is normalized by itself, as in data-parallel training, and that noise counts too. A batch of fewer than four samples
+    gives nan.
     """
 
     def __init__(self, *, every_n_steps: int, chunks: int = 8) -> None:
@@ -47,7 +47,7 @@ class GradientNoiseScale(Monitor):
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         parameters = trained_parameters(module)
         batch_size = leading_size(batches.training)
-        chunks = min(self.chunks, batch_size // 2)  # at least two samples each: batch statistics need them
+        chunks = min(self.chunks, batch_size // 2)  # at least two samples each, for batch statistics
         noise = signal = torch.tensor(float("nan"))
         if chunks >= 2:
             size = batch_size // chunks
@@ -65,7 +65,7 @@ class GradientNoiseScale(Monitor):
 
 
 def leading_size(batch: object) -> int:
-    """Number of samples: the size of the first axis of the first tensor."""
+    """Number of samples in a batch: the size of the first axis of its first tensor."""
     sizes: list[int] = []
     apply_to_collection(batch, Tensor, lambda x: sizes.append(len(x)))
     return sizes[0]

@@ -15,25 +15,26 @@ from normexp.monitors.step_monitor import StepMonitor
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
-    """L2 norm of each tensor, (n,), accumulated in float32 at least; one kernel launch for all on a GPU."""
+    """L2 norm of each tensor, (n,), accumulated in at least float32. A GPU launches one kernel for all."""
     dtype = torch.float32 if any(x.element_size() < 4 for x in tensors) else None
     return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=dtype))
 
 
 def joint_norms(norms: Tensor, groups: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-    """L2 norm of each group of tensors taken as one vector, from the norms (n,) of the tensors: group -> indices."""
+    """L2 norm of each group of tensors, seen as one vector. `norms` (n,) are the tensors' norms, `groups` is group ->
+    indices."""
     member = [(g, i) for g, indices in enumerate(groups.values()) for i in indices]
-    # Not blocking: a copy to the device that waits for the step would be one synchronization more.
+    # Not blocking: a copy that waits for the step would add a synchronization.
     group, index = torch.tensor(member).to(norms.device, non_blocking=True).unbind(1)
     squared = norms.new_zeros(len(groups)).index_add_(0, group, norms[index].square())
     return dict(zip(groups, squared.sqrt().unbind(), strict=True))
 
 
 def growth_rate(norms: Tensor) -> Tensor:
-    """Factor by which the squared gradient norm grows per layer on its way back: exp(-2 slope of log norm over depth).
+    """Factor by which the squared gradient norm grows per layer toward the input: exp(-2 slope of log norm over depth).
 
-    `norms` is (..., L), first layer first, L >= 2; the slope is the least-squares line's. Above 1 gradients explode
-    towards the input, below 1 they vanish (the quantity of Yang et al. 2019, A Mean Field Theory of BatchNorm).
+    `norms` is (..., L), first layer first, L >= 2. The slope is that of a least-squares line. Above 1, gradients
+    explode toward the input; below 1, they vanish (Yang et al. 2019, A Mean Field Theory of BatchNorm).
     """
     depth = torch.arange(norms.shape[-1], dtype=norms.dtype, device=norms.device)
     depth -= (norms.shape[-1] - 1) / 2  # centered
@@ -42,16 +43,17 @@ def growth_rate(norms: Tensor) -> Tensor:
 
 
 class Gradients(StepMonitor):
-    """Of the training loss, as the optimizer gets it: unscaled, accumulated, before clipping.
+    """Gradients of the training loss as the optimizer gets them: unscaled, accumulated, before clipping.
 
-    `gradient_norm/<layer>` of a layer's linear map (weight and bias), `gradient_norm/network` of all parameters;
-    `activation_gradient_norm/<layer>` of the loss by the output of the layer's non-linearity, all samples together (the
-    first batch of a step under accumulation); `gradient_first_last_ratio/weight` and `/activation`, the first layer's
-    norm over the last's; `gradient_growth_rate/weight` and `/activation` per layer, of squared norms;
-    `update_ratio/<layer>`, |change of the weights| / |weights| in the step, absent where no step is taken.
+    - `gradient_norm/<layer>`: of the layer's linear map (weight and bias); `gradient_norm/network`: of all parameters
+    - `activation_gradient_norm/<layer>`: of the loss by the output of the layer's non-linearity, all samples together
+      (under accumulation, the first batch of the step)
+    - `gradient_first_last_ratio/weight` and `/activation`: norm of the first layer divided by that of the last
+    - `gradient_growth_rate/weight` and `/activation`: growth of the squared norm per layer
+    - `update_ratio/<layer>`: |change of the weights| / |weights| in the step; absent if no step is taken
 
     Args:
-        per_parameter: also `parameter_gradient_norm/<parameter>`.
+        per_parameter: also log `parameter_gradient_norm/<parameter>`.
     """
 
     reads_gradients = True
@@ -81,7 +83,7 @@ class Gradients(StepMonitor):
         def hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
             if guard_depth() == depth:
                 handle.remove()
-                # On the tensor: a module's backward hook would wrap its output and break in-place layers.
+                # A hook on the tensor: a module's backward hook would wrap its output and break in-place layers.
                 if output.requires_grad:
                     output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
 

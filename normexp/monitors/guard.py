@@ -1,4 +1,4 @@
-"""Extra passes through a module that leave no trace: no random number, buffer, mode, attribute or `.grad` changes."""
+"""Extra passes through a module. They change no random state, buffer, mode, attribute or `.grad`."""
 
 import contextlib
 import copy
@@ -12,19 +12,20 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
 _guarded: list[nn.Module] = []
-_precision: list[Any] = []  # Lightning's precision plugins that passes run under
+_precision: list[Any] = []  # Lightning's precision plugins in which passes run
 
 
 def guard_depth() -> int:
-    """How many guards are open. A hook on training's own pass compares it, to sleep through extra passes."""
+    """Number of open guards. A hook on the training pass compares it, to ignore extra passes."""
     return len(_guarded)
 
 
 @contextlib.contextmanager
 def untouched(module: nn.Module) -> Iterator[None]:
-    """Inside, every submodule works on a copy of its attributes: modes, buffers, counters, hooks and `self.log`.
+    """In this context every submodule works on a copy of its attributes: modes, buffers, counters, hooks, `self.log`.
 
-    Parameters are shared; inside, use `torch.autograd.grad`, which leaves `.grad` alone, and `weights`.
+    Parameters are not copied. To change them, use `weights`. For gradients use `torch.autograd.grad`, which does not
+    touch `.grad`.
     """
     originals = [(child, dict(child.__dict__)) for child in module.modules()]
     _guarded.append(module)
@@ -44,7 +45,7 @@ def untouched(module: nn.Module) -> Iterator[None]:
 def _own(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value if isinstance(value, nn.Parameter) else value.detach().clone()
-    if isinstance(value, dict):  # buffers, parameters, submodules and hooks live in dictionaries
+    if isinstance(value, dict):  # buffers, parameters, submodules and hooks are held in dictionaries
         own = copy.copy(value)
         own.update({key: _own(item) for key, item in value.items() if isinstance(item, Tensor)})
         return own
@@ -56,7 +57,7 @@ def _silent(*args: Any, **kwargs: Any) -> None:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """By `torch.compile(module)`, by `module.compile()`, or by Lightning from a compiled module."""
+    """Whether a module was compiled: by `torch.compile(module)`, by `module.compile()`, or by Lightning."""
     return any(
         getattr(child, "_orig_mod", None) is not None
         or getattr(child, "_compiled_call_impl", None) is not None
@@ -66,13 +67,13 @@ def is_compiled(module: nn.Module) -> bool:
 
 
 def _eager(module: nn.Module) -> contextlib.AbstractContextManager:
-    # Compiled code runs no hooks that came after it. Asked only where needed: this imports all of the compiler.
+    # Compiled code runs no hooks that were added later. Ask only if needed, because this imports the whole compiler.
     return torch.compiler.set_stance("force_eager") if is_compiled(module) else contextlib.nullcontext()
 
 
 class _EagerSteps:
-    """Compiled code never runs hooks that were attached after it was compiled, so a compiled module does measured
-    steps uncompiled. Several monitors may measure one step: compiled code is back when the last has left."""
+    """Compiled code never runs hooks that were attached after compilation, so a compiled module runs measured steps
+    uncompiled. Several monitors may measure one step. Compiled code returns when the last one is done."""
 
     def __init__(self) -> None:
         self.watching: set[Any] = set()
@@ -94,7 +95,7 @@ eager_steps = _EagerSteps()
 
 @contextlib.contextmanager
 def passes_as_in(trainer: Any) -> Iterator[None]:
-    """Inside, passes run in the trainer's precision, autocast for example; what is computed from them does not."""
+    """In this context passes run in the trainer's precision, e.g. autocast. Computations on their results do not."""
     _precision.append(trainer.precision_plugin)
     try:
         yield
@@ -103,8 +104,8 @@ def passes_as_in(trainer: Any) -> Iterator[None]:
 
 
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
-    """What `training_step` gives for a batch, with key `loss`. Every call starts from the same random numbers (those
-    that training draws next) and the same buffers, so that passes differ in nothing but weights and batch."""
+    """The result of `training_step` for a batch, with key `loss`. Every call starts with the same buffers and with the
+    random state that training will use next, so passes differ only in weights and batch."""
     if not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
@@ -118,7 +119,7 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _own_buffers(module: nn.Module) -> Iterator[None]:
-    # Copies are handed in rather than written back: autograd has kept the tensors that the pass used.
+    # Pass copies of the buffers instead of restoring them later: autograd keeps the tensors that a pass used.
     originals = [(child._buffers, dict(child._buffers)) for child in module.modules() if child._buffers]
     for buffers, original in originals:
         buffers.update({name: buffer.clone() for name, buffer in original.items() if buffer is not None})
@@ -130,23 +131,23 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
 
 
 def loss_of(module: nn.Module, batch: Any) -> Tensor:
-    """The loss that `training_step` gives for a batch; see `step_output`."""
+    """The loss of `training_step` for a batch; see `step_output`."""
     return step_output(module, batch)["loss"]
 
 
 def gradients_of(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
-    """Gradient of each parameter, zeros where the loss does not depend on it; `.grad` stays as it is."""
+    """Gradient of each parameter, zeros if the loss does not depend on it. `.grad` stays as it is."""
     return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
 
 
 def trained_parameters(module: nn.Module) -> list[nn.Parameter]:
-    """The parameters that have a gradient, in the module's order."""
+    """The parameters that require a gradient, in the module's order."""
     return [p for p in module.parameters() if p.requires_grad]
 
 
 @contextlib.contextmanager
 def weights(values: dict[nn.Parameter, Tensor]) -> Iterator[None]:
-    """Inside, each parameter holds the given tensor; afterwards its own again, the very same memory."""
+    """Inside this context each parameter holds the given tensor. Afterwards it holds its own memory again."""
     originals = {parameter: parameter.data for parameter in values}
     try:
         for parameter, value in values.items():
@@ -158,7 +159,7 @@ def weights(values: dict[nn.Parameter, Tensor]) -> Iterator[None]:
 
 
 def to_module(batch: Any, module: nn.Module) -> Any:
-    """The batch on the module's device, its floating tensors in the module's precision."""
+    """The batch on the module's device, with floating-point tensors in the module's precision."""
     like = next(p for p in module.parameters() if p.is_floating_point())
 
     def move(x: Tensor) -> Tensor:

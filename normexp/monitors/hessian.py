@@ -29,8 +29,8 @@ def _flat(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def lanczos(product: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:
-    """Eigenvalues, ascending, of a symmetric operator restricted to the Krylov space of `start` (P,): the outermost
-    ones approach the operator's from inside. Each new vector is made orthogonal to all others, twice."""
+    """Eigenvalues, ascending, of a symmetric operator restricted to the Krylov space of `start` (P,). The outermost
+    ones approach the operator's from inside. Each new vector is made orthogonal to all others twice."""
     basis = start[None] / torch.linalg.vector_norm(start)  # (k, P)
     diagonal, beside = [], []
     for _ in range(min(iterations, len(start))):
@@ -50,12 +50,12 @@ def lanczos(product: Callable[[Tensor], Tensor], start: Tensor, iterations: int)
 
 
 class HessianTopEigenvalue(Monitor):
-    """`hessian_top_eigenvalue/network` and `hessian_lowest_eigenvalue/network` of the loss of the held-out batch by all
-    trained parameters; the lowest one is negative where the loss is not convex.
+    """`hessian_top_eigenvalue/network` and `hessian_lowest_eigenvalue/network`: of the held-out batch's loss by all
+    trained parameters. The lowest is negative if the loss is not convex.
 
-    Lanczos gives a lower bound of the largest eigenvalue, and an upper bound of the lowest, closing in with
-    `iterations`; each costs about two backward passes. Norms that have an attribute `native` run their written formula,
-    and attention its math kernel, since fast kernels have no second derivative.
+    Lanczos gives a lower bound of the largest eigenvalue and an upper bound of the lowest. More `iterations` tighten
+    both; each costs about two backward passes. Fast kernels have no second derivative. So norms with an attribute
+    `native` run their written formula, and attention runs its math kernel.
     """
 
     def __init__(self, *, every_n_steps: int, batch_size: int = 512, iterations: int = 15) -> None:

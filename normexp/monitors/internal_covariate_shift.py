@@ -29,8 +29,8 @@ def shifted_gradients(
     before: Weights,
     after: Weights,
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Layer -> (G, G'), each (P,): the gradient of the loss by the weights of `layers[layer]`, with all weights as
-    they were `before` the step, and with those of `preceding[layer]` as they are `after` it."""
+    """Layer -> (G, G'), each (P,): gradients of the loss by the weights of `layers[layer]`. For G all weights are as
+    `before` the step. For G' the weights of `preceding[layer]` are as `after` it."""
     everything = [p for own in layers.values() for p in own]
     with weights(before):
         unmoved = dict(zip(everything, gradients_of(loss(), everything), strict=True))
@@ -47,20 +47,22 @@ def _flat(tensors: list[Tensor]) -> Tensor:
 
 
 def plain_step(module: LightningModule, batch: Any, step_size: float) -> tuple[Weights, Weights]:
-    """Weights before and after one step of plain gradient descent that nobody takes."""
+    """Weights before and after one step of plain gradient descent, which is computed but not taken."""
     before = {p: p.detach().clone() for p in trained_parameters(module)}
     gradients = gradients_of(loss_of(module, batch), list(before))
     return before, {p: w - step_size * g for (p, w), g in zip(before.items(), gradients, strict=True)}
 
 
 class InternalCovariateShift(StepMonitor):
-    """`ics_distance/<layer>` ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias), on
-    the batch of the measured step (its first one under accumulation), the preceding layers moved by the optimizer's
-    own step. What comes before a layer is what `sites` put there, norms and embeddings too; before the first layer is
-    nothing: 0 and 1. Costs a forward and a backward pass per layer.
+    """`ics_distance/<layer>` = ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias).
+
+    G and G' are gradients on the batch of the measured step (the first batch under accumulation). For G' the preceding
+    layers have made the optimizer's step. `sites` says what precedes a layer, norms and embeddings included. Nothing
+    precedes the first layer, so its values are 0 and 1. Costs a forward and a backward pass per layer.
 
     Args:
-        step_size: of the plain gradient step taken in thought where `measure` is called without training.
+        step_size: used only when `measure` is called without training. It is the size of a gradient step that is
+            computed but not taken.
     """
 
     measures_after_training = False  # no step follows the last one

@@ -1,4 +1,4 @@
-"""The batch of all processes of a run: monitors measure what one process would that has all of it."""
+"""The joint batch of all processes of a run. Monitors measure as if one process had all of it."""
 
 from typing import Any
 
@@ -9,29 +9,29 @@ from torch import Tensor
 
 
 def processes() -> int:
-    """How many processes train together."""
+    """Number of processes that train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def joint(part: Tensor) -> Tensor:
-    """The parts (N, ...) of all P processes in their order, (P N, ...). Each process must ask."""
+    """The parts (N, ...) of all P processes, in their order, (P N, ...). Every process must call this."""
     if processes() == 1:
         return part
     own = part.detach().contiguous()
-    content = own.flatten().view(torch.uint8)  # gloo does not know every type
+    content = own.flatten().view(torch.uint8)  # gloo does not support every type
     parts = [torch.empty_like(content) for _ in range(processes())]
     dist.all_gather(parts, content)
     return torch.cat(parts).view(own.dtype).view(processes() * own.shape[0], *own.shape[1:])
 
 
 def joint_batch(batch: Any) -> Any:
-    """The batch of all processes together, each tensor joined along its first axis."""
+    """The batches of all processes, joined along the first axis of each tensor."""
     return apply_to_collection(batch, Tensor, joint)
 
 
 def norms_over_processes(norms: Tensor) -> Tensor:
-    """L2 norms of gradients by activations. Each process has those of its own mean loss and its own samples, (n,); the
-    result is that of the mean loss over all processes, by the samples of all together."""
+    """L2 norms of gradients by activations, for the mean loss over all processes and all their samples. Each process
+    gives the norms for its own mean loss and its own samples, (n,)."""
     if processes() == 1:
         return norms
     squared = norms.square()

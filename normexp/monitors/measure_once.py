@@ -1,4 +1,4 @@
-"""Monitors on a network that takes no step: Lightning's fit with `max_steps=0` calls no hook."""
+"""Run monitors on a network that takes no step. Lightning's fit with `max_steps=0` would call no hook."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def measure_without_fit(
     *,
     step: int = 0,
 ) -> dict[str, float]:
-    """Every monitor among `callbacks` measures once and logs; returns all values, tag -> value.
+    """Let every monitor among `callbacks` measure once and log. Returns all values, tag -> value.
 
     `data` is a LightningDataModule, a batch or `Batches`. The module stays as it is.
     """

@@ -1,4 +1,4 @@
-"""What a monitor recorded, as a checkpoint keeps it: in a few tensors, as many Python objects take a second to read."""
+"""A monitor's values in a checkpoint, packed into a few tensors: many Python objects would take a second to read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 
 
 def packed(recorded: Recorded) -> dict[str, Any]:
-    """Series of (step, value) by tag as a few tensors, for a checkpoint."""
+    """Pack the series of (step, value) of all tags into a few tensors, for a checkpoint."""
     pairs = [pair for series in recorded.values() for pair in series]
     return {
         "tags": list(recorded),

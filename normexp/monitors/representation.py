@@ -1,4 +1,4 @@
-"""What depth does to a batch of samples: do they become parallel, and how many directions are left?"""
+"""How depth changes a batch of samples: do they become parallel, and how many directions are left?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,12 +15,15 @@ from normexp.monitors.sites import channel_dim, sites_of
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:
-    """Of n vectors, `features` (..., n, d), each (...):
+    """Numbers about n vectors, `features` (..., n, d). Each is (...):
 
-    q_value, the mean square of all entries; c_value and abs_cosine, the mean cosine, and its mean absolute value, over
-    pairs of different samples (q and c of Poole et al. 2016; init2winit); effective_rank, exp of the entropy of the
-    singular values over their sum (Roy & Vetterli 2007), 1 to min(n, d); orthogonality_gap, ||K / tr K - I / n||_F
-    with K the Gram matrix, 0 for orthogonal samples of equal length (Daneshmand et al. 2021, arXiv:2106.03970).
+    - q_value: mean square of all entries
+    - c_value and abs_cosine: mean cosine, and mean absolute cosine, over pairs of different samples (q and c of Poole
+      et al. 2016; init2winit)
+    - effective_rank: exp of the entropy of the singular values divided by their sum (Roy & Vetterli 2007), 1 to
+      min(n, d)
+    - orthogonality_gap: ||K / tr K - I / n||_F with the Gram matrix K, 0 for orthogonal samples of equal length
+      (Daneshmand et al. 2021, arXiv:2106.03970)
     """
     n = features.shape[-2]
     eye = torch.eye(n, dtype=features.dtype, device=features.device)
@@ -29,9 +32,8 @@ def geometry(features: Tensor) -> dict[str, Tensor]:
     cosine = unit @ unit.mT  # (..., n, n)
     off_diagonal = 1 - eye
     pairs = n * (n - 1)
-    gram = (
-        wide(features) @ wide(features).mT
-    )  # float32 would blur the small singular values that the rank counts
+    # In float64, because float32 would blur the small singular values that count for the rank.
+    gram = wide(features) @ wide(features).mT
     share = gram / gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
     return {
         "q_value": features.square().mean((-2, -1)),
@@ -51,12 +53,13 @@ def effective_rank(gram: Tensor) -> Tensor:
 
 
 class Representation(Monitor):
-    """Of `geometry`, on the held-out batch: `q_value`, `c_value`, `abs_cosine`, `effective_rank`, `orthogonality_gap`,
-    each `/<layer>` for the output of each non-linearity and `residual_<name>/<layer>` for the residual stream; and
-    `residual_variance/<layer>`, the variance of the stream over all its values.
+    """The numbers of `geometry` on the held-out batch: `q_value`, `c_value`, `abs_cosine`, `effective_rank` and
+    `orthogonality_gap`. Each is logged `/<layer>` for the output of each non-linearity, and as
+    `residual_<name>/<layer>` for the residual stream. `residual_variance/<layer>` is the variance of all values of the
+    stream.
 
-    A vector is a sample's whole feature map; of a transformer, (N, T, C), it is one token. At most `max_vectors`, at
-    least 2 (at random places, always the same ones), are compared.
+    A vector is the whole feature map of a sample; in a transformer, (N, T, C), it is one token. At most `max_vectors`
+    vectors are compared, at least 2, at random places that stay the same.
     """
 
     def __init__(self, *, every_n_steps: int, batch_size: int = 256, max_vectors: int = 256) -> None:
@@ -73,7 +76,7 @@ class Representation(Monitor):
         values: dict[str, Tensor] = {}
         for site in sites_of(module):
             if site.kind in ("activation", "residual"):
-                # Registered under `untouched`, whose end drops it.
+                # `untouched` drops this hook at its end.
                 site.module.register_forward_hook(self._record(values, site.layer, site.kind))
         with torch.no_grad():
             loss_of(module, batches.held_out)
@@ -84,9 +87,8 @@ class Representation(Monitor):
             prefix = "residual_" if kind == "residual" else ""
             if kind == "residual":
                 values[f"residual_variance/{layer}"] = output.var(correction=0)
-            with torch.autocast(
-                output.device.type, enabled=False
-            ):  # the pass may be in bfloat16, cosines are not
+            # The pass may run in bfloat16, but not the cosines.
+            with torch.autocast(output.device.type, enabled=False):
                 for name, value in geometry(self._vectors(module, output)).items():
                     values[f"{prefix}{name}/{layer}"] = value
 

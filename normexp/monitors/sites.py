@@ -1,4 +1,4 @@
-"""Where monitors measure: the places a model names itself, or those found in a person's own module."""
+"""The places where monitors measure: those that a model names, or those found in a user's own module."""
 
 from torch import nn
 
@@ -10,7 +10,7 @@ CHANNELS_FIRST = {"num_features", "num_groups", "size"}  # of torch's batch, ins
 
 
 def sites_of(module: nn.Module) -> list[Site]:
-    """Sites in forward order: `module.sites()`, else `module.model.sites()`, else those derived from its layers."""
+    """Sites in forward order: `module.sites()`, else `module.model.sites()`, else sites derived from the layers."""
     for owner in (module, getattr(module, "model", None)):
         if hasattr(owner, "sites"):
             return [Site(*site) for site in owner.sites()]
@@ -18,7 +18,7 @@ def sites_of(module: nn.Module) -> list[Site]:
 
 
 def layer_weights(sites: list[Site]) -> dict[str, list[nn.Parameter]]:
-    """Trained parameters of each linear map by layer, in forward order; a shared one belongs to its first layer."""
+    """Trained parameters of each linear map by layer, in forward order. A shared map belongs to its first layer."""
     seen: set[nn.Parameter] = set()
     weights: dict[str, list[nn.Parameter]] = {}
     for site in sites:
@@ -31,8 +31,8 @@ def layer_weights(sites: list[Site]) -> dict[str, list[nn.Parameter]]:
 
 
 def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Parameter]]:
-    """For the layer of each linear map, the trained parameters that come before it: those of earlier sites (a norm's
-    gain too), and those of no site, such as embeddings, which stand at the input."""
+    """For the layer of each linear map, the trained parameters before it. These are the parameters of earlier sites,
+    such as a norm's gain, and those of no site, such as embeddings, which stand at the input."""
     of_sites = {p for site in sites for p in site.module.parameters()}
     passed = dict.fromkeys(p for p in module.parameters() if p.requires_grad and p not in of_sites)
     before = {}
@@ -44,7 +44,7 @@ def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Pa
 
 
 def channel_dim(module: nn.Module, ndim: int) -> int:
-    """The channel axis of a site's tensors: the norm's own, else 1 for (N, C) and (N, C, H, W), -1 for (N, T, C)."""
+    """The channel axis of a site's tensors: that of the norm, else 1 for (N, C) and (N, C, H, W), -1 for (N, T, C)."""
     if hasattr(module, "channel_dim"):
         return module.channel_dim
     if isinstance(module, (nn.Linear, nn.Bilinear, *WHOLE)):

@@ -1,4 +1,4 @@
-"""How smooth the loss is along its own gradient: figure 4 of Santurkar et al. 2018 (arXiv:1805.11604)."""
+"""How smooth the loss is along its gradient: Figure 4 of Santurkar et al. 2018 (arXiv:1805.11604)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,9 +16,10 @@ def along_gradient(
 ) -> dict[str, Tensor]:
     """Loss and gradient at w - s g for each step size s, where g is the gradient at w.
 
-    landscape_loss_min, landscape_loss_max: range of the loss L(w - s g); gradient_predictiveness_min, ..._max: range
-    of the distance |g - g(w - s g)|, small where the gradient predicts itself; effective_beta: the largest
-    |g - g(w - s g)| / |s g|, the smoothness that a step in this direction meets.
+    - landscape_loss_min, landscape_loss_max: range of the loss L(w - s g)
+    - gradient_predictiveness_min, ..._max: range of the distance |g - g(w - s g)|; a small distance means that the
+      gradient predicts itself
+    - effective_beta: the largest |g - g(w - s g)| / |s g|, the smoothness along this direction
     """
     origin = gradients_of(loss(), parameters)
     start = [p.detach() for p in parameters]
@@ -46,11 +47,11 @@ def _norm(tensors: Sequence[Tensor]) -> Tensor:
 
 class Smoothness(Monitor):
     """`landscape_loss_min`, `landscape_loss_max`, `gradient_predictiveness_min`, `gradient_predictiveness_max` and
-    `effective_beta`, each `/network`, of the loss of the training batch by all parameters.
+    `effective_beta`, each `/network`: of the training batch's loss by all parameters.
 
     Args:
         step_sizes: distances along the gradient, in units of the gradient, equal in every arm. The default is the
-            paper's range, half to four times its learning rate of 0.1.
+            range of the paper: half to four times its learning rate of 0.1.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from normexp.monitors.guard import eager_steps, passes_as_in
 
 
 class StepMonitor(Monitor):
-    """Watches training steps themselves, through hooks that exist during the measured steps alone."""
+    """Watches training steps through hooks, which exist only during the measured steps."""
 
     reads_gradients = False  # whether `before_update` is called
 
@@ -22,13 +22,13 @@ class StepMonitor(Monitor):
         self.watching = False
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        """Before the forward pass: attach hooks, append them to `handles`."""
+        """Before the forward pass: attach hooks and append them to `handles`."""
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
-        """After the backward pass. `backward_scale` multiplies the gradients of activations."""
+        """After the backward pass: read gradients. Gradients of activations are scaled by `backward_scale`."""
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor] | None:
-        """After the update: the values, or None to watch another step."""
+        """After the update: return the values, or None to watch one more step."""
         raise NotImplementedError
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
@@ -41,7 +41,7 @@ class StepMonitor(Monitor):
             return
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         loss_scale = scaler.get_scale() if scaler else 1.0
-        # Fused optimizers unscale in their own step, so that `.grad` still is too large by the scale here.
+        # Fused optimizers unscale inside their step, so `.grad` is still scaled here.
         scale = loss_scale if getattr(optimizer, "_step_supports_amp_scaling", False) else 1.0
         gradients = {p: p.grad for p in module.parameters() if p.grad is not None}
         if scale != 1:

@@ -1,4 +1,4 @@
-"""How many jobs at a time, with how many threads, on which GPU."""
+"""Places for jobs: how many run at a time, with how many threads, on which GPU."""
 
 import os
 from collections.abc import Sequence
@@ -10,8 +10,9 @@ from normexp.cores import cores
 def slots(trainers: Sequence[dict[str, Any]], workers: int | None, runs_per_gpu: int) -> list[dict[str, str]]:
     """Environment of each place for a job; none for `workers=0`.
 
-    On the CPU as many places as cores, or as there are cores for runs on several devices. With GPUs each place sees one
-    of them, `runs_per_gpu` places the same one; where some run asks for several, every run sees all, one at a time.
+    On the CPU there are as many places as cores; runs on several devices take several cores each. With GPUs each place
+    sees one GPU, and `runs_per_gpu` places share it. If some run asks for several GPUs, every run sees all, and runs go
+    one at a time.
     """
     if workers == 0:
         return []

@@ -29,16 +29,16 @@ def in_use(path: Path) -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
-    except OSError:  # a folder that just went, or that nobody may write to
+    except OSError:  # the folder was just removed, or is not writable
         return False
     _remove(lock)
     return False
 
 
 def _remove(lock: FileLock) -> None:
-    if not lock.is_locked:  # it is another's, which an interruption ended the wait for
+    if not lock.is_locked:  # another process holds it; an interruption ended the wait
         return
-    with contextlib.suppress(OSError):  # held still, so that nobody else locks a file that is about to go
+    with contextlib.suppress(OSError):  # still locked, so that no other process locks it meanwhile
         Path(lock.lock_file).unlink()
     lock.release()
 
@@ -97,8 +97,8 @@ class RunFolder:
     def _acquire(self) -> None:
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # whoever had it removed the folder
-                # Whoever only looks whether it is in use has it for a moment.
+            with contextlib.suppress(FileNotFoundError):  # the process that held the lock removed the folder
+                # A process that only checks the lock holds it for a moment.
                 self._lock.acquire(timeout=-1 if os.environ.get(WAIT) else LOOK_SECONDS)
                 if (self.path / LOCK).exists():
                     return
@@ -118,7 +118,7 @@ class RunFolder:
     def _undo(self) -> None:
         shutil.rmtree(self.path / HYDRA_BEING_WRITTEN, ignore_errors=True)
         _remove(self._lock)
-        with contextlib.suppress(OSError):  # a parent that others use by now stays
+        with contextlib.suppress(OSError):  # a parent that others use now stays
             for place in self._made:
                 if place.exists():
                     place.rmdir()

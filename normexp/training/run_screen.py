@@ -25,7 +25,7 @@ def show_choices(
     seeds: Sequence[int] = (),
     rates: Sequence[float] = (),
 ) -> None:
-    """Print what is about to be trained. `seeds` and `rates` are those of replicas."""
+    """Print the choices of a run before training. `seeds` and `rates` are those of replicas."""
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
     length = counted(config["max_epochs"], "epoch") if steps is None else counted(steps, "step")
