@@ -1,14 +1,24 @@
 """`--help norm=batchnorm`: explain one choice, group or key from its yaml and its class. Imports nothing heavy."""
 
+import os
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
-from normexp.choices import CONFIGS, choices, columns, groups, key_rows, suggest
+from normexp.choices import CONFIGS, choices, columns, groups, help_text, key_rows, suggest
 from normexp.class_docs import docstrings, documented, prose
 from normexp.invocation import command
+
+WIDEST = 140  # characters of a line on a terminal; elsewhere lines are not broken
+
+
+def help_for(words: list[str]) -> str:
+    """The help of each word, or of everything; as wide as the terminal. ValueError for what there is not."""
+    width = min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    return "\n\n".join(explain(word, width) for word in words) if words else help_text(width)
 
 
 def explain(word: str, width: int | None = None) -> str:

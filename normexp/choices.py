@@ -21,8 +21,19 @@ def choices(group: str) -> dict[str, str]:
 
 
 def groups() -> list[str]:
-    """The config groups, in the order of `--help`."""
-    first = ["model", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment"]
+    """The config groups that one chooses from, in the order of `--help`."""
+    first = [
+        "model",
+        "norm",
+        "data",
+        "recipe",
+        "optimizer",
+        "schedule",
+        "trainer",
+        "monitor",
+        "experiment",
+        "debug",
+    ]
     return [name for name in first if (CONFIGS / name).is_dir()]
 
 

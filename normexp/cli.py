@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from normexp.choices import choices, groups, help_text, keys, suggest
+from normexp.choices import choices, groups, keys, suggest
 from normexp.config.allowed import allow_from
 from normexp.early_interrupt import noting_interrupts
 from normexp.invocation import command, start
@@ -23,7 +23,6 @@ HYDRA_FLAGS = (
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-WIDEST = 140  # characters of a line of help
 OTHERS = {"claim": "verify", "page": "verify", "budget": "verify"}  # keys of another command
 
 
@@ -38,6 +37,8 @@ def run(main: Callable[[], None]) -> None:
     mistake = find_mistake(arguments)
     if mistake:
         fail(mistake, BAD_INPUT)
+    # Hydra reads nan as a number, and a choice must be a word.
+    sys.argv[1:] = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
     # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
     # tells them that the user did not ask for it.
     if not full_errors():
@@ -52,13 +53,11 @@ def run(main: Callable[[], None]) -> None:
 
 
 def show_help(arguments: list[str]) -> None:
-    """Print the help of `--help`, `--help norm=batchnorm`, `--help norm` or `--help lr`."""
-    from normexp.choice_help import explain
+    """`--help`, or the help of what stands beside it: `--help norm=batchnorm`, `--help norm`, `--help lr`."""
+    from normexp.choice_help import help_for
 
-    asked = [argument for argument in arguments if not argument.startswith("-")]
-    width = min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
     try:
-        text = "\n\n".join(explain(word, width) for word in asked) if asked else help_text(width)
+        text = help_for([argument for argument in arguments if not argument.startswith("-")])
     except ValueError as error:
         fail(str(error), BAD_INPUT)
     with cut_quietly():

@@ -1,6 +1,7 @@
 """A report of a study: `normexp report outputs/<name>`; `--help` explains the rest."""
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -76,6 +77,7 @@ def positive(text: str) -> int:
 
 def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     """Write the page of one study. Returns its path."""
+    from normexp.report.mean_runs import address, write_mean_runs
     from normexp.report.provenance import cautions
     from normexp.report.study import open_study
     from normexp.report.write import write_report
@@ -85,6 +87,9 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     page = write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=typed(sys.argv))
     for text in cautions(study):
         print(f"note: {text}")
+    if (means := write_mean_runs(study, out)) and not refresh:
+        print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)")
+        print(f"  http://localhost:6006/{address(study)} colors runs by their norm")
     return page
 
 

@@ -21,6 +21,8 @@ def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
     kept = _identity_of(config)
     if kept.get("max_steps") is not None:
         kept.pop("max_epochs", None)  # max_steps decides, max_epochs is ignored
+    if kept.get("early_stopping") is None:
+        kept.pop("early_stopping", None)  # runs from before there was the key
     kept["fingerprint"] = fingerprint
     return kept
 

@@ -49,6 +49,7 @@ SETTINGS = (
     Setting("max_steps", int | None, least=0, most=MOST_STEPS),
     Setting("eps", float, least=0),
     Setting("val_every_n_steps", int | None, least=1, most=MOST_STEPS),
+    Setting("early_stopping", int | dict | None),
     _not_identity("log_every_n_steps", int, least=1, most=MOST_STEPS, recorded=True),
     _not_identity("accuracies", list[float], recorded=True),
     _not_identity("replicas", int | dict),
@@ -78,6 +79,7 @@ SETTINGS = (
     _not_identity("monitor", group=True, recorded=True),
     _not_identity("recipe", str),  # it sets other keys, and those count
     _not_identity("experiment"),  # a preset sets other keys, and those count
+    _not_identity("debug"),  # the same
 )
 ROOT = tuple(setting for setting in SETTINGS if setting.kind is not None)
 GROUPS = tuple(setting.key for setting in SETTINGS if setting.group)

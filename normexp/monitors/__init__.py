@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from normexp.monitors.charts import Charts
     from normexp.monitors.covariate_shift import CovariateShift
     from normexp.monitors.covariate_shift_proxies import CovariateShiftProxies
+    from normexp.monitors.first_not_finite import FirstNotFinite
     from normexp.monitors.gradient_noise import GradientNoiseScale
     from normexp.monitors.gradients import Gradients
     from normexp.monitors.hessian import HessianTopEigenvalue
@@ -33,6 +34,7 @@ __all__ = [
     "Charts",
     "CovariateShift",
     "CovariateShiftProxies",
+    "FirstNotFinite",
     "GradientNoiseScale",
     "Gradients",
     "HessianTopEigenvalue",
@@ -53,6 +55,7 @@ _FILES = {
     "Charts": "charts",
     "CovariateShift": "covariate_shift",
     "CovariateShiftProxies": "covariate_shift_proxies",
+    "FirstNotFinite": "first_not_finite",
     "GradientNoiseScale": "gradient_noise",
     "Gradients": "gradients",
     "HessianTopEigenvalue": "hessian",

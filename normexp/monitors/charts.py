@@ -10,6 +10,9 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from normexp.monitors.base import Monitor
 from normexp.monitors.recorded import Recorded
 
+# `Loss/val` of this project, `val_loss` and the like of others; not the same values over another axis.
+FIRST = "(?i)^(?!by_samples/|final/)(?=.*val).*{}"
+
 
 def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
     """Statistic -> its layers in order, from tags `<statistic>/<layer>`."""
@@ -23,13 +26,22 @@ def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
 def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
     """The argument of `SummaryWriter.add_custom_scalars`. `recorded` is monitor name -> its values.
 
-    Each monitor is a category with one chart per statistic, which shows all layers. One more category has percentile
-    bands, one chart per layer: the median within the range from the 15th to the 85th percentile.
+    First comes what has one line per run, so that it can be read with many: accuracy, loss, statistics of the whole
+    network. Then percentile bands, one chart per layer: the median within the range from the 15th to the 85th
+    percentile. Then one category per monitor with one chart per statistic, which shows all layers.
     """
     pages: dict[str, dict[str, list]] = {}
+    first = {
+        "validation accuracy": ["Multiline", [FIRST.format("acc")]],
+        "validation loss": ["Multiline", [FIRST.format("loss")]],
+    }
     bands: dict[str, list] = {}
     for name, tags in recorded.items():
         statistics = by_statistic(tags)
+        whole = {
+            s: ["Multiline", [f"^{s}/network$"]] for s, layers in statistics.items() if "network" in layers
+        }
+        first |= whole
         pages[name] = {statistic: ["Multiline", [f"^{statistic}/"]] for statistic in statistics}
         for statistic, layers in statistics.items():
             place, _, percentile = statistic.rpartition("_")
@@ -38,7 +50,8 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
                     band = [f"{place}_{p}/{layer}" for p in ("p50", "p15", "p85")]
                     bands[f"{place}/{layer}"] = ["Margin", band]
     # TensorBoard draws margin charts in reverse order, and the others as given.
-    return {"Percentile bands": dict(reversed(bands.items())), **pages} if bands else pages
+    shown = {"Percentile bands": dict(reversed(bands.items()))} if bands else {}
+    return {"First": first, **shown, **pages}
 
 
 def heat_map(statistic: str, recorded: Recorded) -> Any:

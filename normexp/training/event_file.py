@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lightning_fabric.loggers.logger import rank_zero_experiment
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -13,9 +14,17 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import FileWriter, SummaryWriter
 
 from normexp.training.appended_file import AppendedFile
+from normexp.training.hparams_table import rows
 from normexp.training.lightning import own_rank
 
 PREFIX = "events.out.tfevents."
+# TensorBoard shows tags by alphabet, capitals first: these are what one looks at first.
+FIRST = {
+    "train/accuracy": "Accuracy/train",
+    "val/accuracy": "Accuracy/val",
+    "train/loss": "Loss/train",
+    "val/loss": "Loss/val",
+}
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -103,8 +112,16 @@ class EventFile(TensorBoardLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        super().log_metrics(metrics, step)
+        super().log_metrics({FIRST.get(name, name): value for name, value in metrics.items()}, step)
         self._writer.file.flush_if_due()
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, metrics: Any = None, step: int | None = None) -> None:
+        """A row of the HParams table, and its metrics as scalars."""
+        metrics = metrics or {}
+        for summary in rows(params, metrics):
+            self._writer.add_summary(summary)
+        self.log_metrics(metrics, 0 if step is None else step)
 
     @rank_zero_only
     def save(self) -> None:

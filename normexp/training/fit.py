@@ -14,9 +14,11 @@ from normexp.monitors.guard import passes_as_in
 from normexp.runs import TestExamples, write_test_examples
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints, load_to_resume
 from normexp.training.code_record import CodeRecord
+from normexp.training.early_stopping import early_stopping
 from normexp.training.ending import EndingFitLoop
 from normexp.training.epoch_loop import PlainEpochLoop
 from normexp.training.generator_state import GeneratorState
+from normexp.training.hparams_table import hyperparameter_metrics, hyperparameters
 from normexp.training.interrupt import StopOnSignal
 from normexp.training.length import length
 from normexp.training.lightning import callbacks_of, own_rank, quiet_lightning
@@ -25,7 +27,7 @@ from normexp.training.precise_batchnorm import PopulationStatistics, needs_popul
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.records import open_records
-from normexp.training.summarize import final_metrics, hyperparameter_metrics, hyperparameters, summarize
+from normexp.training.summarize import final_metrics, summarize
 from normexp.training.workers import watching_workers
 
 
@@ -46,7 +48,9 @@ def fit(
     recorder = Recorder(parts.config["log_every_n_steps"])
     stop = StopOnSignal(last.save)
     code = CodeRecord(parts.config)
-    callbacks = [stop, recorder, code, *parts.monitors, TimedProgressBar(recorder, console), GeneratorState()]
+    early = early_stopping(parts.config, recorder)
+    bar = TimedProgressBar([recorder], console)
+    callbacks = [stop, recorder, *early, code, *parts.monitors, bar, GeneratorState()]
     if needs_population_statistics(parts.module):
         callbacks.insert(1, PopulationStatistics())
     if last.path:

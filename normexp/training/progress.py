@@ -1,6 +1,9 @@
 """The progress bar: epoch, steps, loss and accuracy, drawn a few times per second at any speed."""
 
+import math
 import time
+from collections.abc import Sequence
+from statistics import fmean
 
 import torch
 from pytorch_lightning.callbacks import ProgressBar
@@ -55,12 +58,13 @@ class EpochMeans:
 
 class TimedProgressBar(ProgressBar):
     """One bar over all steps of the run. Lightning's bars redraw by step count, which costs more than a step of a small
-    model; this bar redraws by the clock. If the output is no terminal, it prints one line per epoch.
+    model; this bar redraws by the clock. If the output is no terminal, it prints one line per epoch. For several
+    replicas it shows means.
     """
 
-    def __init__(self, recorder: Recorder, console: Console):
+    def __init__(self, recorders: Sequence[Recorder], console: Console):
         super().__init__()
-        self.recorder = recorder
+        self.recorders = recorders
         self.console = console
         self._progress: Progress | None = None
         self._next_draw = 0.0
@@ -73,12 +77,15 @@ class TimedProgressBar(ProgressBar):
         self._enabled = True
 
     def _numbers(self) -> str:
-        latest = self.recorder.latest
         parts = []
         if means := self._of_epoch.read():
             parts.append(f"train loss {means[0]:.4f} accuracy {means[1]:6.2%}")
-        if "val_loss" in latest:
-            parts.append(f"val loss {latest['val_loss']:.4f} accuracy {latest['val_accuracy']:6.2%}")
+        validated = [
+            own.latest for own in self.recorders if math.isfinite(own.latest.get("val_loss", math.nan))
+        ]
+        if validated:
+            loss, accuracy = (fmean(row[f"val_{name}"] for row in validated) for name in ("loss", "accuracy"))
+            parts.append(f"val loss {loss:.4f} accuracy {accuracy:6.2%}")
         return "  ".join(parts)
 
     def _epoch(self) -> str:

@@ -111,7 +111,8 @@ def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], c
 def status_line(summary: dict[str, Any]) -> str:
     """One line on how a run ended."""
     if summary["status"] == "completed":
-        return "completed"
+        early = summary.get("stopped_early")
+        return f"completed, stopped early at step {summary['steps']:,}" if early else "completed"
     step = summary["convergence"]["divergence_step"]
     return (
         f"diverged: the loss was no longer finite at step {step}"

@@ -14,8 +14,8 @@ from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
 from normexp.monitors import convergence
 from normexp.runs import TestExamples
-from normexp.runs.columns import flat
 from normexp.training.code_record import CodeRecord
+from normexp.training.early_stopping import stopped_early
 from normexp.training.evaluation import evaluate, evaluate_each
 from normexp.training.lightning import callbacks_of
 from normexp.training.precise_batchnorm import update_population_statistics
@@ -59,6 +59,7 @@ def summarize(
         ),
         "steps": trainer.global_step,
         "epochs": recorder.clock["epoch"],
+        **({"stopped_early": True} if stopped_early(callbacks_of(trainer)) else {}),
         "seconds": recorder.seconds,
         "parameters": sum(p.numel() for p in parts.module.parameters()),
         "config": parts.config,
@@ -81,24 +82,3 @@ def summarize(
         "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-
-
-def hyperparameters(summary: dict[str, Any]) -> dict[str, Any]:
-    """The values by which TensorBoard's HParams table filters and sorts. By default it shows the first five in
-    alphabetical order. The names are chosen so that the most important ones come first."""
-    config, choices = summary["config"], summary["choices"]
-    row = {key: config[key] for key in ("batch_size", "lr", "seed")}
-    row |= {"model": choices["model"], "norm": choices["norm"], "status": summary["status"]}
-    settings = {key: config[key] for key in ("max_epochs", "max_steps", "eps", "model", "norm")}
-    rest = {**choices, **flat(settings)}
-    return row | {
-        f"settings.{key}": value for key, value in rest.items() if key not in row and value is not None
-    }
-
-
-def hyperparameter_metrics(summary: dict[str, Any]) -> dict[str, float]:
-    """The result columns of TensorBoard's HParams table, equal for every run, diverged ones too. By default it shows
-    the first five, so the status and the accuracies come before the losses."""
-    metrics = sorted(summary["metrics"].items(), key=lambda item: item[0].endswith("loss"))
-    diverged = {"final/diverged": float(summary["status"] == "diverged")}
-    return diverged | {f"final/{name.replace('/', '_')}": value for name, value in metrics}

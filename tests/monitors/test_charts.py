@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -17,8 +19,24 @@ def test_layout_has_all_layers_of_a_statistic_in_one_chart_and_bands_by_layer():
     assert pages["Gradients"] == {"gradient_norm": ["Multiline", ["^gradient_norm/"]]}
     band = ["activation_p50/layer01", "activation_p15/layer01", "activation_p85/layer01"]
     assert pages["Percentile bands"]["activation/layer01"] == ["Margin", band]
-    assert list(pages) == ["Percentile bands", "Activations", "Gradients"]
+    assert list(pages) == ["First", "Percentile bands", "Activations", "Gradients"]
     assert list(pages["Percentile bands"]) == ["activation/layer01", "activation/layer00"]  # drawn last first
+
+
+def test_the_first_page_has_one_line_a_run():
+    tags = ["gradient_norm/layer00", "gradient_norm/network"]
+    first = layout({"Gradients": {tag: [(0, 1.0)] for tag in tags}})["First"]
+    assert list(first) == ["validation accuracy", "validation loss", "gradient_norm"]
+    known = [*tags, "Accuracy/val", "Accuracy/train", "Loss/val", "Loss/train", "val_loss", "val_acc", "loss"]
+    known += ["by_samples/val_loss", "by_samples/val_accuracy", "final/val_accuracy", "update_ratio/layer00"]
+    shown = {
+        title: [tag for tag in known if re.match(pattern, tag)] for title, (_, (pattern,)) in first.items()
+    }
+    assert shown == {
+        "validation accuracy": ["Accuracy/val", "val_acc"],
+        "validation loss": ["Loss/val", "val_loss"],
+        "gradient_norm": ["gradient_norm/network"],
+    }
 
 
 def test_heat_map_has_the_input_on_top_and_measured_steps_along():
@@ -57,6 +75,7 @@ def test_tensorboard_gets_scalars_histograms_layout_and_figures(tmp_path):
     assert seen.Tags()["images"] == ["heat_map/gradient_norm"]
     assert {page.title for page in custom_layout(seen).category} == {
         "Activations",
+        "First",
         "Gradients",
         "Percentile bands",
     }

@@ -40,7 +40,8 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
             replicas.append(Replica(index, len(all_parts), parts, folder, loggers, module.shares[index]))
         each = EachReplica(replicas)
         stop = StopOnSignal(each.save)
-        callbacks = [stop, each, TimedProgressBar(replicas[0].recorder, console), GeneratorState()]
+        bar = TimedProgressBar([replica.recorder for replica in replicas], console)
+        callbacks = [stop, each, bar, GeneratorState()]
         together = put_together(resumed, module.fastest) if resume else None
         trainer = trainer_of(
             all_parts[0], module, callbacks, together, logger=False, enable_checkpointing=False

@@ -1,0 +1,70 @@
+"""Which layer first gives a value that is not finite: what `debug=nan` looks for."""
+
+from typing import Any
+
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from torch import Tensor, nn
+
+from normexp.monitors.guard import guard_depth
+
+
+class FirstNotFinite(Callback):
+    """Looks at the output of each layer and at the gradient of each parameter in every step, and stops the run at the
+    first that is infinite or NaN. It says which one, and how large the values before it were.
+
+    It changes no number, and waits for the device once a step: it is for looking, not for measuring. Layers are the
+    modules without children, in the order in which they are called. Compiled modules run no hooks: leave `compile` out.
+
+    Attributes:
+        found: the sentence that was printed, or None.
+    """
+
+    def __init__(self) -> None:
+        self.found: str | None = None
+        self._handles: list[Any] = []
+        self._outputs: list[tuple[str, Tensor]] = []  # of this step: (layer, largest absolute value)
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        for name, child in module.named_modules():
+            if not any(child.children()):
+                self._handles.append(
+                    child.register_forward_hook(self._noting(f"{name} ({type(child).__name__})"))
+                )
+
+    def _noting(self, layer: str):
+        def note(child: nn.Module, inputs: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and child.training and not guard_depth():
+                self._outputs.append((f"the output of {layer}", output.detach().abs().max()))
+
+        return note
+
+    def on_train_batch_start(
+        self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        self._outputs.clear()
+
+    def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
+        gradients = [
+            (f"the gradient of {name}", p.grad.abs().max())
+            for name, p in reversed(list(module.named_parameters()))
+            if p.grad is not None
+        ]
+        seen = [*self._outputs, *gradients]
+        if self.found or not seen:
+            return
+        largest = torch.stack([value.float() for _, value in seen]).tolist()  # the one wait for the device
+        first = next((i for i, value in enumerate(largest) if not value < float("inf")), None)  # NaN, too
+        if first is None:
+            return
+        before = f"; before it {seen[first - 1][0]} reached {largest[first - 1]:.3g}" if first else ""
+        what = "NaN" if largest[first] != largest[first] else "infinite"
+        place = f"step {trainer.global_step + 1}, {seen[first][0]}"
+        self.found = f"first value that is not finite: {place} is {what}{before}"
+        print(self.found, flush=True)
+        trainer.should_stop = True
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()

@@ -1,0 +1,110 @@
+"""For TensorBoard: one run an arm, the mean over its seeds with the interval as bands: 80 runs read as four."""
+
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.compat.proto.types_pb2 import DT_STRING
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from normexp.report.seed_statistics import curves
+from normexp.report.study import Study, label
+
+FOLDER = "mean over seeds"
+# What every run records -> the tag of its mean: that of the single runs, so that both are in one chart.
+SHOWN = {
+    "val/accuracy": "Accuracy/val",
+    "val/loss": "Loss/val",
+    "train/accuracy": "Accuracy/train",
+    "train/loss": "Loss/train",
+}
+LOGARITHMIC = ("gradient_norm/network",)  # geometric means
+ENDS = ("low", "high")
+
+
+def write_mean_runs(study: Study, out: Path) -> Path | None:
+    """Write a run for each arm and level under `out`; returns the folder, or None where no arm has two runs.
+
+    What was there is removed: TensorBoard takes files by name, and these are all of the study.
+    """
+    folder = out / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    done = study.metrics[study.metrics["status"] == "completed"]
+    wanted = {**SHOWN, **{name: name for name in LOGARITHMIC}}
+    recorded = done[done["metric"].isin(list(wanted))]
+    runs = recorded.groupby(["arm", "level"], observed=True)["seed"].nunique()
+    for arm, level in runs[runs > 1].index:
+        own = recorded[(recorded["arm"] == arm) & (recorded["level"] == level)]
+        place = folder / in_path(f"{label(study.x)} {level:g}") if study.x else folder
+        write_run(place / in_path(arm), {tag: mean_curve(own, name) for name, tag in wanted.items()})
+    return folder if folder.exists() else None
+
+
+def in_path(name: str) -> str:
+    """A name as one folder."""
+    return re.sub(r"[^\w ,.=+-]+", "-", name.replace(" · ", ", "))
+
+
+def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Columns step, mean, low, high, of the steps at which every run of them recorded the metric."""
+    own = rows[rows["metric"] == metric].assign(all="")
+    found = curves(own, ["all"], "step", log=metric in LOGARITHMIC)
+    return found[found["n"] == found["n"].max()] if len(found) else found
+
+
+def write_run(folder: Path, means: Mapping[str, pd.DataFrame]) -> None:
+    """One event file: the means as scalars, the ends of their intervals, and a page of bands."""
+    folder.mkdir(parents=True)
+    kept = {tag: curve for tag, curve in means.items() if len(curve)}
+    with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
+        writer = RecordWriter(file)
+        writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        banded = [tag for tag, curve in kept.items() if curve["low"].notna().any()]
+        writer.write(event(0, [bands(banded)] if banded else []))
+        for tag, curve in kept.items():
+            for row in curve.itertuples():
+                values = {tag: row.mean, **{f"interval/{end} of {tag}": getattr(row, end) for end in ENDS}}
+                writer.write(event(row.step, [scalar(name, v) for name, v in values.items() if v == v]))
+
+
+def event(step: int, values: list[Summary.Value]) -> bytes:
+    """One record of an event file."""
+    return Event(wall_time=time.time(), step=int(step), summary=Summary(value=values)).SerializeToString()
+
+
+def scalar(tag: str, value: float) -> Summary.Value:
+    """A number, as torch's SummaryWriter writes it."""
+    return Summary.Value(tag=tag, simple_value=float(value))
+
+
+def bands(tags: list[str]) -> Summary.Value:
+    """The layout of the custom scalars: each mean inside its interval."""
+    layout = layout_pb2.Layout()
+    # TensorBoard draws such charts last first.
+    category = layout.category.add(title="Mean over seeds, 95% interval")
+    for tag in reversed(tags):
+        series = layout_pb2.MarginChartContent.Series(
+            value=tag, lower=f"interval/low of {tag}", upper=f"interval/high of {tag}"
+        )
+        category.chart.add(title=tag, margin=layout_pb2.MarginChartContent(series=[series]))
+    plugin = SummaryMetadata.PluginData(plugin_name="custom_scalars")
+    tensor = TensorProto(
+        dtype=DT_STRING, string_val=[layout.SerializeToString()], tensor_shape=TensorShapeProto()
+    )
+    return Summary.Value(
+        tag="custom_scalars__config__", tensor=tensor, metadata=SummaryMetadata(plugin_data=plugin)
+    )
+
+
+def address(study: Study) -> str:
+    """The part of TensorBoard's address that gives every run the color of its norm, its page of charts in front."""
+    norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=len, reverse=True))
+    return f"?runColorGroup=regex:({norms})"

@@ -1,0 +1,78 @@
+"""`debug=overfit`, `debug=limit` and `debug=nan`."""
+
+import sys
+
+import pytest
+import torch
+from small_module import Small, batches, fit
+from torch import nn
+
+from normexp import cli
+from normexp.build import build, compose
+from normexp.monitors import Activations, FirstNotFinite
+
+
+@pytest.mark.parametrize("data", ["digits", "python_docs"])
+def test_presets_take_little_data_of_every_kind(data, tmp_path):
+    model = "mlp" if data == "digits" else "gpt"
+    for preset, most in (("overfit", 64), ("limit", 256)):
+        parts = build(*compose([f"debug={preset}", f"data={data}", f"model={model}", f"outputs={tmp_path}"]))
+        assert parts.config["name"] == "debug"
+        assert 0 < len(parts.data.splits["train"]) <= most
+
+
+def test_one_batch_is_learned_by_heart(train):
+    summary, _ = train("debug=overfit", "model.width=64", "recipe=mlp")
+    assert summary["metrics"]["train/accuracy"] == 1.0
+
+
+def test_nan_is_a_word_on_the_command_line(monkeypatch):
+    """Hydra's grammar reads it as a number."""
+    monkeypatch.setattr(sys, "argv", ["train.py", "debug=nan", "norm=none"])
+    monkeypatch.setattr("normexp.hydra_gate.guard", lambda arguments: None)
+    seen = []
+    cli.run(lambda: seen.append(list(sys.argv)))
+    assert compose(seen[0][1:])[0].monitor.finite["_target_"].endswith("FirstNotFinite")
+
+
+class Overflow(nn.Module):
+    def __init__(self, step):
+        super().__init__()
+        self.step, self.calls = step, 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * torch.tensor(float("inf")) if self.calls == self.step else x
+
+
+def test_the_first_layer_that_is_not_finite_is_named_and_training_ends_there(capsys):
+    module = Small()
+    module.model.insert(3, Overflow(step=4))  # behind the Tanh
+    watch = FirstNotFinite()
+    fit(module, [watch, Activations(every_n_steps=2)], steps=6)
+    assert len(module.losses) == 4
+    assert "step 4, the output of model.3 (Overflow) is " in watch.found
+    assert "before it the output of model.2 (Tanh) reached 0." in watch.found
+    assert watch.found in capsys.readouterr().out
+
+
+def test_a_gradient_that_is_not_finite_is_named():
+    class RootOfZero(nn.Module):
+        def forward(self, x):
+            return (x - x).sqrt()  # finite, with an infinite derivative
+
+    module = Small(dropout=0.0)
+    module.model.add_module("root", RootOfZero())
+    watch = FirstNotFinite()
+    fit(module, [watch], steps=3)
+    assert "step 1, the gradient of model.6" in watch.found
+
+
+def test_a_healthy_run_is_left_alone():
+    plain, watched = Small(), Small()
+    fit(plain, [], steps=6)
+    watch = FirstNotFinite()
+    fit(watched, [watch], steps=6, loader=batches(6))
+    assert watch.found is None
+    assert watched.losses == plain.losses
+    assert not any(child._forward_hooks for child in watched.modules())

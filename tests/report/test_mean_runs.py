@@ -1,0 +1,55 @@
+"""The runs that stand for an arm in TensorBoard."""
+
+import pytest
+from fabricated import write_study
+from scipy import stats
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar import layout_pb2
+
+from normexp.report.mean_runs import in_path, write_mean_runs
+from normexp.report.study import open_study
+
+
+def seen(folder):
+    found = EventAccumulator(str(folder))
+    found.Reload()
+    return found
+
+
+def test_a_run_is_the_mean_over_seeds_with_its_interval(tmp_path):
+    study = open_study(write_study(tmp_path / "s", ("none", "batchnorm"), (2, 32), seeds=4))
+    folder = write_mean_runs(study, tmp_path / "report")
+    names = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("events*")}
+    assert names == {f"batch size {size}/{norm}" for size in (2, 32) for norm in ("none", "batchnorm")}
+    own = seen(folder / "batch size 2" / "batchnorm")
+    rows = study.metrics.query("metric == 'val/accuracy' and arm == 'batchnorm' and level == 2")
+    for event in own.Scalars("Accuracy/val"):
+        values = rows[rows["step"] == event.step]["value"]
+        assert len(values) == 4
+        if not values.std():  # of step 0
+            continue
+        low, high = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
+        assert event.value == pytest.approx(values.mean())
+        ends = [
+            next(e.value for e in own.Scalars(f"interval/{end} of Accuracy/val") if e.step == event.step)
+            for end in ("low", "high")
+        ]
+        assert ends == pytest.approx([low, high])
+    message = own.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0]
+    (category,) = layout_pb2.Layout.FromString(message).category
+    (series,) = category.chart[-1].margin.series
+    assert (series.value, series.lower) == ("Accuracy/val", "interval/low of Accuracy/val")
+    assert {series.value, series.lower, series.upper} <= set(own.Tags()["scalars"])
+
+
+def test_one_seed_has_no_mean_and_what_was_written_before_goes(tmp_path):
+    study = open_study(write_study(tmp_path / "s", ("none",), (2, 32), seeds=1))
+    old = tmp_path / "report" / "mean over seeds" / "gone"
+    old.mkdir(parents=True)
+    assert write_mean_runs(study, tmp_path / "report") is None
+    assert not old.exists()
+
+
+def test_names_of_arms_are_folders():
+    assert in_path("batchnorm · depth 8") == "batchnorm, depth 8"
+    assert in_path("a/b\\c") == "a-b-c"

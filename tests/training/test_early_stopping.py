@@ -1,0 +1,82 @@
+"""Early stopping: when a run ends, that an interrupted one ends there too, and what its identity is."""
+
+import csv
+
+import pytest
+
+from normexp.build import compose, resolved
+from normexp.config.early_stopping import EarlyStop, early_stop
+from normexp.config.identity import config_hash
+from normexp.training.early_stopping import without_progress
+from normexp.training.replicas.why_not import why_not
+
+
+def history(*accuracies: float) -> list[dict[str, float]]:
+    return [{"val_accuracy": value, "val_loss": 1 - value} for value in accuracies]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize(
+    ("values", "delta", "waited"),
+    [
+        ((), 0, 0),
+        ((0.5,), 0, 0),
+        ((0.5, 0.6, 0.7), 0, 0),
+        ((0.5, 0.7, 0.6, 0.7), 0, 2),  # equal is no better
+        ((0.5, 0.55, 0.59), 0.1, 2),  # by more than min_delta over the best, not over the last
+        ((0.5, 0.55, 0.65), 0.1, 0),
+        ((0.5, float("nan"), 0.4, 0.6), 0, 0),
+        ((float("nan"), 0.4), 0, 0),
+    ],
+)
+def test_validations_without_progress_are_counted(values, delta, waited, metric):
+    assert without_progress(history(*values), EarlyStop(1, metric, delta)) == waited
+
+
+def validations(folder) -> list[tuple[int, float]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [(int(row["step"]), float(row["value"])) for row in rows if row["metric"] == "val/accuracy"]
+
+
+def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
+    summary, folder = train("max_epochs=60", "early_stopping=2", "norm=batchnorm", "lr=0.01")
+    curve = [value for _, value in validations(folder)]
+    assert summary["stopped_early"] is True
+    assert summary["status"] == "completed"
+    assert len(curve) < 60
+    assert max(curve[-2:]) <= max(curve[:-2])
+    for end in range(3, len(curve)):  # and not before
+        assert max(curve[end - 2 : end]) > max(curve[: end - 2])
+    whole, _ = train("max_epochs=2")
+    assert "stopped_early" not in whole
+
+
+def test_identity_counts_it_only_where_it_is_asked_for():
+    def hashed(*overrides: str) -> str:
+        return config_hash(resolved(compose(list(overrides))[0]))
+
+    plain = resolved(compose([])[0])
+    assert config_hash({key: value for key, value in plain.items() if key != "early_stopping"}) == hashed()
+    assert hashed("early_stopping=5") != hashed()
+    assert hashed("early_stopping=5") != hashed("early_stopping=6")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (0, "patience=0"),
+        ({"patience": 2, "metric": "los"}, "choose from accuracy, loss"),
+        ({"patience": 2, "delta": 0.1}, "early_stopping.delta: no such key"),
+        ({"metric": "loss"}, "patience=None"),
+        ({"patience": 2, "min_delta": -1}, "min_delta=-1"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(asked, said):
+    with pytest.raises(ValueError, match=said):
+        early_stop({"early_stopping": asked})
+
+
+def test_replicas_that_stop_early_are_trained_one_by_one(make_parts):
+    assert "early stopping" in why_not(make_parts("early_stopping=2"))
+    assert why_not(make_parts()) is None
