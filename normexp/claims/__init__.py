@@ -1,1 +1,1 @@
-"""How a table of evidence becomes a verdict. Knows numbers and yaml, not torch, and not where numbers come from."""
+"""From a claim's yaml and a table of evidence to a verdict."""

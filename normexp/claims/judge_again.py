@@ -1,4 +1,4 @@
-"""Every verdict judged again from what is committed in `docs/evidence`, without training a run or making a network."""
+"""Judge every verdict again from the evidence committed in `docs/evidence`, without training or building a network."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> di
 
 
 def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | None:
-    """The verdict of one claim; None where its evidence is not committed, or not yet whole."""
+    """The verdict of one claim; None if its evidence is not committed or not complete."""
     if claim.settings and claim.evidence == "training":
         return _from_ledger(claim, root) or _older(claim, root)
     kept = read_kept(root / KEPT, claim)
@@ -44,7 +44,7 @@ def _judged(claim: Claim, kept: Kept, root: Path) -> dict[str, Any]:
 def _from_ledger(claim: Claim, root: Path) -> dict[str, Any] | None:
     try:
         verdict = over_settings(claim, root)[1]
-    except (ValueError, FileNotFoundError):  # cells of the bank that are not trained yet
+    except (ValueError, FileNotFoundError):  # some cells of the bank are not trained yet
         return None
     own = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
     return verdict | own | {"untuned": False, "untuned_word": None}
@@ -56,7 +56,7 @@ def _older(claim: Claim, root: Path) -> dict[str, Any] | None:
 
 
 def write_page_again(path: Path, claims: dict[str, Claim], root: Path = CONFIGS.parent) -> str:
-    """Write the page of all verdicts from what is committed; returns what it holds."""
+    """Write the page of all verdicts from the committed evidence. Returns a line on its content."""
     verdicts = judge_all_again(claims, root)
     equal = root / EQUAL_ARMS
     real = json.loads(equal.read_text()) if equal.exists() else []

@@ -1,4 +1,4 @@
-"""From chosen claims to verdicts on disk and a paragraph each on the screen."""
+"""From selected claims to verdicts on disk and a paragraph each on the screen."""
 
 import dataclasses
 import functools
@@ -39,8 +39,8 @@ def verify_all(
     workers: int = 1,
     keep_in: Path | None = None,
 ) -> int:
-    """Print the plan, then verify the claims, of those that train so many at a time. A claim that fails to run is named
-    at the end and makes the exit status 1; any verdict makes it 0. `keep_in`: where their values are kept."""
+    """Print the plan, then verify the claims. `workers` training claims run at a time. Returns the exit status: 0 for
+    any verdicts, 1 if a claim failed to run; such claims are named at the end. `keep_in` is a folder for values."""
     words: dict[str, int] = {}
     failed: list[str] = []
     start = time.perf_counter()
@@ -88,14 +88,14 @@ def _verify(out: Path, tuned: bool, command: str, keep_in: Path | None, claim: C
 
 
 def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
-    """What will be done, less the runs that are in the cache."""
+    """The plan, without the runs that are in the cache."""
     missing = {}
     for claim in claims:
         if claim.evidence == "training" and not claim.settings:
             asked = claim if tuned else dataclasses.replace(claim, tune=None)
             try:
                 missing[claim.id] = to_train(asked, training_runs.Runs(asked, out / "cache"))
-            except Exception:  # what is wrong is said when the claim's turn comes
+            except Exception:  # the error is reported when the claim is verified
                 missing[claim.id] = run_count(asked)
     return plan_text(claims, missing)
 
@@ -103,15 +103,15 @@ def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
 def verify(
     claim: Claim, out: Path, *, tuned: bool, command: str, keep_in: Path | None = None
 ) -> dict[str, Any]:
-    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`; and
-    into `keep_in` what is committed, unless it stands in the ledger of the bank.
+    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`. Write
+    the evidence to commit into `keep_in`, unless the ledger of the bank has it.
 
-    Without tuning, the verdict of a claim that tunes lies beside the fair one, which it never replaces.
+    The verdict without tuning has its own folder. It never replaces the tuned one.
     """
     start = time.perf_counter()
     folder = folder_of(claim, out, tuned)
     untuned = folder.name == UNTUNED
-    if untuned:  # another protocol, so that nobody takes its verdict for the claim's
+    if untuned:  # a protocol of its own, so that its verdict is not taken for the claim's
         claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
     if claim.settings:
         table, verdict = over_settings(claim)
@@ -134,12 +134,12 @@ def verify(
 
 
 def folder_of(claim: Claim, out: Path, tuned: bool) -> Path:
-    """Where the verdict of a claim goes; one without tuning lies below that with it."""
+    """The folder of a claim's verdict. The verdict without tuning lies in a folder below."""
     return out / claim.id / UNTUNED if claim.tune and not tuned else out / claim.id
 
 
 def beside_tuned(folder: Path) -> str:
-    """What the same claim's verdict is where each arm has its own best learning rate."""
+    """A sentence on the same claim's verdict with tuned learning rates."""
     try:
         word = json.loads((folder / VERDICT).read_text())["verdict"].upper()
     except FileNotFoundError:

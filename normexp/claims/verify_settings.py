@@ -1,4 +1,4 @@
-"""The verdict of a claim over several settings: its registration, its evidence look by look, its contrast and check."""
+"""The verdict of a claim over several settings: registration, evidence look by look, contrast, manipulation check."""
 
 from datetime import datetime
 from pathlib import Path
@@ -22,8 +22,8 @@ from normexp.config.folder import CONFIGS
 def over_settings(
     claim: Claim, root: Path = CONFIGS.parent, kept: Kept | None = None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Evidence and verdict. `root` holds the registry and the ledger; `kept` has values of initial networks, which are
-    then not made anew."""
+    """Evidence and verdict. `root` holds the registry and the ledger. `kept` holds values of initial networks, which
+    then need not be built again."""
     source: Source = FromTable(claim, kept.known_table) if kept else Anew(claim, root)
     row, why = kept_registration(claim, kept, root) if kept else registration(claim, root)
     for seeds in claim.looks:
@@ -49,7 +49,7 @@ def over_settings(
 
 
 def registration(claim: Claim, root: Path) -> tuple[Row | None, str]:
-    """The claim's row if its protocol is still the one that was registered, else why there is none."""
+    """The claim's row if its protocol is the registered one. Otherwise None and the reason."""
     row = latest(read_registry(root / REGISTRY), subject_of(claim.id, claim.budget))
     if row is None:
         return None, "no row of the registry"
@@ -59,7 +59,7 @@ def registration(claim: Claim, root: Path) -> tuple[Row | None, str]:
 
 
 def kept_registration(claim: Claim, kept: Kept, root: Path) -> tuple[Row | None, str]:
-    """The row under which values were gathered, if it is still the claim's last."""
+    """The row under which values were gathered, if it is still the claim's last row."""
     row = latest(read_registry(root / REGISTRY), subject_of(claim.id, claim.budget))
     if row is None or row.number != kept.record["row"]:
         return None, "no row of the registry" if row is None else f"gathered before row {row.number}"
@@ -67,8 +67,8 @@ def kept_registration(claim: Claim, kept: Kept, root: Path) -> tuple[Row | None,
 
 
 def ledger_rows(settings: list[Setting], root: Path) -> pd.DataFrame:
-    """The rows of those runs of the bank that are in the settings; none for networks at initialization, which are made
-    anew each time."""
+    """The ledger's rows for the runs in these settings; none for networks at initialization, which are built again each
+    time."""
     names = {run for setting in settings for own in setting.outcomes.values() for run in own.runs}
     if not names:
         return pd.DataFrame({"run": [], "seconds": []})
@@ -78,15 +78,15 @@ def ledger_rows(settings: list[Setting], root: Path) -> pd.DataFrame:
 
 
 def too_early(row: Row, runs: pd.DataFrame, root: Path) -> str:
-    """What the first run says that did not come after its row."""
+    """The objection to the first run that did not come after its row; empty if there is none."""
     each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
     found = not_after(row, each, registry_of(root))
     return f"{len(found)} of {len(runs)} runs: {found[0]}" if found else ""
 
 
 def asked_late(row: Row, runs: pd.DataFrame, root: Path) -> int | None:
-    """How many runs had started when a claim was registered that reads the bank, whose runs came after the bank's own
-    row; None where they did not."""
+    """The number of runs that had started when the claim was registered, if all came after the bank's own row; None if
+    some did not."""
     each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
     own = latest(read_registry(root / REGISTRY), "bank")
     if own is None or not_after(own, each, registry_of(root)):

@@ -1,4 +1,4 @@
-"""Where a claim's evidence comes from: laws, networks at initialization, or finished training runs.
+"""Gather the evidence of a claim: from laws, networks at initialization, or finished training runs.
 
-The one place where claims (which know no torch) meet norms and models; everything it hands on is a table.
+Only here do claims, which know no torch, meet norms and models. The result is always a table.
 """

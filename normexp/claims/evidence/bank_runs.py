@@ -1,4 +1,4 @@
-"""The runs of the bank: the commands that train them, and one row for each that is finished."""
+"""The runs of the bank: the commands that train them, and one row per finished run."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,17 +9,13 @@ from normexp.runs import finished_summary
 from normexp.runs.folders import find_runs
 
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy")
-SPEED = (
-    "auc",
-    "steps_to_0.5",
-    "steps_to_0.8",
-    "steps_to_0.9",
-)  # of validation accuracy, as in `summary.json`
+# Of validation accuracy, as in `summary.json`.
+SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 STUDY = "bank"  # the runs of a cell lie in <outputs>/bank/<cell>
 
 
 def commands(bank: Bank, outputs: Path, cells: Sequence[str]) -> Iterator[list[str]]:
-    """Arguments of train.py, a sweep for each cell: what is finished is skipped, so the same commands resume."""
+    """Arguments of train.py, one sweep per cell. Finished runs are skipped, so the same commands resume."""
     for name in cells:
         cell = bank.cell(name)
         norms, rates = ",".join(bank.norms), ",".join(f"{rate:g}" for rate in cell.rates)
@@ -32,7 +28,7 @@ def commands(bank: Bank, outputs: Path, cells: Sequence[str]) -> Iterator[list[s
 
 
 def rows(bank: Bank, outputs: Path) -> list[dict[str, Any]]:
-    """One row for each finished run of the bank's cells, norms, rates and seeds, in their order."""
+    """One row per finished run of the bank, in the order of its cells, norms, rates and seeds."""
     found = [row for cell in bank.cells.values() for row in _rows_of(bank, cell, outputs)]
     order = {name: index for index, name in enumerate(bank.cells)}
     norms = {name: index for index, name in enumerate(bank.norms)}
@@ -51,7 +47,7 @@ def _rows_of(bank: Bank, cell: BankCell, outputs: Path) -> Iterator[dict[str, An
 
 
 def row_of(cell: str, summary: dict[str, Any]) -> dict[str, Any]:
-    """What a verdict needs to know of a run, flat."""
+    """The numbers of a run that a verdict needs, as one flat row."""
     config = summary["config"]
     metrics = {f"{split}_{name}": summary["metrics"][f"{split}/{name}"] for split in SPLITS for name in NAMES}
     return {
@@ -75,10 +71,9 @@ def row_of(cell: str, summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def bank_protocol(bank: Bank) -> dict[str, Any]:
-    """What the registry fixes of the bank: every value of every cell under every norm, the rates and the seeds."""
-    from normexp.claims.evidence.resolved_protocol import (
-        resolved_cells,
-    )  # composes configurations: seconds, and torch
+    """The protocol of the bank for the registry: every value of every cell and norm, the rates and the seeds."""
+    # It imports torch and composes configurations, which takes seconds.
+    from normexp.claims.evidence.resolved_protocol import resolved_cells
 
     overrides = {
         f"{cell.name} / {norm}": [*cell.overrides, f"norm={norm}", f"lr={cell.rates[0]:g}"]

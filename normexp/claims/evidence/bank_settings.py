@@ -1,4 +1,4 @@
-"""From the ledger to the settings that the judge knows: every seed at its own best rate, with its test examples."""
+"""From the ledger to settings for the judge: every seed at its own best rate, with its test examples."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ def bank_settings(
     Args:
         folder: of the ledger.
         arms: name of an arm -> norm of the bank.
-        measure: `error` (wrong answers) or `loss` on test, which also chooses the rates, on validation; or `failed`,
-            for which no test examples are read.
-        cells: names of cells; all if left out.
-        rate: `own`, each seed's own best, or the `lowest`, `middle` or `highest` of the cell's grid.
+        measure: `error` (wrong answers) or `loss` on test. The same measure on validation chooses the rates. Or
+            `failed`, for which no test examples are read.
+        cells: names of cells; empty for all.
+        rate: `own`, the best rate of each seed, or the `lowest`, `middle` or `highest` of the cell's grid.
     """
     names = list(cells or bank.cells)
     ledger = read_ledger(folder, names)
@@ -49,7 +49,7 @@ def bank_settings(
 def _setting(
     cell: BankCell, runs: pd.DataFrame, arms: Mapping[str, str], measure: str, folder: Path
 ) -> Setting:
-    """From one run of each norm and seed."""
+    """A setting from one run per norm and seed."""
     outcomes: dict[Arm, Outcomes] = {}
     for arm, norm in arms.items():
         own = runs[runs["norm"] == norm].sort_values("seed")
@@ -75,16 +75,16 @@ def _setting(
 
 
 def _each(right: np.ndarray, loss: np.ndarray, measure: str, cell: BankCell) -> np.ndarray:
-    """What each example of a run gave: wrong or not, or its loss; of a text the mean of each block of windows."""
+    """The value of each example of a run: wrong or not, or its loss. For a text, the mean of each block of windows."""
     values = ~right if measure == "error" else loss
     values = values.astype(float)
-    if values.ndim == 2:  # tokens of a window
+    if values.ndim == 2:  # a text: tokens of windows
         values = values.mean(1)
     return blocks(values, BLOCK) if cell.test == "blocks" else values
 
 
 def _failed(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
-    """Diverged, or at its end no better on validation than guessing."""
+    """Whether each run failed: it diverged, or ended no better on validation than guessing."""
     accuracy = runs["val_accuracy"].fillna(0.0).to_numpy()
     right = np.round(accuracy * cell.validation)
     return (runs["status"] != "completed").to_numpy() | never_above_chance(
@@ -93,7 +93,7 @@ def _failed(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
 
 
 def norm_table(bank: Bank, folder: Path, measure: str = "error") -> pd.DataFrame:
-    """cell, norm, mean over seeds at each seed's best rate, half of its interval, failed runs, seeds."""
+    """Columns: cell, norm, mean over seeds at each seed's best rate, half its interval, failed runs, seeds."""
     from normexp.claims.judge.noise import crossed, cut_again
     from normexp.claims.judge.uncertain_mean import UncertainMean
 

@@ -1,4 +1,4 @@
-"""How many runs a claim still has to train, and how far it is."""
+"""The number of runs that a claim still has to train, and its progress."""
 
 import time
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from normexp.duration import duration
 
 
 def to_train(claim: Claim, runs: Runs) -> int:
-    """Runs that are missing, at most: which ones the verdict needs is known when the learning rates are, and seeds are
-    added only until it decides."""
+    """Most runs that are still missing. The verdict may need fewer: seeds are added only until it decides, and the runs
+    it needs are known only after the learning rates are."""
     cells = [(arm, level) for arm in claim.arms for level in claim.levels]
     rates: Mapping[tuple[str, Any], float | None] = dict.fromkeys(cells)
     if claim.tune:
@@ -41,7 +41,7 @@ def _missing(
 
 
 class Progress:
-    """A line for each run that is trained: which it is, of how many at most, and about how long the rest takes."""
+    """Prints a line for each run that is trained: its name, its number, and about how long the rest takes."""
 
     def __init__(self, claim: Claim, runs: Runs, total: int):
         self.claim, self.runs, self.total = claim, runs, total

@@ -1,12 +1,12 @@
-"""What a command will do and about how long it takes, said before it starts."""
+"""The plan of a command, with estimated times, printed before it starts."""
 
 from normexp.claims.spec.claim import Claim
 from normexp.duration import duration
 
 
 def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
-    """Lines for the screen. `missing` has the runs that each training claim still has to train, at most; times are
-    those of the yaml."""
+    """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times come from
+    the yaml."""
     times = {
         claim.id: claim.seconds * missing[claim.id] if claim.id in missing else cost(claim)
         for claim in claims
@@ -21,11 +21,11 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
 
 
 def run_count(claim: Claim) -> int:
-    """Training runs at most: the last look's seeds, and those that tune the learning rate."""
+    """Most training runs: for the seeds of the last look, and for those that tune the learning rate."""
     tuning = len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0
     return len(claim.arms) * len(claim.levels) * (claim.looks[-1] + tuning)
 
 
 def cost(claim: Claim) -> float:
-    """Estimated seconds."""
+    """Estimated seconds of a claim."""
     return claim.seconds * (run_count(claim) if claim.evidence == "training" else claim.cells)

@@ -8,9 +8,11 @@ from normexp.claims.spec.claim import Claim
 
 
 def gather(claim: Claim, seeds: int) -> pd.DataFrame:
-    """One value for each arm, level of the factor and seed."""
+    """One value per arm, level of the factor and seed."""
     rows = []
-    for seed in claim.seed_range(seeds):  # the seed outermost: measured times then drift alike in all arms
+    for seed in claim.seed_range(
+        seeds
+    ):  # seeds in the outer loop, so that measured times drift alike in all arms
         for level in claim.levels:
             for arm, choice in claim.arms.items():
                 value = _value(claim, choice, *_case(claim, choice, level), seed)
@@ -32,7 +34,7 @@ def _case(claim: Claim, choice: list | dict, level: object) -> tuple[tuple[str, 
     return tuple(overrides), options
 
 
-_known: dict[str, float] = {}  # claims share networks, and a measure of one is always the same
+_known: dict[str, float] = {}  # claims share networks, and a network always measures the same
 
 
 def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, seed: int) -> float:
@@ -44,6 +46,6 @@ def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, s
         if key not in _known:
             _known[key] = measure(network(overrides, seed), seed=seed, **options)
         return _known[key]
-    if isinstance(choice, dict):  # a fact about torch: there is no norm
+    if isinstance(choice, dict):  # a fact about torch, without a norm
         return measure(seed=seed, **options)
     return measure(norm_factory(overrides), seed=seed, **options)

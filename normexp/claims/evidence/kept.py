@@ -1,8 +1,8 @@
-"""The evidence of single claims that is committed: a record and a table for each, from which it is judged again.
+"""The committed evidence of single claims: a record and a table each, from which a claim is judged again.
 
-`<folder>/<id>.json` says of which protocol and row of the registry the values are, what they cost and which command
-made them; `<folder>/<id>.csv.gz` has one row for each setting, arm, level and seed. Runs of the bank are in its ledger.
-A record without a table is an older verdict from one setting: its word and numbers as they were published.
+`<folder>/<id>.json` holds the protocol of the values, their row of the registry, their cost and their command.
+`<folder>/<id>.csv.gz` has one row per setting, arm, level and seed. Runs of the bank are in the bank's ledger. A record
+without a table is an older verdict from one setting: its word and numbers as they were published.
 """
 
 import json
@@ -18,32 +18,27 @@ from normexp.claims.spec.claim import Claim
 from normexp.runs.whole_file import write_json
 
 KEPT = Path("docs") / "evidence" / "verdicts"
-COSTS = (
-    "seconds",
-    "command",
-    "runs",
-    "learning_rates",
-    "learning_rates_at_edge",
-)  # what no judging gives back
+# Judging again cannot restore these.
+COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge")
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of one claim; `table` is None of an older verdict."""
+    """The kept evidence of one claim. `table` is None for an older verdict."""
 
     record: dict[str, Any]
     table: pd.DataFrame | None
 
     @property
     def known_table(self) -> pd.DataFrame:
-        """`table`; ValueError where there is none."""
+        """`table`. Raises ValueError if there is none."""
         if self.table is None:
             raise ValueError(f"claim={self.record['id']}: its values are not kept, only its word")
         return self.table
 
 
 def keep(folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
-    """Write the evidence of one claim; the same values give the same bytes."""
+    """Write the evidence of one claim. The same values give the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {
         "id": claim.id,
@@ -60,7 +55,7 @@ def keep(folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[str, Any
 
 
 def read_kept(folder: Path, claim: Claim) -> Kept | None:
-    """What is kept of a claim: of its present protocol, or its older verdict; None where there is neither."""
+    """The kept evidence of a claim's present protocol, or its older verdict; None if there is neither."""
     path = folder / f"{claim.id}.json"
     if not path.exists():
         return None
@@ -73,12 +68,12 @@ def read_kept(folder: Path, claim: Claim) -> Kept | None:
     table = pd.read_csv(
         folder / f"{claim.id}.csv.gz", keep_default_na=False, dtype={"factor": str, "value": str}
     )
-    values = table["value"].map(float)  # to the last bit, nan and infinities too
+    values = table["value"].map(float)  # exact to the last bit, with nan and infinities
     return Kept(record, table.assign(factor=table["factor"].map(levels), value=values))
 
 
 def older(claim: Claim, record: dict[str, Any]) -> dict[str, Any]:
-    """A verdict from before there were settings and rows, in the form that pages read. It has no p."""
+    """A verdict that is older than settings and the registry, in the form that pages read. It has no p."""
     return {
         "id": claim.id,
         "sentence": claim.sentence,

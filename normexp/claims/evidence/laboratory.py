@@ -1,4 +1,4 @@
-"""The initialization laboratory in one figure: what depth does to gradients, samples and the residual stream."""
+"""The initialization laboratory in one figure: how depth changes gradients, samples and the residual stream."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from normexp.report.style import DASHES, INK, OWN, SETTINGS, plain_log_scale
 
 
 class Line(TypedDict, total=False):
-    """How matplotlib draws a curve."""
+    """Matplotlib's options of a curve."""
 
     color: Required[str]
     linestyle: tuple[float, Sequence[float]]
@@ -27,7 +27,7 @@ class Line(TypedDict, total=False):
     alpha: float
 
 
-# Curves that lie on each other show through one another's gaps.
+# Dashed, so that a curve shows through the gaps of another that lies on it.
 LINES: dict[str, Line] = {
     "none": {"color": OWN["none"]},
     "batchnorm": {"color": OWN["batchnorm"]},
@@ -39,13 +39,13 @@ THEORY: Line = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
 ACTIVATIONS = {"identity": "xavier", "relu": "he", "tanh": "xavier", "sigmoid": "xavier"}
 NAMES = {"identity": "linear", "relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 DEPTH, WIDTH, BATCH = 24, 256, 128
-BN_RELU = math.pi / (math.pi - 1)  # squared gradient, a layer (Yang et al. 2019)
+BN_RELU = math.pi / (math.pi - 1)  # growth of the squared gradient per layer (Yang et al. 2019)
 BN_LINEAR = (BATCH - 2) / (BATCH - 3)
-SIGMOID = 0.0565  # Xavier's weights: variance of a weight times the mean squared slope
+SIGMOID = 0.0565  # for Xavier's weights: width times variance of a weight times mean squared slope
 
 
 def draw_laboratory(path: Path) -> None:
-    """Write the figure; eight panels, about 50 networks of one seed each."""
+    """Write the figure: eight panels, about 50 networks of one seed each."""
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(13.2, 6.6), layout="constrained")
         top, bottom = figure.subplots(2, 4)
@@ -71,7 +71,7 @@ def draw_laboratory(path: Path) -> None:
 
 
 def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0) -> Network:
-    """A network at initialization whose weights suit its activation."""
+    """A network at initialization, with the usual initialization for its activation."""
     options = [f"model.depth={depth}", f"model.width={width}", f"model.activation={activation}"]
     return network(
         (f"norm={norm}", "model=mlp", *options, f"model.initialization={ACTIVATIONS[activation]}"), seed
@@ -85,7 +85,7 @@ def profile_of(norm: str, activation: str) -> torch.Tensor:
 
 
 def gradients(ax, activation: str, title: str, rate: float | None = None, label: str = "") -> None:
-    """Gradient norms over depth; `rate` is the closed form of the squared gradient's growth a layer."""
+    """Gradient norms over depth. `rate` is the closed form of the squared gradient's growth per layer."""
     layers = torch.arange(1, DEPTH + 1)
     for norm, line in LINES.items():
         profile = profile_of(norm, activation)
@@ -95,7 +95,7 @@ def gradients(ax, activation: str, title: str, rate: float | None = None, label:
         ax.plot(layers, theory, **THEORY)
         ax.annotate(label, (layers[13], theory[13]), (10, -2), textcoords="offset points")
     plain_log_scale(ax)
-    if activation != "sigmoid":  # one scale, so that slopes compare
+    if activation != "sigmoid":  # the same scale, so that slopes can be compared
         ax.set_ylim(0.1, 150)
         ax.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     else:
@@ -105,7 +105,7 @@ def gradients(ax, activation: str, title: str, rate: float | None = None, label:
 
 
 def growth(ax) -> None:
-    """The slopes of the row above as factors, with the closed forms."""
+    """The slopes of the first row as factors, with the closed forms."""
     for index, activation in enumerate(ACTIVATIONS):
         for place, (norm, line) in enumerate(LINES.items()):
             factor = growth_of(profile_of(norm, activation))
@@ -122,7 +122,7 @@ def growth(ax) -> None:
 
 
 def batch_size(ax) -> None:
-    """Growth of the gradient from layer to layer over the batch size, under BatchNorm, beside theory."""
+    """Growth of the gradient per layer under BatchNorm, over the batch size, with the theory."""
     sizes = [4, 8, 16, 32, 64, 128]
     for activation, marker in (("relu", "o"), ("identity", "D")):
         rates = [gradient_growth(mlp("batchnorm", activation), seed=0, batch_size=size) for size in sizes]
@@ -143,7 +143,7 @@ def batch_size(ax) -> None:
 
 
 def rank_collapse(ax) -> None:
-    """How alike two samples become over depth, under three norms."""
+    """Similarity of two samples over depth, under three norms."""
     depths = [1, 2, 4, 8, 16, 32]
     for norm in ("none", "batchnorm", "layernorm"):
         values = [
@@ -160,7 +160,7 @@ def rank_collapse(ax) -> None:
 
 
 def residual_stream(ax) -> None:
-    """Norm of the residual stream over blocks, by the place of LayerNorm."""
+    """Norm of the residual stream over blocks, for each place of LayerNorm."""
     blocks = 12
     shared: tuple[str, ...] = ("model=gpt", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
     shared = (*shared, f"model.depth={blocks}", "model.activation=relu", "model.initialization=xavier")

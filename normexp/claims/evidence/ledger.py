@@ -1,8 +1,9 @@
 """The ledger: the finished runs of the bank as committed files, from which verdicts are judged without training.
 
-`<folder>/<cell>.csv` has one row a run, `<folder>/<cell>.npz` the test examples of those runs that a seed's own
-validation scores chose among the rates and of those at the lowest rate, which sentences about a small rate
-read, and `<folder>/code.json` what each digest of code in the rows stands for.
+- `<folder>/<cell>.csv` has one row per run.
+- `<folder>/<cell>.npz` has the test examples of some runs: those at the best rate of each seed on validation, and those
+  at the lowest rate, for sentences about a small rate.
+- `<folder>/code.json` says what each digest of code in the rows stands for.
 """
 
 import hashlib
@@ -19,16 +20,16 @@ from normexp.claims.judge.tuning import rate_table, tuned
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples, finished_summary, load_test_examples
 
-# What may choose a rate: higher is better, with what decides between equal ones.
+# Scores that may choose a rate (higher is better), each with a second score that breaks ties.
 SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
     "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
 }
-SCORES["failed"] = SCORES["error"]  # a run that failed was the best that its seed found
+SCORES["failed"] = SCORES["error"]  # a failed run counts if it was the best of its seed
 
 
 def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
-    """Write what is finished; returns the number of runs of each cell. Cells without a run keep their files."""
+    """Write the finished runs. Returns the number of runs of each cell. Cells without a run keep their files."""
     found = pd.DataFrame(rows(bank, outputs))
     folder.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
@@ -51,14 +52,14 @@ def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
 
 
 def read_ledger(folder: Path, cells: Iterable[str]) -> pd.DataFrame:
-    """The rows of these cells; a cell that is not in the ledger has none."""
+    """The rows of these cells. A cell that is not in the ledger has none."""
     paths = [folder / f"{name}.csv" for name in cells]
     tables = [pd.read_csv(path) for path in paths if path.exists()]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell"])
 
 
 def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:
-    """What gives the test examples of a run of the cell by its hash; KeyError where none are kept."""
+    """A function from the hash of a run of the cell to its test examples. It raises KeyError if none are kept."""
     stored = np.load(folder / f"{cell}.npz")
     places = {name: index for index, name in enumerate(stored["hash"].tolist())}
     shape = tuple(stored["shape"])
@@ -73,8 +74,8 @@ def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:
 
 
 def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
-    """Hashes of the runs at the lowest rate, and of those at each seed's best rate, by error and by loss, where every
-    rate of a norm is finished."""
+    """Hashes of the runs at the lowest rate, and of those at each seed's best rate by error and by loss. A norm counts
+    only if all its rates are finished."""
     wanted: set[str] = set(runs.loc[runs["lr"] == cell.rates[0], "hash"])
     for measure in SCORES:
         for _, own in runs.groupby("norm"):
@@ -86,8 +87,8 @@ def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
 
 
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The row of each norm and seed at its best rate by its own validation score on what is measured. Where every rate
-    failed, the one that comes first."""
+    """The row of each norm and seed at its best rate, by its own validation score of `measure`. If every rate failed,
+    the first row."""
     score, tie = SCORES[measure](runs)
     table = rate_table(
         [

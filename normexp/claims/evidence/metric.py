@@ -1,4 +1,4 @@
-"""One number of a finished run: what a training claim's `metric` names."""
+"""One number of a finished run, named by the `metric` of a training claim."""
 
 import difflib
 import fnmatch
@@ -13,11 +13,12 @@ import pandas as pd
 def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[float, bool]:
     """(value, censored) of one run.
 
-    `test/accuracy` and the like: the final metric, nan for a diverged run. `convergence/steps_to_0.9`: where the run
-    never got there, the steps it took, censored. `logged/<glob>`: the mean of all matching rows of metrics.csv;
-    `logged/<glob> - <glob>`: the mean of the first minus that of the second.
+    - `test/accuracy` and the like: the final metric; nan for a diverged run
+    - `convergence/steps_to_0.9`: if the run never reached the target, all its steps, censored
+    - `logged/<glob>`: the mean of all matching rows of metrics.csv
+    - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
 
-    Raises ValueError for a name that the run does not have: were it nan, every run would count as diverged.
+    Raises ValueError for a name that the run does not have. With nan instead, every run would count as diverged.
     """
     group, _, name = metric.partition("/")
     diverged = summary["status"] == "diverged"

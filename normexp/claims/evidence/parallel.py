@@ -1,4 +1,4 @@
-"""Several training claims at a time, each in a process of its own."""
+"""Verify several training claims at a time, each in its own process."""
 
 import multiprocessing
 import os
@@ -11,12 +11,12 @@ from normexp.claims.spec.claim import Claim
 from normexp.cli import full_errors, one_line
 from normexp.cores import cores
 
-Outcome = tuple[Claim, dict[str, Any] | str]  # a verdict, or in one line why there is none
+Outcome = tuple[Claim, dict[str, Any] | str]  # a verdict, or one line that says why there is none
 
 
 def groups(claims: list[Claim]) -> list[list[Claim]]:
-    """Claims that may share runs stay together and in order: two processes would train them twice or meet in one
-    folder. Those are the ones with the same things fixed, or with one number in their ids, P03 and P03b."""
+    """Group claims that may share runs, in order: two processes would train the runs twice or collide in one folder.
+    Claims share runs if they fix the same overrides, or if their ids have the same number, such as P03 and P03b."""
     found: list[list[Claim]] = []
     for claim in claims:
         near = [
@@ -29,14 +29,13 @@ def groups(claims: list[Claim]) -> list[list[Claim]]:
 def outcomes(
     claims: list[Claim], workers: int, verify: Callable[[Claim], dict[str, Any]]
 ) -> Iterator[Outcome]:
-    """What becomes of each claim, as they end. `verify` must be picklable; an interruption of a run comes out as its
-    SystemExit."""
+    """Yield the outcome of each claim when it ends. `verify` must be picklable. If a run is interrupted, its SystemExit
+    is raised here."""
     shares = groups(claims)
     threads = max(1, cores() // min(workers, len(shares)))
     before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = str(
-        threads
-    )  # processes that spin on the same cores take twenty times as long
+    # Processes with too many threads for the cores take twenty times as long.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
     try:
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
             asked: list[Future] = [pool.submit(one_after_the_other, share, verify) for share in shares]
@@ -54,8 +53,8 @@ def one_after_the_other(claims: list[Claim], verify: Callable[[Claim], dict[str,
 
 
 def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str, Any] | str:
-    """One claim that cannot run must not take the others along. The error becomes text here, because Hydra's errors
-    do not survive the way from one process to another."""
+    """A verdict, or an error as text: a claim that cannot run must not stop the others. It becomes text here, because
+    Hydra's errors cannot be sent from one process to another."""
     try:
         return verify(claim)
     except Exception as error:

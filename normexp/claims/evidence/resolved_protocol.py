@@ -1,4 +1,4 @@
-"""The fully resolved protocol of a claim: every value of every configuration, so that no default can change unseen."""
+"""The fully resolved protocol of a claim: every value of every configuration. So no default can change unnoticed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),
     *("seeds", "first_seed", "better", "tune", "replicas", "failed"),
 )
-FOLDER = "protocols"  # beside the registry: what each hash stands for
-NOTHING = "nothing"  # a key that a configuration does not have
+FOLDER = "protocols"  # beside the registry: the protocol of each hash
+NOTHING = "nothing"  # stands for a key that a configuration lacks
 
 
 def resolved_protocol(claim: Claim) -> dict[str, Any]:
-    """Plain values: what the yaml fixes, the judge's rules, and each configuration. ValueError for a law, which holds
-    or does not whatever was planned."""
+    """The protocol as plain values: the yaml, the judge's rules, and each configuration. Raises ValueError for a law,
+    since a plan cannot change whether a law holds."""
     if claim.evidence not in ("training", "initialization"):
         raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
     return {
@@ -47,14 +47,14 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
 
 
 def options_of_settings(claim: Claim) -> dict[str, Any]:
-    """What settings change of the function's options, by name of the setting; nothing where none does."""
+    """The options of the function that settings change, by name of the setting; empty if none does."""
     found = {name: split_options(own)[1] for name, own in families(claim).items()}
     kept = {name: options for name, options in found.items() if options}
     return {"options of settings": kept} if kept else {}
 
 
 def families(claim: Claim) -> dict[str, list[str]]:
-    """Overrides of every setting by name, those of the contrast's groups too."""
+    """Overrides of every setting by name, with those of the contrast's groups."""
     found = dict(claim.settings or {"": []})
     for group, own in claim.contrast.groups.items() if claim.contrast else ():
         found |= {f"contrast {group}: {name}": overrides for name, overrides in own.items()}
@@ -62,7 +62,7 @@ def families(claim: Claim) -> dict[str, list[str]]:
 
 
 def _grids(claim: Claim) -> dict[str, Any]:
-    """The learning rates of a training claim over settings, which stand with the cells and not in its yaml."""
+    """The learning rates of a training claim over settings. They come from the cells, not from the claim's yaml."""
     if claim.evidence != "training" or not claim.settings:
         return {}
     known = load_bank(CONFIGS / BANK).cells
@@ -96,8 +96,8 @@ def cells(claim: Claim) -> dict[str, list[str]]:
 
 
 def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What all configurations share under `common`, and under `cells` where each differs. Paths and hardware, which are
-    no part of a run's identity, are left out."""
+    """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
+    are omitted, because they are no part of a run's identity."""
     flats = {name: _flat(identity(resolved(composed(tuple(own))[0]))) for name, own in overrides.items()}
     keys = sorted({key for flat in flats.values() for key in flat})
     common = {}
@@ -119,7 +119,7 @@ def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def seeds_of(claim: Claim) -> Seeds:
-    """Those that the verdict may judge, and those of its contrast."""
+    """The seeds that the verdict may judge, and the seeds of its contrast."""
     own = claim.seed_range(claim.looks[-1])
     fresh = claim.contrast
     return [[own.start, own.stop]] + ([[fresh.first_seed, fresh.first_seed + fresh.seeds]] if fresh else [])
@@ -128,7 +128,7 @@ def seeds_of(claim: Claim) -> Seeds:
 def record_protocol(
     registry: Path, subject: str, protocol: Mapping[str, Any], *, reason: str, seeds: Seeds
 ) -> Row:
-    """Add a row to the registry and write, beside it, what the row's hash stands for; ValueError as `register`."""
+    """Add a row to the registry and write the protocol of its hash beside it. Raises ValueError as `register` does."""
     commit = (checkout() or {}).get("commit", "")
     row = register(
         registry, subject=subject, protocol=digest(protocol), reason=reason, seeds=seeds, commit=commit

@@ -15,20 +15,17 @@ from normexp.claims.spec.settings import BANK, Cells, labels, split_options
 from normexp.config.folder import CONFIGS
 
 LEDGER = Path("docs") / "evidence" / "bank"
-MEASURES = {
-    "test/error": "error",
-    "test/loss": "loss",
-    "failed": "failed",
-}  # metric -> what the ledger is asked for
+# metric -> measure of the ledger
+MEASURES = {"test/error": "error", "test/loss": "loss", "failed": "failed"}
 
 
 def gather_settings(
     claim: Claim, cells: Cells, seeds: range, function: str | None = None, root: Path = CONFIGS.parent
 ) -> list[Setting]:
-    """Every arm in each of these settings, at these seeds. ValueError for a claim whose evidence is neither.
+    """Every arm in each of these settings, at these seeds. Raises ValueError for a claim with other evidence.
 
     Args:
-        function: of an initialization claim, in place of its own: that of its manipulation check.
+        function: for an initialization claim: the function of its manipulation check, to replace its own.
         root: holds the bank and its ledger.
     """
     if claim.evidence == "initialization":
@@ -50,14 +47,14 @@ def _initial(claim: Claim, name: str, overrides: list[str], seeds: range, functi
 
 
 def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
-    """What a scope says of a setting of initial networks: those without a data set see noise."""
+    """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
     found = labels([*split_options(overrides)[0], *claim.fixed])
     noise = "random tokens" if found.get("model") == "GPT" else "Gaussian noise"
     return {"data": noise} | found
 
 
 def setting_of_table(name: str, table: pd.DataFrame, kinds: dict[str, str]) -> Setting:
-    """A setting of one number a seed; a value that is no number is a failure."""
+    """A setting with one number per seed. A value that is not a number is a failure."""
     outcomes: dict[Arm, Outcomes] = {}
     for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
         values = rows.sort_values("seed")["value"].to_numpy(float)
@@ -96,7 +93,7 @@ def _of_the_bank(claim: Claim, cells: Cells, seeds: range, root: Path) -> list[S
 
 
 def _at(setting: Setting, seeds: range, claim: str) -> Setting:
-    """The runs of some seeds alone."""
+    """The setting with the runs of these seeds only."""
     has = next(iter(setting.outcomes.values())).seeds
     if missing := sorted(set(seeds) - set(has.tolist())):
         raise ValueError(
@@ -107,7 +104,7 @@ def _at(setting: Setting, seeds: range, claim: str) -> Setting:
 
 
 def as_table(settings: list[Setting]) -> pd.DataFrame:
-    """One row for each setting, arm, level and seed, for `evidence.csv`."""
+    """One row per setting, arm, level and seed, for `evidence.csv`."""
     return pd.DataFrame(
         {
             "setting": setting.name,

@@ -1,4 +1,4 @@
-"""Where the settings of a claim come from: gathered anew, or from the table that was kept of them."""
+"""Sources of a claim's settings: gather them again, or read the table that was kept."""
 
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +19,8 @@ MANIPULATION = "manipulation"
 
 
 class Source(Protocol):
-    """Gives the settings of a part of a claim: "" for its own, the name of a group of its contrast, `MANIPULATION`."""
+    """Gives the settings of a part of a claim: "" for the claim itself, the name of a contrast's group, or
+    `MANIPULATION`."""
 
     def __call__(
         self, part: str, cells: Cells, seeds: range, function: str | None = None
@@ -29,7 +30,7 @@ class Source(Protocol):
 
 
 class Anew:
-    """Makes networks at initialization, or reads the bank's ledger, and remembers what it gave."""
+    """Makes networks at initialization, or reads the bank's ledger, and remembers the settings that it gave."""
 
     def __init__(self, claim: Claim, root: Path):
         self.claim, self.root = claim, root
@@ -40,7 +41,7 @@ class Anew:
         return self.parts[part]
 
     def table(self) -> pd.DataFrame:
-        """One row for each part, setting, arm, level and seed."""
+        """One row per part, setting, arm, level and seed."""
         return pd.concat(
             [as_table(settings).assign(part=part) for part, settings in self.parts.items()], ignore_index=True
         )
@@ -65,5 +66,5 @@ class FromTable:
         ]
 
     def table(self) -> pd.DataFrame:
-        """What it was given."""
+        """The given table."""
         return self.kept

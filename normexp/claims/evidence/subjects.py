@@ -1,4 +1,4 @@
-"""What laws are asked about: norm factories and initialized networks, from the overrides that a claim's yaml names."""
+"""The subjects of laws: norm factories and initialized networks, made from the overrides in a claim's yaml."""
 
 import functools
 import importlib
@@ -16,7 +16,7 @@ from normexp.config.targets import resolve_target
 
 
 class Sizes(NamedTuple):
-    """What a network is built for."""
+    """The sizes of input and output for which a network is built."""
 
     input_shape: tuple[int, ...]
     num_classes: int
@@ -24,14 +24,14 @@ class Sizes(NamedTuple):
 
 IMAGE = Sizes(input_shape=(1, 16, 16), num_classes=10)
 TEXT = Sizes(input_shape=(16,), num_classes=64)  # tokens, size of the vocabulary
-EXAMPLES = 1024  # of a data set from which batches are drawn, at most
+EXAMPLES = 1024  # most examples of a data set from which batches are drawn
 
 
 @functools.cache
 def composed_with_hydra(overrides: tuple[str, ...]):
-    """Composing takes a tenth of a second or more, and arms share theirs between seeds."""
+    """The composed configuration, kept because composing takes a tenth of a second and all seeds of an arm share it."""
     if not any(override.startswith("recipe=") for override in overrides):
-        overrides = ("recipe=plain", *overrides)  # what protocols assume that name no recipe
+        overrides = ("recipe=plain", *overrides)  # protocols that name no recipe assume this one
     return compose_with_hydra(list(overrides))
 
 
@@ -43,7 +43,7 @@ def composed(overrides: tuple[str, ...]):
 
 @functools.cache
 def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration as plain values, checked; shared, so nobody changes it."""
+    """The configuration as plain, checked values. Callers share it and must not change it."""
     return resolved(composed(overrides)[0])
 
 
@@ -55,22 +55,24 @@ def law(name: str) -> Callable[..., float]:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError):
         found = None
-    if not inspect.isfunction(found) or found.__module__ != module:  # a claim's file may name nothing else
+    if not inspect.isfunction(found) or found.__module__ != module:  # a claim's file may name only laws
         raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/claims/laws")
     return found
 
 
 @functools.cache
 def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
-    """The norm that the overrides choose, as models take it: `norm(num_features, channel_dim)`."""
+    """The norm that the overrides choose, as a factory for models: `norm(num_features, channel_dim)`."""
     return construct("norm", plain(overrides)["norm"])
 
 
 def network(overrides: tuple[str, ...], seed: int) -> Network:
-    """A network with its initial weights, and what its inputs are as attributes: examples of the data set if the
-    overrides name one, else noise of a fixed shape."""
+    """A network with its initial weights. Attributes describe its inputs: examples of the data set if the overrides
+    name one, else noise of a fixed shape."""
     config = plain(overrides)
-    kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))  # every model is one
+    kind = cast(
+        type[Network], resolve_target("model", config["model"]["_target_"])
+    )  # every model of this project is one
     sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
     if any(override.startswith("data=") for override in overrides):
         sizes, examples = examples_of(json.dumps(config["data"]))
@@ -82,7 +84,7 @@ def network(overrides: tuple[str, ...], seed: int) -> Network:
 
 @functools.cache
 def examples_of(node: str) -> tuple[Sizes, tuple[Tensor, Tensor]]:
-    """Sizes and validation examples of the data set of a configuration, which is given as JSON."""
+    """Sizes and validation examples of a data set. `node` is its configuration as JSON."""
     data = construct("data", json.loads(node))
     examples = data.probe_batch(EXAMPLES)
     return Sizes(data.input_shape, data.num_classes), examples

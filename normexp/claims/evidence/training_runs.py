@@ -1,4 +1,4 @@
-"""Evidence from training: runs of every arm with the same seeds, from a cache that all claims share."""
+"""Evidence from training: runs of every arm with the same seeds, in a cache that all claims share."""
 
 import contextlib
 import copy
@@ -35,27 +35,27 @@ class Wanted(NamedTuple):
 
 
 class Runs:
-    """The runs of one claim: trains what is missing, remembers what all of them cost, cached ones included.
+    """The runs of one claim. Trains missing runs, and remembers what each run cost, cached ones too.
 
     Args:
         report: called before each run that trains, with a line that names it.
-        command: the command line that asks for the runs, for their summaries.
+        command: the command line that asked for the runs, for their summaries.
     """
 
     def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None] = print, command: str = ""):
         self.claim, self.outputs, self.report, self.command = claim, outputs, report, command
         self.costs: dict[Path, float] = {}  # folder of each run -> seconds
         self.new: set[Path] = set()
-        self._folders: dict[Wanted, Path] = {}  # each takes a hundredth of a second to find
+        self._folders: dict[Wanted, Path] = {}  # to find one takes a hundredth of a second
         self._content: dict[tuple[str, Any], str] = {}  # arm and level -> hash of the data's own content
-        # Monitors are no part of a run's identity: a claim that reads what they log must find a run that had them.
+        # Monitors are no part of a run's identity, but a claim that reads their logs needs a run that had them.
         monitors = [override for override in claim.fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
         self.study = f"watched-{digest}" if monitors else "runs"
-        if claim.replicas:  # they differ from runs alone in rounding, so they are kept apart
+        if claim.replicas:  # replicas differ from single runs in rounding, so keep them apart
             self.study += "-replicas"
         self.monitors = [] if monitors else ["monitor=none"]
-        self.reads_log = "logged/" in str(claim.metric)  # a text, or one for each arm
+        self.reads_log = "logged/" in str(claim.metric)  # one metric, or one per arm
 
     @property
     def trained(self) -> int:
@@ -70,7 +70,7 @@ class Runs:
         return sum(self.costs.values())
 
     def summary(self, run: Wanted) -> tuple[dict[str, Any], Path]:
-        """Summary and folder of one run, which is trained if it is missing."""
+        """Summary and folder of one run. A missing run is trained."""
         folder = self.folder(run)
         self.train([run])
         summary = finished_summary(folder)
@@ -79,13 +79,13 @@ class Runs:
                 f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
                 "runs anew"
             )
-        # the clock of replicas counts for all of them
+        # The clock of replicas counts for all of them together.
         self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
         return summary, folder
 
     def train(self, runs: Iterable[Wanted]) -> None:
-        """Train what is missing of some runs of one arm at one level: each alone, or all in one process where the claim
-        says so, also if it is a single one."""
+        """Train the missing ones of these runs of one arm at one level: each alone, or, if the claim says so, all in
+        one process, even if only one is missing."""
         missing = self.missing(runs)
         for together in [missing] if missing and self.claim.replicas else [[run] for run in missing]:
             first = together[0]
@@ -103,14 +103,14 @@ class Runs:
             self.new |= {self.folder(run) for run in together}
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
-        """Those that are not in the cache, one of each where arms of equal overrides share theirs."""
+        """The runs that are not in the cache. Arms with equal overrides share runs, which count once."""
         by_folder: dict[Path, Wanted] = {}
         for run in runs:
             by_folder.setdefault(self.folder(run), run)
         return [run for folder, run in by_folder.items() if read_summary(folder) is None]
 
     def folder(self, run: Wanted) -> Path:
-        """Where a run lies or will lie."""
+        """The folder of a run, which may not exist yet."""
         if run not in self._folders:
             if (run.arm, run.level) not in self._content:
                 self._content[run.arm, run.level] = self._build(run).data.fingerprint
@@ -121,7 +121,7 @@ class Runs:
         return self._folders[run]
 
     def files(self, run: Wanted) -> dict[str, str]:
-        """What training leaves in `.hydra/`, so that `normexp evaluate` and people find the same in the cache."""
+        """The files of `.hydra/`, as training writes them, so that `normexp evaluate` works in the cache too."""
         own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
         _, hydra_config = composed_with_hydra(self._overrides(run))
         return files_of(self._composed(run)[0], hydra_config, own)
@@ -131,22 +131,22 @@ class Runs:
 
     def _composed(self, run: Wanted) -> tuple[Any, dict[str, str]]:
         cfg, choices = composed(self._overrides(run))
-        cfg = copy.deepcopy(cfg)  # a composed configuration is shared between seeds
+        cfg = copy.deepcopy(cfg)  # all seeds share the composed configuration
         cfg.seed = run.seed
         if run.lr is not None:
             cfg.lr = run.lr
         return cfg, choices
 
     def _overrides(self, run: Wanted) -> tuple[str, ...]:
-        """Those that all seeds share."""
+        """The overrides that all seeds share."""
         factor = [f"{name}={run.level}" for name in self.claim.factor]
         shared = (f"name={self.study}", *self.monitors, f"outputs={self.outputs}")
         return (*shared, *self.claim.fixed, *self.claim.arms[run.arm], *factor)
 
 
 def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:
-    """The learning rate of each arm at each level: of the same grid, the best mean validation accuracy over seeds
-    that no verdict sees; ties go to the lower validation loss, and a rate that diverged once is out."""
+    """The best learning rate of each arm at each level, from one grid, by mean validation accuracy over seeds that no
+    verdict sees. The lower validation loss breaks ties. A rate that diverged once is excluded."""
     if claim.tune is None:
         raise ValueError(f"claim={claim.id}: tunes no learning rate; give it tune")
     seeds, grid = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"]), claim.tune["lr"]

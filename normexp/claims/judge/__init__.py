@@ -1,1 +1,1 @@
-"""From a table of evidence to a word, with the numbers that led to it. Knows no torch."""
+"""From a table of evidence to a word, with the numbers behind it. Imports no torch."""

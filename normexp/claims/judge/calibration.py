@@ -1,4 +1,4 @@
-"""All that the page says of the judge's errors, measured anew: `python scripts/calibrate.py` writes the table."""
+"""Measure the judge's errors: `python scripts/calibrate.py` writes the table that the page shows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,7 +28,8 @@ TOGETHER = (5, 6, 7, 8, 10, 12, 15)  # seeds of each of eight settings
 USED = ((8, 8), (12, 5), (6, 10))  # (settings, seeds) as claims use them
 POWERFUL = (8, 10, 15, 20, 30)  # seeds of each of eight settings
 QUARTER = -math.log(0.75)
-PRACTICAL = {  # an effect of practical size, a quarter fewer errors, and none; seeds differ by a quarter
+# An effect of practical size (a quarter fewer errors), and no effect. Seeds differ by a quarter.
+PRACTICAL = {
     "greater": {
         "comparison": Comparison(kind="greater", margin=0.05, **ARMS),
         "truth": QUARTER,
@@ -47,7 +48,7 @@ PRACTICAL = {  # an effect of practical size, a quarter fewer errors, and none; 
 def calibrate(
     trials: int = 10_000, slow_trials: int = 1000, report: Callable[[str], None] = print
 ) -> dict[str, Any]:
-    """The measured table as plain values; `report` gets a line for each row as it is done."""
+    """The measured table as plain values. `report` gets a line for each row when it is done."""
     rows = []
     for name, draw in SHAPES.items():
         rows.append(row_of_shape(name, draw, trials))
@@ -75,8 +76,8 @@ def calibrate(
 
 
 def row_of_shape(name: str, draw: Draw, trials: int) -> dict[str, Any]:
-    """False words and power of one shape. `false` is what the judge does; the least seeds and pairs are measured
-    without its floor of 60 pairs, to show what the floor is for."""
+    """False words and power of one shape. `false` is the judge's share of false words. The least seeds and pairs are
+    measured without the judge's minimum of 60 pairs, to show why the minimum is needed."""
     spread = spread_of(draw)
     alone = {n: false_in_one_setting(draw, spread, n, trials) for n in ALONE}
     together = {8 * n: false_over_settings(draw, spread, 8, n, trials, floor=False) for n in TOGETHER}
@@ -99,7 +100,7 @@ def row_of_shape(name: str, draw: Draw, trials: int) -> dict[str, Any]:
 
 
 def pairs_for_half_power(draw: Draw, spread: float, trials: int) -> int | None:
-    """Pairs in eight settings with which the right word is found at least every other time, to either question."""
+    """Pairs in eight settings that are enough to find the right word at least every other time, for both questions."""
     for n in POWERFUL:
         if all(power(draw, spread, question, n, 8, trials) >= 0.5 for question in PRACTICAL.values()):
             return 8 * n
@@ -107,7 +108,7 @@ def pairs_for_half_power(draw: Draw, spread: float, trials: int) -> int | None:
 
 
 def least(shares: dict[int, float], trials: int) -> int | None:
-    """The smallest number from which on every share qualifies; None where the largest does not."""
+    """The smallest number such that it and all larger ones qualify; None if the largest does not."""
     found = None
     for number in sorted(shares, reverse=True):
         if not qualifies(shares[number], trials):
@@ -117,8 +118,8 @@ def least(shares: dict[int, float], trials: int) -> int | None:
 
 
 def row_of_failing(name: str, share: float, trials: int) -> dict[str, Any]:
-    """Of arms that fail in part of their runs and are equal where both trained: false words on the mean, and how often
-    the failures are found out; of arms that both fail alike, how often they are not."""
+    """False words about the mean, for arms that fail in part of their runs and are equal if both trained. Also how
+    often the judge finds the failures, and how often it finds none when both arms fail alike."""
     generator = np.random.default_rng(0)
     found = {
         question: judged(generator, share, comparison, trials)
@@ -138,6 +139,6 @@ def row_of_failing(name: str, share: float, trials: int) -> dict[str, Any]:
 
 
 def judged(generator: np.random.Generator, share: float, comparison: Comparison, trials: int) -> Sequence:
-    """Judgements of settings in which this share of one arm's runs fails by chance, one a trial."""
+    """One judgment per trial, of settings in which this share of one arm's runs fails by chance."""
     rules = Rules(better="lower")
     return [judge_settings(failing_family(generator, share), [comparison], rules)[0] for _ in range(trials)]

@@ -1,4 +1,4 @@
-"""One comparison: what is compared, the smallest effect that matters, and what would support or refute it."""
+"""One comparison: its arms, the smallest effect that matters, and the effects that support or refute it."""
 
 import math
 from dataclasses import dataclass, fields
@@ -20,26 +20,24 @@ Region = list[tuple[float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """How values are compared. The effect of a seed is
+    """How values are compared. The effect of a seed depends on the kind:
 
-    - greater, smaller, different, equivalent: value of `arm` minus value of `baseline` at the same seed, or minus the
-      number `target`; the mean over the factor's levels, or at one level `at`;
-    - increasing, decreasing, flat: slope of the value over the factor, minus that of `baseline` if there is one, or
-      minus the number `target`; with `by: rank` Kendall's tau instead of the slope, with `over` the slope over what
-      that arm measured at the same seed and level, in place of the factor.
+    - greater, smaller, different, equivalent: the value of `arm` minus the value of `baseline` at the same seed, or
+      minus the number `target`. It is the mean over the factor's levels, or the value at one level `at`.
+    - increasing, decreasing, flat: the slope of the value over the factor, minus the slope of `baseline` or the number
+      `target` if there is one. `by: rank` takes Kendall's tau instead of the slope. With `over: ARM` the slope is taken
+      over the values of that arm at the same seed and level, instead of the factor.
 
-    `margin` is the smallest effect that matters, fixed beforehand. `log` compares logarithms of values, `log2_factor`
+    `margin` is the smallest effect that matters, fixed beforehand. `log` compares logarithms of values. `log2_factor`
     fits slopes over log2 of the factor.
-    `every` is a universal sentence: each single value is at most, at least, or within `tolerance` equal to a bound,
-    which may be a number, a list along the factor, or one of these for each arm.
+    `every` is a universal sentence: each single value is at most a bound, at least a bound, or equal to it within
+    `tolerance`. A bound is a number, a list along the factor, or one of these for each arm.
     """
 
     kind: Kind
-    arm: str | None = None  # every: None takes all arms
+    arm: str | None = None  # None: all arms, only for `every`
     baseline: str | None = None
-    target: float | None = (
-        None  # an arm compared with nothing would be compared with 0, which nobody may mean
-    )
+    target: float | None = None  # a comparison with 0 must be asked for
     at: Any = None
     margin: float = 0.0
     log: bool = False
@@ -74,7 +72,7 @@ class Comparison:
         return comparison
 
     def _check_against(self, path: str) -> None:
-        """Exactly one thing that a difference is taken from, and at most one for a slope."""
+        """Require exactly one of baseline and target for a difference, and at most one for a slope."""
         given = [name for name in ("baseline", "target") if getattr(self, name) is not None]
         if len(given) == 2:
             raise ValueError(f"{path}: target={self.target}: there is baseline={self.baseline} too; keep one")
@@ -87,13 +85,13 @@ class Comparison:
 
     @property
     def named_arm(self) -> str:
-        """`arm`; ValueError for a universal sentence about all arms, which has no effect."""
+        """`arm`. Raises ValueError for a universal sentence about all arms, which has no effect."""
         if self.arm is None:
             raise ValueError(f"kind={self.kind}: name the arm")
         return self.arm
 
     def shown(self) -> dict[str, Any]:
-        """The fields that were set, without a target of 0, which subtracts nothing."""
+        """The fields that were set, except a target of 0, which changes nothing."""
         values = {field.name: getattr(self, field.name) for field in fields(self)} | {
             "target": self.target or None
         }
@@ -101,7 +99,7 @@ class Comparison:
         return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
     def supporting(self) -> Region:
-        """Where the effect lies if the sentence holds."""
+        """The effects that support the sentence."""
         m = self.margin
         if self.kind in ("greater", "increasing"):
             return [(m, math.inf)]
@@ -110,7 +108,7 @@ class Comparison:
         return [(-math.inf, -m), (m, math.inf)] if self.kind == "different" else [(-m, m)]
 
     def refuting(self) -> Region:
-        """Everything else: for a claimed difference that includes effects too small to matter."""
+        """All other effects. For a claimed difference, these include effects that are too small to matter."""
         m = self.margin
         if self.kind in ("greater", "increasing"):
             return [(-math.inf, m)]
@@ -119,9 +117,9 @@ class Comparison:
         return [(-m, m)] if self.kind == "different" else [(-math.inf, -m), (m, math.inf)]
 
     def estimate(self, table: pd.DataFrame, better: str | None) -> Estimate:
-        """The effect over seeds. Ranks decide where a value is infinite or censored, else the mean.
+        """The effect over seeds: by ranks if a value is infinite or censored, else by the mean.
 
-        The values are asked, not the effects: two diverged runs tie, and their difference of 0 is no measured number.
+        The values decide this, not the effects: two diverged runs tie, and their difference of 0 is not measured.
         """
         if self.at is not None:
             table = table[table["factor"] == self.at]
@@ -151,7 +149,7 @@ class Comparison:
         return _mean_over_factor(lows, -math.inf), _mean_over_factor(highs, math.inf)
 
     def _abscissa(self, table: pd.DataFrame, better: str | None) -> np.ndarray:
-        """What trends run over: (seeds, factors), or (1, factors) where all seeds share it."""
+        """The x values of a trend: (seeds, factors), or (1, factors) if all seeds share them."""
         if self.over is not None:
             return bounds(table, self.over, better, log=False)[0]
         factors = np.sort(table["factor"].unique().astype(float))
@@ -179,7 +177,7 @@ def _kendall(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _mean_over_factor(x: np.ndarray, unknown: float) -> np.ndarray:
-    """Mean of each row (seeds, factors) -> (seeds); infinities of both signs in one row leave it `unknown`."""
+    """Mean of each row, (seeds, factors) -> (seeds). A row with infinities of both signs gets `unknown`."""
     with np.errstate(invalid="ignore"):
         mean = x.mean(1)
     return np.where(np.isnan(mean), unknown, mean)

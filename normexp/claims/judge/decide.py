@@ -1,4 +1,4 @@
-"""From a table of evidence to one of three words, with the numbers that led to it."""
+"""From a table of evidence to one of three words, with the numbers behind it."""
 
 import math
 from dataclasses import dataclass, replace
@@ -22,17 +22,17 @@ GIVEN = "given that all trained"
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What one comparison found."""
+    """The result of one comparison."""
 
     verdict: Word
     effect: float
     interval: tuple[float, float]
-    level: float  # of the interval; 1 where the interval is the range of all values
+    level: float  # of the interval; 1 if the interval is the range of all values
     n_seeds: int
     method: str
     p_raw: float | None = None  # smallest alpha at which the word holds; None for universal sentences
     p_adjusted: float | None = None  # after Holm, within the claim
-    more_seeds: int | None = None  # would likely decide; None when decided or beyond reach
+    more_seeds: int | None = None  # so many would likely decide; None if decided or beyond reach
     note: str = ""
     comparison: dict[str, Any]
 
@@ -45,17 +45,17 @@ def judge(
     looks: int = 1,
     trained: bool = False,
 ) -> list[Judgement]:
-    """Judge every comparison of a claim; the comparisons of one claim are one Holm family.
+    """Judge every comparison of a claim. The comparisons of one claim are one Holm family.
 
-    A comparison supports its sentence if the whole interval lies where the sentence puts the effect, and refutes it
-    if the whole interval lies elsewhere. `looks` is how often the claim may be judged while seeds are added: each look
-    spends alpha / looks, so that all of them together err at most in alpha of the cases.
+    A comparison supports its sentence if the whole interval lies where the sentence puts the effect. It refutes the
+    sentence if the whole interval lies elsewhere. `looks` is how often the claim may be judged while seeds are added.
+    Each look spends alpha / looks, so all looks together err in at most alpha of the cases.
 
-    Of values that were `trained` the estimand never depends on what they happen to be: it is the mean over the seeds at
-    which every run that is compared gave a number, and five equal effects are no proof. Of laws and networks at their
-    start an infinite value is infinitely bad, ranks take it in, and equal effects are exact.
+    For values that were `trained`, the effect is always the mean over the seeds at which every compared run gave a
+    number, and five equal effects are no proof. For laws and networks at initialization, an infinite value is
+    infinitely bad and is judged by ranks, and equal effects are exact.
 
-    Raises ValueError with fewer than five seeds: nothing is ranked on less.
+    Raises ValueError with fewer than five seeds, because fewer rank nothing.
     """
     n = table["seed"].nunique()
     if n < FEWEST_SEEDS:
@@ -72,7 +72,7 @@ def judge(
 
 
 def _said(judgement: Judgement, seeds: int) -> Judgement:
-    """A mean over fewer than all seeds says so."""
+    """Add to the note if the mean is over fewer than all seeds."""
     if judgement.n_seeds == seeds or judgement.comparison["kind"] == "every":
         return judgement
     left_out = f"{GIVEN}: {seeds - judgement.n_seeds} of {seeds} seeds are left out"
@@ -80,8 +80,8 @@ def _said(judgement: Judgement, seeds: int) -> Judgement:
 
 
 def overall(judgements: list[Judgement]) -> tuple[Word, Judgement]:
-    """A sentence holds if all its comparisons do and falls with one of them; the second value is the one that
-    decided."""
+    """The word, and the comparison that decided it. A sentence holds if all its comparisons hold, and falls with one of
+    them."""
     for word in ("refuted", "inconclusive", "supported"):
         for judgement in judgements:
             if judgement.verdict == word:

@@ -1,4 +1,4 @@
-"""Whether a word depends on X: only a contrast that varies X alone, was registered, and held on fresh seeds says so."""
+"""Whether a word depends on X. Only a registered contrast that varies X alone and holds on fresh seeds can say so."""
 
 from typing import Any, NamedTuple
 
@@ -21,9 +21,9 @@ from normexp.claims.judge.voting import Rules, effect_of
 
 
 class ContrastJudgement(NamedTuple):
-    """What a contrast found: groups of settings that differ in nothing but `varies`, each with its word.
+    """The result of a contrast: groups of settings that differ only in `varies`, each with its word.
 
-    It is confirmed where one group supports the sentence and another refutes it.
+    The contrast is confirmed if one group supports the sentence and another refutes it.
     """
 
     confirmed: bool
@@ -48,11 +48,11 @@ class ContrastJudgement(NamedTuple):
 def judge_contrast(
     varies: str, groups: dict[str, list[Setting]], comparison: Comparison, rules: Rules, seen: set[int]
 ) -> ContrastJudgement:
-    """Judge each group of settings that have the same value of X; the groups differ in nothing else.
+    """Judge each group of settings that have the same value of X. The groups differ in nothing else.
 
-    The word depends on X where one group at least supports the sentence and one refutes it, after Holm over the
-    groups, each with 60 pairs of runs. The mean of a group is over just its settings, hence no spread over settings
-    enters. `seen` has the seeds of the verdict that suggested the contrast; ValueError if one of them stands here.
+    The word depends on X if at least one group supports the sentence and one refutes it, after Holm over the groups,
+    each with 60 pairs of runs. The mean of a group is about its own settings only, so the spread over settings does not
+    enter. `seen` holds the seeds of the verdict that suggested the contrast. Raises ValueError if one of them is used.
     """
     found = {
         name: [effect_of(setting, comparison, rules) for setting in settings]
@@ -89,7 +89,7 @@ def judge_contrast(
 
 
 def mean_of_group(effects: list[SettingEffect]) -> UncertainMean | None:
-    """The mean over these settings and no others, with Satterthwaite's degrees of freedom; None where one has none."""
+    """The mean over exactly these settings, with Satterthwaite's degrees of freedom; None if a setting has no mean."""
     means = [effect.mean for effect in effects if effect.mean is not None]
     if len(means) < len(effects):
         return None
@@ -98,7 +98,7 @@ def mean_of_group(effects: list[SettingEffect]) -> UncertainMean | None:
     own = np.diagonal(covariance)
     degrees = np.array([mean.df for mean in means])
     df = own.sum() ** 2 / (own**2 / degrees).sum() if own.sum() > 0 else degrees.min()
-    variance = max(covariance.sum(), own.sum())  # what settings share may add, never take away
+    variance = max(covariance.sum(), own.sum())  # shared examples and runs may add variance, never remove it
     effect = float(np.mean([float(mean.effect) for mean in means]))
     return UncertainMean(effect, float(variance), float(df), sum(float(mean.third) for mean in means) / k**3)
 

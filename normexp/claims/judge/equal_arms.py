@@ -1,4 +1,4 @@
-"""A/A comparisons of runs that claims really trained: one arm against itself, other seeds on the other side."""
+"""A/A comparisons of trained runs: an arm against itself, with other seeds."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,15 +10,15 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.decide import judge
 from normexp.claims.spec.claim import Claim
 
-HALF = 5  # seeds a side
+HALF = 5  # seeds on each side
 
 
 def equal_arms(claims: dict[str, Claim], finished: Iterable[str], out: Path) -> list[dict[str, Any]]:
     """Judge seeds 0 to 4 of each arm against its seeds 5 to 9, then 10 to 14 against 15 to 19.
 
-    Nothing but the seed differs, so each difference that is claimed is an error; no margin shields it. Runs that
-    several claims share are compared once. Only losses and accuracies count: steps to a target are
-    censored, hence judged by ranks, which five seeds never decide.
+    Only the seed differs, so each claimed difference is an error. No margin protects from it. Runs that several claims
+    share are compared once. Only losses and accuracies count: steps to a target are censored, so they are judged by
+    ranks, which five seeds never decide.
     """
     rows, seen = [], set()
     for name in finished:

@@ -110,5 +110,5 @@ def of_real_runs(real: list[dict[str, Any]]) -> list[str]:
 
 
 def chance(errors: int, trials: int) -> float:
-    """P(at least so many errors) at a true rate of 5%."""
+    """Probability of at least so many errors at a true rate of 5%."""
     return float(stats.binom.sf(errors - 1, trials, 0.05))

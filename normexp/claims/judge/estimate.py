@@ -1,4 +1,4 @@
-"""An effect estimated from one number a seed: its interval, and how sure we are that it lies within bounds."""
+"""An effect estimated from one number per seed: its interval, and the p value that it lies within bounds."""
 
 import math
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from scipy import special  # stdtr and stdtrit: Student's t without the overhead
 
 from normexp.student_t import half_widths
 
-RANK_SEEDS = 8  # with fewer seeds a signed-rank test can hardly reach 5%: its smallest level is 2 / 2^n
+RANK_SEEDS = 8  # with fewer, a signed-rank test can hardly reach 5%: its smallest level is 2 / 2^n
 
 
 @dataclass(frozen=True)
 class MeanEstimate:
     """Mean of paired effects with Student's t interval, exact for normal effects at every n.
 
-    A percentile or BCa bootstrap covers less than its level at 5 and 8 seeds (test_one_setting_errors.py has numbers),
-    so it is not used. Equal effects have an interval of width 0: a proof where the values are `exact`, and no p where
-    they are measured too coarsely to differ.
+    A percentile or BCa bootstrap is not used: with 5 and 8 seeds it covers less than its level
+    (test_one_setting_errors.py has numbers). Equal effects have an interval of width 0. This is a proof if the values
+    are `exact`. Otherwise they are measured too coarsely, and there is no p.
     """
 
     effects: np.ndarray
@@ -35,16 +35,15 @@ class MeanEstimate:
 
     @property
     def deviation(self) -> float:
-        return (
-            float(self.effects.std(ddof=1)) if np.ptp(self.effects) else 0.0
-        )  # the mean of equal values is rounded
+        # Exactly 0 for equal values, whose mean may be rounded.
+        return float(self.effects.std(ddof=1)) if np.ptp(self.effects) else 0.0
 
     def interval(self, level: float) -> tuple[float, float]:
         half = float(half_widths(self.deviation, self.n, level))
         return self.effect - half, self.effect + half
 
     def p_within(self, low: float, high: float) -> float:
-        """The smallest alpha whose (1 - alpha) interval lies within (low, high); 1 where none does."""
+        """The smallest alpha whose (1 - alpha) interval lies within (low, high); 1 if none does."""
         distance = min(self.effect - low, high - self.effect)
         error = self.deviation / math.sqrt(self.n)
         if distance <= 0:
@@ -58,9 +57,9 @@ class MeanEstimate:
 class RankEstimate:
     """Hodges-Lehmann estimate with the interval that inverts Wilcoxon's signed-rank test.
 
-    Effects need only an order: a diverged run is infinitely bad, and an effect of which only bounds are known (a
-    censored time) has `lows` below `highs`. The interval's lower end is taken from `lows`, its upper end from
-    `highs`, so it holds for every value the censored ones may have.
+    Effects need only an order, so a diverged run may be infinitely bad. If only bounds of an effect are known (a
+    censored time), its `lows` is below its `highs`. The lower end of the interval comes from `lows`, the upper end from
+    `highs`, so the interval holds for every value within the bounds.
     """
 
     lows: np.ndarray
@@ -98,7 +97,7 @@ class RankEstimate:
 
 @dataclass(frozen=True)
 class TiedEstimate(RankEstimate):
-    """No run of either side gave a number. They tie, but that does not make them equal: nothing is known of them."""
+    """No run on either side gave a number. They tie but are not equal: nothing is known of their difference."""
 
     method = "none: every run diverged"
 
@@ -132,10 +131,10 @@ def _middle(x: np.ndarray) -> float:
 
 @cache
 def rank_levels(n: int) -> np.ndarray:
-    """alpha_k = 2 P(T <= k), T the signed-rank statistic of n effects: the interval between the k-th Walsh average
-    from below and from above (counted from 0) has level 1 - alpha_k. Only alpha_k <= 1."""
+    """alpha_k = 2 P(T <= k), where T is the signed-rank statistic of n effects; only those with alpha_k <= 1. The
+    interval from the k-th lowest to the k-th highest Walsh average (counted from 0) has level 1 - alpha_k."""
     counts = np.array([1.0])
-    for rank in range(1, n + 1):  # a rank is in the sum or not
+    for rank in range(1, n + 1):  # each rank is in the sum or not
         counts = np.convolve(counts, np.eye(1, rank + 1, 0)[0] + np.eye(1, rank + 1, rank)[0])
     levels = 2 * np.cumsum(counts) / 2.0**n
     return levels[levels <= 1]

@@ -1,4 +1,4 @@
-"""The evidence of a claim: one row for each (arm, factor, seed), and effects paired by seed."""
+"""The evidence of a claim: one row per (arm, factor, seed), and effects paired by seed."""
 
 import math
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ COLUMNS = ["arm", "factor", "seed", "value", "censored"]
 
 
 def make_table(rows: list[dict]) -> pd.DataFrame:
-    """A table with the columns arm, factor, seed, value, censored; `factor` and `censored` may be left out."""
+    """A table with the columns arm, factor, seed, value, censored. `factor` and `censored` may be omitted."""
     table = pd.DataFrame(rows)
     for column, default in (("factor", ""), ("censored", False)):
         if column not in table:
@@ -22,7 +22,7 @@ def make_table(rows: list[dict]) -> pd.DataFrame:
 
 
 def check_complete(table: pd.DataFrame, arms: list[str], factors: list, seeds: list[int]) -> None:
-    """Raise ValueError unless every (arm, factor, seed) stands there exactly once: a missing run is an error."""
+    """Raise ValueError unless every (arm, factor, seed) occurs exactly once. A missing run is an error."""
     found = list(table[["arm", "factor", "seed"]].itertuples(index=False, name=None))
     wanted = [(arm, factor, seed) for arm in arms for factor in factors for seed in seeds]
     missing = [cell for cell in wanted if cell not in set(found)]
@@ -37,10 +37,10 @@ def check_complete(table: pd.DataFrame, arms: list[str], factors: list, seeds: l
 
 
 def bounds(table: pd.DataFrame, arm: str, better: str | None, log: bool) -> tuple[np.ndarray, np.ndarray]:
-    """What is known of each value, as arrays (seeds, factors) of lower and upper bounds.
+    """Lower and upper bounds of each value, as arrays (seeds, factors).
 
-    A value that is not finite (a diverged run) is infinitely bad in the direction opposite to `better`; a censored
-    one (a target never reached) lies above the value that stands there.
+    A value that is not finite (a diverged run) is infinitely bad, in the direction opposite to `better`. A censored
+    value (a target that was never reached) is known only to be larger than the recorded one.
     """
     rows = table[table["arm"] == arm].sort_values(["seed", "factor"])
     if rows.empty:
@@ -64,8 +64,8 @@ def bounds(table: pd.DataFrame, arm: str, better: str | None, log: bool) -> tupl
 
 
 def given_all_trained(table: pd.DataFrame, comparison: "Comparison") -> pd.DataFrame:
-    """The rows that a comparison reads, of those seeds at which each of them is a number. A target that was never
-    reached counts as the steps that were taken: the mean is that of times up to there."""
+    """The rows that a comparison reads, for the seeds at which all of them are numbers. A target that was never reached
+    counts as the number of steps taken, so the mean is that of the truncated times."""
     arms = [comparison.arm, comparison.baseline, comparison.over]
     rows = table[table["arm"].isin(arms)]
     if comparison.at is not None:
@@ -75,7 +75,7 @@ def given_all_trained(table: pd.DataFrame, comparison: "Comparison") -> pd.DataF
 
 
 def difference(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple:
-    """Bounds of a - b. Two runs that diverged tie; where nothing is known the bounds are infinite."""
+    """Bounds of a - b. Two diverged runs tie. If nothing is known, the bounds are infinite."""
     with np.errstate(invalid="ignore"):
         lows, highs = a[0] - b[1], a[1] - b[0]
     exact_tie = (a[0] == a[1]) & (b[0] == b[1]) & np.isinf(a[0]) & (a[0] == b[0])

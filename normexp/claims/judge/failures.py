@@ -1,4 +1,4 @@
-"""Failure as an outcome: which runs failed, whether arms fail unequally often, and what that can hide."""
+"""Failure as an outcome: which runs failed, whether one arm fails more often, and what effect that can hide."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.judge.setting_effect import contrast, point_effect
 from normexp.claims.judge.uncertain_mean import UncertainMean
 
-ABOVE_CHANCE = 0.001  # one run in a thousand that guesses is taken for one that learned
+ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
 UNEQUAL = 0.05
 
 
 def never_above_chance(right: np.ndarray, examples: int, chance: float) -> np.ndarray:
-    """Whether runs guessed to their end: `right` of `examples` validation answers at a run's best moment are no more
-    than guessing gives, at the 0.1% level of a one-sided binomial test. `chance` is the share of the largest class."""
+    """Whether each run only guessed: at its best validation it had `right` of `examples` answers right, no more than
+    guessing gives, by a one-sided binomial test at 0.1%. `chance` is the share of the largest class."""
     return stats.binom.sf(np.asarray(right) - 1, examples, chance) > ABOVE_CHANCE
 
 
@@ -27,13 +27,13 @@ def never_above_chance(right: np.ndarray, examples: int, chance: float) -> np.nd
 class Failures:
     """How often two arms fail at the same seeds of the same settings.
 
-    The stratified test with every pair as its own stratum is McNemar's: only pairs in which one arm alone failed
-    count, and given their number each is as likely to be one arm's as the other's. Exact at any number of runs.
+    The test is McNemar's, exact for any number of runs. It counts only pairs in which exactly one arm failed. If both
+    arms fail equally often, each such pair belongs to either arm with probability one half.
     """
 
-    arm: int  # its runs that failed
-    baseline: int | None  # None: there is none
-    only_arm: int  # pairs in which it alone failed
+    arm: int  # number of its failed runs
+    baseline: int | None  # the same; None if there is no baseline
+    only_arm: int  # pairs in which only the arm failed
     only_baseline: int
     pairs: int
 
@@ -59,7 +59,7 @@ class Failures:
 
 
 def count_failures(settings: list[Setting], comparison: Comparison) -> Failures:
-    """Over all settings; at several levels of a factor an arm failed where it failed at one of them."""
+    """Count failures over all settings. With several levels of a factor, an arm failed if it failed at one level."""
     pairs = np.concatenate([failed_pairs(setting, comparison) for setting in settings])
     arm, baseline = pairs.T
     return Failures(
@@ -72,7 +72,7 @@ def count_failures(settings: list[Setting], comparison: Comparison) -> Failures:
 
 
 def failed_pairs(setting: Setting, comparison: Comparison) -> np.ndarray:
-    """(n, 2): whether the arm, and whether the baseline failed at each seed; where there is none it never does."""
+    """(n, 2): whether the arm failed, and whether the baseline failed, at each seed. Without a baseline: False."""
     found: dict[str, list[np.ndarray]] = {}
     for arm, level in contrast(comparison, setting.levels):
         found.setdefault(arm, []).append(setting.outcomes[arm, level].failed)
@@ -82,8 +82,8 @@ def failed_pairs(setting: Setting, comparison: Comparison) -> np.ndarray:
 
 
 def difference_of_failures(pairs: np.ndarray) -> UncertainMean:
-    """The share of failed runs of the arm minus that of the baseline, `pairs` (n, 2), with one pair added each way in
-    which one alone failed, so that no share is 0 or 1 for certain (Bonett, Price 2012)."""
+    """The share of failed runs of the arm minus that of the baseline, from `pairs` (n, 2). Two pairs are added, in each
+    of which one arm alone failed, so that no share is 0 or 1 for certain (Bonett, Price 2012)."""
     arm, baseline = pairs.T
     n = len(pairs) + 2
     first, second = (arm & ~baseline).sum() + 1, (baseline & ~arm).sum() + 1
@@ -92,8 +92,8 @@ def difference_of_failures(pairs: np.ndarray) -> UncertainMean:
 
 
 def worst_case(setting: Setting, comparison: Comparison, better: str | None) -> tuple[float, float]:
-    """Ends between which the effect over all seeds lies, failed runs included: each of them was somewhere between the
-    best run of the setting and guessing. Infinite where something failed and guessing is not known."""
+    """The lowest and the highest effect over all seeds, if each failed run may take any value between the best run of
+    the setting and guessing. Infinite if a run failed and the value of guessing is not known."""
     weights = contrast(comparison, setting.levels)
     own = {arm: setting.outcomes[arm] for arm in weights}
     trained = [outcomes.values[~outcomes.failed] for outcomes in own.values()]
@@ -116,7 +116,7 @@ def worst_case(setting: Setting, comparison: Comparison, better: str | None) -> 
 def _filled(
     own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], raising: float, lowering: float
 ) -> dict[Arm, Outcomes]:
-    """Failed runs take one value in arms that raise the effect and another in those that lower it."""
+    """Give failed runs the value `raising` in arms that raise the effect, and `lowering` in arms that lower it."""
     return {
         arm: dataclasses.replace(
             o, values=np.where(o.failed, raising if weights[arm] > 0 else lowering, o.values)

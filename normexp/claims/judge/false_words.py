@@ -1,7 +1,7 @@
 """How often the judge's words are false, and how often it finds an effect, on effects whose truth is known.
 
-A word is false where it says of the true mean what is not so. Every shape is asked the questions at which errors are
-likeliest: a truth of exactly the margin, on either side, for greater, smaller and equivalent, and 0 for different.
+A word is false if it contradicts the true mean. Every shape is tested with the questions where errors are likeliest:
+the truth is exactly the margin, on either side, for greater, smaller and equivalent, and 0 for different.
 """
 
 from typing import Any, TypedDict
@@ -19,15 +19,16 @@ from normexp.claims.judge.uncertain_mean import UncertainMean
 
 
 class Arms(TypedDict):
-    """Which arms a comparison has."""
+    """The arms of a comparison."""
 
     arm: str
     baseline: str
 
 
 ARMS: Arms = {"arm": "a", "baseline": "b"}
-MARGIN = 0.5  # of the equivalence that is asked, in spreads of a seed's effect
-QUESTIONS = [  # (comparison, truth in spreads): `supported` and `varies` are false
+MARGIN = 0.5  # margin of equivalence, in spreads of a seed's effect
+# (comparison, truth in spreads): here `supported` and `varies` are false.
+QUESTIONS = [
     (Comparison(kind="different", **ARMS), 0.0),
     (Comparison(kind="greater", **ARMS), 0.0),
     (Comparison(kind="smaller", **ARMS), 0.0),
@@ -37,12 +38,12 @@ QUESTIONS = [  # (comparison, truth in spreads): `supported` and `varies` are fa
 
 
 def most_errors(trials: int, level: float = 0.05) -> int:
-    """The most errors that a one-sided binomial test lets pass at a true rate of 5%: 4 of 40."""
+    """The most errors that a one-sided binomial test allows at a true rate of 5%: 4 of 40."""
     return int(stats.binom.isf(level, trials, 0.05))
 
 
 def qualifies(share: float, trials: int) -> bool:
-    """Whether so many false words fit a rate of at most 5%, by a test at 1%: many shares are asked."""
+    """Whether this share of false words is consistent with at most 5%, by a test at 1%, as many shares are tested."""
     return round(share * trials) <= most_errors(trials, 0.01)
 
 
@@ -52,7 +53,7 @@ def cells_of(effects: np.ndarray) -> UncertainMean:
 
 
 def pooled_of(cells: UncertainMean) -> Pooled:
-    """Settings that share nothing."""
+    """The mean over settings that share no examples and no runs."""
     effects = np.asarray(cells.effect)
     covariance = np.asarray(cells.variance)[..., None] * np.eye(effects.shape[-1])
     return pool(effects, covariance, np.asarray(cells.third))
@@ -66,7 +67,7 @@ def moved(cells: UncertainMean, truth: float) -> UncertainMean:
 def false_over_settings(
     draw: Draw, spread: float, settings: int, seeds: int, trials: int, *, floor: bool = True
 ) -> float:
-    """The largest share of false words over all questions. Without the `floor` 60 pairs are not asked for."""
+    """The largest share of false words over all questions. `floor=False` drops the minimum of 60 pairs."""
     effects = draw(np.random.default_rng(settings * 1000 + seeds), (trials, settings, seeds)) / spread
     cells = cells_of(effects)
     worst = 0.0
@@ -79,7 +80,7 @@ def false_over_settings(
 
 
 def false_in_one_setting(draw: Draw, spread: float, seeds: int, trials: int) -> float:
-    """The same of one setting judged alone by its interval."""
+    """The same for one setting, judged alone by its interval."""
     own = cells_of(draw(np.random.default_rng(seeds), (trials, 1, seeds)) / spread)
     return max(
         float((p_region(moved(own, truth), comparison.supporting()) <= ALPHA).mean())
@@ -88,7 +89,8 @@ def false_in_one_setting(draw: Draw, spread: float, seeds: int, trials: int) -> 
 
 
 def false_with_weights(draw: Draw, spread: float, settings: int, seeds: int, trials: int) -> float:
-    """How often Hartung and Knapp's interval with weights of 1 / variance excludes the truth: why it is not used."""
+    """How often Hartung and Knapp's interval with weights of 1 / variance excludes the truth. It is too often, so the
+    judge does not use these weights."""
     cells = cells_of(draw(np.random.default_rng(settings * 1000 + seeds), (trials, settings, seeds)) / spread)
     effects, variance = np.asarray(cells.effect), np.maximum(cells.variance, 1e-6)
     low, high = np.zeros(trials), 4 * effects.var(-1, ddof=1) + 1e-9
@@ -127,7 +129,7 @@ def power(
 
 
 def false_with_looks(draw: Draw, spread: float, settings: int, looks: list[int], trials: int) -> float:
-    """False words where seeds are added until the judge decides, each look spending its share of alpha."""
+    """False words if seeds are added until the judge decides. Each look spends its share of alpha."""
     effects = draw(np.random.default_rng(settings), (trials, settings, looks[-1])) / spread
     comparison, _ = QUESTIONS[0]
     word = np.full(trials, INCONCLUSIVE, object)

@@ -1,13 +1,14 @@
 """Holm's adjustment of several p values that belong together.
 
-statsmodels has it too, where each call collects garbage for a tenth of a second; tests hold the two to one another.
+In statsmodels each call collects garbage for a tenth of a second. Tests compare the two.
 """
 
 import numpy as np
 
 
 def holm(p: np.ndarray | list[float]) -> np.ndarray:
-    """The step-down adjustment along the last axis: the i-th smallest of k times k - i + 1, at most 1, never less."""
+    """The step-down adjustment along the last axis: the i-th smallest of k is multiplied by k - i + 1. Results are at
+    most 1 and never decrease."""
     p = np.asarray(p, float)
     k = p.shape[-1]
     order = np.argsort(p, axis=-1)

@@ -1,4 +1,4 @@
-"""From the runs of several settings to a word with its scope, and all the numbers that led to it."""
+"""From the runs of several settings to a word with its scope, and all the numbers behind it."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ CELL_WORDS = {1: SUPPORTED, -1: REFUTED, 0: INCONCLUSIVE}
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsJudgement:
-    """What one comparison found over all settings."""
+    """The result of one comparison over all settings."""
 
     verdict: str
     scope: str
@@ -41,7 +41,7 @@ class SettingsJudgement:
     level: float
     prediction: tuple[float, float]  # for the true effect of one more setting, if drawn like these
     between: float  # deviation of the true effect from setting to setting
-    worst_case: tuple[float, float]  # of the effect, whatever failed runs would have given
+    worst_case: tuple[float, float]  # bounds of the effect for any values of failed runs
     n_seeds: int  # most seeds of a setting
     pairs: int
     settings: list[dict[str, Any]]
@@ -56,7 +56,7 @@ class SettingsJudgement:
 def judge_settings(
     settings: list[Setting], comparisons: list[Comparison], rules: Rules
 ) -> list[SettingsJudgement]:
-    """Judge every comparison of a claim over its settings; they are one Holm family, as within one setting."""
+    """Judge every comparison of a claim over its settings. They are one Holm family, as within one setting."""
     drafts = [ballot(settings, comparison, rules) for comparison in comparisons]
     pooled = [pool_settings(draft.voting) if len(draft.voting) > 1 else None for draft in drafts]
     raw = [
@@ -143,7 +143,7 @@ def _note(
 
 
 def _settings(draft: Ballot, decision: Decision, rules: Rules) -> list[dict[str, Any]]:
-    """A row for each setting: what it found, and whether it votes."""
+    """A row per setting: its result, and whether it votes."""
     words = iter(decision.cells.tolist())
     rows = []
     for effect, flag in zip(draft.effects, draft.flags, strict=True):

@@ -1,5 +1,5 @@
-"""Equal arms whose test set is a sample: how often an interval over seeds alone, and the judge's own, calls them
-different. The truth is the mean over all seeds and all examples that there could be."""
+"""Equal arms whose test set is a sample. How often are they called different: by an interval over seeds alone, and by
+the judge's interval? The truth is the mean over all possible seeds and examples."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ SEEDS = 5
 
 
 def fixed_test_set(generator: np.random.Generator, examples: int = 360, error: float = 0.05) -> Setting:
-    """Two arms with an error of 5%, each with images of its own that all its runs find hard."""
+    """Two arms with an error of 5%. For each arm, other images are hard for all its runs."""
     arms: dict[Arm, Outcomes] = {}
     for arm in "ab":
         chance = np.minimum(error * generator.gamma(0.2, 5.0, size=examples), 1.0)
@@ -26,7 +26,7 @@ def fixed_test_set(generator: np.random.Generator, examples: int = 360, error: f
 
 
 def text(generator: np.random.Generator, windows: int = 2000, alike: int = 20) -> Setting:
-    """Losses of two arms on a text whose topics, each 20 windows long, suit one arm or the other."""
+    """Losses of two arms on a text with topics of 20 windows. Each topic suits one of the arms."""
     topic = np.repeat(generator.normal(size=windows // alike), alike)
     arms: dict[Arm, Outcomes] = {}
     for arm, sign in (("a", 1), ("b", -1)):
@@ -36,9 +36,9 @@ def text(generator: np.random.Generator, windows: int = 2000, alike: int = 20) -
 
 
 def splits_cut_again(generator: np.random.Generator, pool: int = 200, train: int = 128) -> Setting:
-    """Two linear regressions, each on one of two features that tell equally much; every seed cuts the pool anew.
+    """Two linear regressions, each on one of two equally informative features. Every seed cuts the pool anew.
 
-    Of this pool one feature happens to tell more, in every split alike: that is what seeds alone do not see.
+    In a given pool, one feature happens to be more informative in every split. Seeds alone cannot show this.
     """
     x = generator.normal(size=(2, pool))  # (features, pool)
     y = x.sum(0) + generator.normal(size=pool)
@@ -62,7 +62,7 @@ DESIGNS: dict[str, Callable[[np.random.Generator], Setting]] = {
 
 
 def called_different(make: Callable[[np.random.Generator], Setting], trials: int) -> tuple[float, float]:
-    """(by an interval over seeds alone, by the judge's own interval): how often equal arms are called different."""
+    """How often equal arms are called different: (by an interval over seeds alone, by the judge's interval)."""
     found = np.array([[_p(setting) for setting in pair] for pair in _pairs(make, trials)])  # (trials, 2)
     return tuple((found <= ALPHA).mean(0).tolist())
 
@@ -81,7 +81,7 @@ def _p(setting: Setting) -> float:
 def failing_family(
     generator: np.random.Generator, share: float, settings: int = 8, seeds: int = 10, effect: float = 0.0
 ) -> list[Setting]:
-    """Settings in which runs of arm a fail by chance and arm b never; where both trained a is `effect` above b."""
+    """Settings in which runs of arm a fail by chance and those of b never. If both trained, a is `effect` above b."""
     found = []
     for number in range(settings):
         arms: dict[Arm, Outcomes] = {}

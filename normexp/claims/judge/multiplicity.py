@@ -1,4 +1,4 @@
-"""How many of a page's words would be false: p, q and Holm over all empirical verdicts."""
+"""How many words of a page are expected to be false: p, q and Holm over all empirical verdicts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ KINDLESS = "not said"
 
 @dataclass(frozen=True)
 class PageRow:
-    """One empirical verdict among all of its page.
+    """One empirical verdict of a page.
 
     Attributes:
-        p: the smallest alpha at which its word holds, or of an inconclusive one at which any word would, as if all of
-            the 5% were spent at once: several looks and amendments have less.
-        q: Benjamini and Hochberg's: among the verdicts with this q or less, so large a share is expected to be false.
-        holm: whether the word stays where no word of the page may be false, with 95%.
+        p: the smallest alpha at which its word holds; for an inconclusive verdict, at which any word would hold. It is
+            adjusted as if all of the 5% were spent at once, since looks and amendments leave less.
+        q: Benjamini and Hochberg's q. Of the verdicts with this q or less, this share is expected to be false.
+        holm: whether the word stays if, with 95%, no word of the page may be false.
     """
 
     id: str
@@ -34,12 +34,14 @@ class PageRow:
 
 
 def page_rows(verdicts: Iterable[dict[str, Any]]) -> list[PageRow]:
-    """Every verdict from runs or initial networks that has a p. Those without one are cases (a counterexample is one
-    whatever the others are), and laws are no samples."""
+    """Every verdict from runs or initial networks that has a p. Counterexamples have no p, because other verdicts do
+    not weaken them. Laws have none, because they are no samples."""
     kept = [v for v in verdicts if v["evidence"] in EMPIRICAL and p_of(v) is not None]
     if not kept:
         return []
-    from statsmodels.stats.multitest import multipletests  # a second of imports, and only a page needs it
+    from statsmodels.stats.multitest import (
+        multipletests,
+    )  # takes a second to import, and only a page needs it
 
     p = np.array([p_of(verdict) for verdict in kept])
     q = multipletests(p, method="fdr_bh")[1]
@@ -52,20 +54,20 @@ def page_rows(verdicts: Iterable[dict[str, Any]]) -> list[PageRow]:
 
 
 def p_of(verdict: dict[str, Any]) -> float | None:
-    """Adjusted for the claim's own comparisons, and for what its looks and amendments left of the 5%."""
+    """p, adjusted for the claim's comparisons, and for the part of the 5% that its looks and amendments left."""
     if verdict.get("p_adjusted") is None:
         return None
     return min(1.0, float(verdict["p_adjusted"]) * ALPHA / (1 - float(verdict["level"])))
 
 
 def expected_false(rows: list[PageRow]) -> float:
-    """Of the decided words how many are expected to be false, at most: their number times the largest q among them."""
+    """Most decided words that are expected to be false: their number times the largest q among them."""
     decided = [row.q for row in rows if row.decided]
     return len(decided) * max(decided, default=0.0)
 
 
 def counts_by_kind(kinds: dict[str, str], words: dict[str, str]) -> dict[str, dict[str, int]]:
-    """kind -> word -> how many; `kinds` and `words` by id. A word that depends on something counts as `depends`."""
+    """kind -> word -> number of claims. `kinds` and `words` are by id. "depends on the data" counts as `depends`."""
     found: dict[str, dict[str, int]] = {}
     for name, kind in kinds.items():
         row = found.setdefault(kind or KINDLESS, {})
@@ -75,6 +77,6 @@ def counts_by_kind(kinds: dict[str, str], words: dict[str, str]) -> dict[str, di
 
 
 def short(word: str) -> str:
-    """The word without what follows it: "depends on the data" is a `depends`, "varies across settings" a `varies`."""
+    """The first part of a word: "depends on the data" is a `depends`, "varies across settings" a `varies`."""
     first = word.split()[0]
     return first if first in ("depends", "varies") else word

@@ -1,4 +1,4 @@
-"""What the runs of a setting gave: one number a run, what each test example gave, and which runs failed."""
+"""The results of a setting's runs: one number per run, one per test example, and which runs failed."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ class Outcomes:
     """The runs of one arm at one level of the factor.
 
     Attributes:
-        seeds: (n,) whole numbers, ascending; arms are paired by them.
-        values: (n,) the measure of each run; of a failed run it is not read.
-        failed: (n,) diverged, or never above chance.
-        examples: (n, E) wrong (1) or right (0), or the loss, of each test example or block; None where there are none.
-        runs: (n,) names of the runs, so that settings which share some are known; empty where none can be shared.
+        seeds: (n,) whole numbers, ascending. They pair the arms.
+        values: (n,) the measure of each run; ignored for a failed run.
+        failed: (n,) whether a run diverged or was never above chance.
+        examples: (n, E) wrong (1) or right (0), or the loss, of each test example or block; None if there are none.
+        runs: (n,) names of the runs, to find settings that share runs; empty if none can be shared.
     """
 
     seeds: np.ndarray
@@ -30,7 +30,7 @@ class Outcomes:
 
     @property
     def known_examples(self) -> np.ndarray:
-        """`examples`; ValueError where there are none."""
+        """`examples`. Raises ValueError if there are none."""
         if self.examples is None:
             raise ValueError("examples: the runs have none; train them again, or give design=seeds")
         return self.examples
@@ -39,19 +39,19 @@ class Outcomes:
     def of_examples(
         cls, seeds: Iterable[int], examples: np.ndarray, failed: np.ndarray | None = None
     ) -> "Outcomes":
-        """Runs of which every example is known: the value of a run is their mean."""
+        """Runs with known examples. The value of a run is their mean."""
         examples = np.asarray(examples, float)  # (n, E)
         failed = np.zeros(len(examples), bool) if failed is None else np.asarray(failed, bool)
         return cls(np.array(list(seeds)), examples.mean(1), failed, examples)
 
     def at(self, rows: np.ndarray) -> "Outcomes":
-        """Some of the runs: `rows` is a mask or a list of places."""
+        """Some of the runs. `rows` is a mask or a list of places."""
         runs = tuple(np.array(self.runs, object)[rows]) if self.runs else ()
         examples = None if self.examples is None else self.examples[rows]
         return Outcomes(self.seeds[rows], self.values[rows], self.failed[rows], examples, runs)
 
     def guessing(self, guess: float) -> "Outcomes":
-        """The same where a failed run counts as one that guesses."""
+        """The same outcomes, with a failed run counted as one that guesses."""
         examples = self.examples
         if examples is not None:
             examples = np.where(self.failed[:, None], guess, examples)
@@ -59,7 +59,7 @@ class Outcomes:
         return Outcomes(self.seeds, values, np.zeros_like(self.failed), examples, self.runs)
 
 
-Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" where there is none)
+Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +68,15 @@ class Setting:
 
     Attributes:
         name: as in the claim's yaml.
-        outcomes: of each arm and level, of the same seeds.
-        design: `test set` where every seed met the same test examples, `cut again` where each seed cut its own split
-            from one pool, `seeds` where the measure has no examples.
+        outcomes: of each arm and level, with the same seeds.
+        design: `test set` if every seed had the same test examples; `cut again` if each seed cut its own split from one
+            pool; `seeds` if the measure has no examples.
         counts: whether examples are wrong answers, which are counted, and not losses.
-        shared: label of the test set or pool; settings with the same one share its examples. Empty: none do.
-        test_to_train: test examples over training examples, where the split is cut again.
-        guess: value of a run that learned nothing: 0.9 of errors in ten classes, log(classes) of a loss, the steps of
-            the whole run of a time. None: not known.
-        labels: what the scope names, such as {"data": "MNIST", "model": "MLP"}.
+        shared: label of the test set or pool. Settings with the same label share its examples. Empty: they share none.
+        test_to_train: number of test examples divided by training examples, if the split is cut again.
+        guess: value of a run that learned nothing: 0.9 for errors in ten classes, log(classes) for a loss, the steps of
+            the whole run for a time. None: not known.
+        labels: the words of the scope, such as {"data": "MNIST", "model": "MLP"}.
     """
 
     name: str
@@ -108,8 +108,8 @@ class Setting:
 
 
 def blocks(losses: np.ndarray, size: int) -> np.ndarray:
-    """Mean losses of neighbouring windows of a text, (..., windows) -> (..., windows // size): neighbours are alike, so
-    it is blocks of them that a text is a sample of. What does not fill a block is left out."""
+    """Mean losses of neighboring windows of a text, (..., windows) -> (..., windows // size). Neighbors are alike, so a
+    text is a sample of blocks. Windows that do not fill a block are omitted."""
     count = losses.shape[-1] // size
     if count < 2:
         raise ValueError(

@@ -1,10 +1,10 @@
-"""The mean effect over settings, each counting the same, its interval, and the interval for one more setting.
+"""The mean effect over settings with equal weights, its interval, and the interval for one more setting.
 
-It is the random-effects mean with Hartung and Knapp's interval where all settings get one weight. Weights of 1 /
-variance, which meta-analyses give, would change what is estimated with the noise of the settings, and with variances
-from five seeds they err far above 5% where effects are skewed (docs/verdicts.md has the numbers): a small variance then
-goes with an effect on one side. Student's t over independent means of unequal variances keeps its level (Bakirov,
-Szekely 2005; Ibragimov, Mueller 2010).
+It is the random-effects mean with Hartung and Knapp's interval, with the same weight for all settings. Meta-analyses
+use weights of 1 / variance. With those, the noise of the settings would decide what is estimated. And with variances
+from five seeds and skewed effects, they err far more often than 5% (docs/verdicts.md has the numbers), because small
+variances then go with effects on one side. Student's t over independent means of unequal variances keeps its level
+(Bakirov, Szekely 2005; Ibragimov, Mueller 2010).
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from normexp.student_t import t_quantile
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """What several settings say together; numbers, or arrays over leading axes.
+    """The joint result of several settings: numbers, or arrays over leading axes.
 
     Attributes:
         mean: the mean effect over the settings.
-        between: variance of the true effect from setting to setting (its estimate, 0 at least).
-        settings: how many.
+        between: estimated variance of the true effect from setting to setting, at least 0.
+        settings: number of settings.
     """
 
     mean: UncertainMean
@@ -42,10 +42,10 @@ class Pooled:
 def pool(effects: np.ndarray, covariance: np.ndarray, third: np.ndarray) -> Pooled:
     """The mean of `effects` (..., k) whose errors have a covariance (..., k, k) and third cumulants (..., k).
 
-    With S^2 the variance of the effects, v the mean variance of their errors and c the mean covariance of two of them
-    (0 at least), S^2 estimates v + tau^2 - c. The variance of the mean is max(S^2, v - c) / k + c with k - 1 degrees of
-    freedom, and tau^2 = max(S^2 - v + c, 0): Hartung and Knapp's, where settings that happen to agree better than their
-    noise allows gain nothing.
+    Let S^2 be the variance of the effects, v the mean variance of their errors, and c >= 0 the mean covariance of two
+    errors. S^2 estimates v + tau^2 - c, so tau^2 = max(S^2 - v + c, 0). The variance of the mean is
+    max(S^2, v - c) / k + c with k - 1 degrees of freedom. This is Hartung and Knapp's estimate, except that settings
+    gain nothing if they happen to agree better than their noise allows.
     """
     k = effects.shape[-1]
     own = np.diagonal(covariance, axis1=-2, axis2=-1).mean(-1)
@@ -58,7 +58,7 @@ def pool(effects: np.ndarray, covariance: np.ndarray, third: np.ndarray) -> Pool
 
 
 def pool_settings(effects: list[SettingEffect]) -> Pooled:
-    """The mean effect over settings, correlations between settings that share runs included."""
+    """The mean effect over settings. It accounts for correlations between settings that share examples or runs."""
     means = [effect.known_mean for effect in effects]
     return pool(
         np.array([mean.effect for mean in means]),
@@ -77,11 +77,11 @@ def covariances(effects: list[SettingEffect]) -> np.ndarray:
 
 
 def covariance(a: SettingEffect, b: SettingEffect) -> float:
-    """Of two effects, from what each seed and example adds to them.
+    """Covariance of two effects, from the part that each seed and example adds to them.
 
-    Shared test examples: the covariance of the examples' means over E. Shared runs, or splits cut alike from one pool:
-    the covariance of the seeds' means over the seeds that both have. Both: the sum of the two less that of the rest, as
-    the variance of one effect has it.
+    If they share test examples: the covariance of the examples' means divided by E. If they share runs, or splits cut
+    alike from one pool: the covariance of the seeds' means over their common seeds. If they share both: the sum of the
+    two minus the covariance of the rest, as in the variance of one effect.
     """
     same_examples = a.setting.shared != "" and a.setting.shared == b.setting.shared
     seeds, places_a, places_b = np.intersect1d(a.seeds, b.seeds, return_indices=True)

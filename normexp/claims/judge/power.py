@@ -1,4 +1,4 @@
-"""How many more seeds would likely decide."""
+"""The number of additional seeds that would likely decide."""
 
 import math
 from functools import cache
@@ -14,16 +14,16 @@ POWER = 0.8
 
 
 def seeds_to_decide(estimate: MeanEstimate, regions: Region, alpha: float) -> int | None:
-    """The fewest seeds beyond the present ones with which the (1 - alpha) interval would lie within one of the
-    regions with a probability of 80%, if mean and deviation are what they seem; None beyond 1,000."""
+    """The fewest additional seeds for which the (1 - alpha) interval lies within one of the regions with probability
+    80%, if the true mean and deviation are as estimated. None if more than 1,000 are needed."""
     distance = max(min(estimate.effect - low, high - estimate.effect) for low, high in regions)
     enough = np.flatnonzero(reach(alpha)[estimate.n :] * estimate.deviation < distance)
     return int(enough[0]) + 1 if len(enough) else None
 
 
 def seeds_to_decide_by_rank(estimate: RankEstimate, regions: Region, alpha: float) -> int | None:
-    """The same for ranks, if each side of the interval shrinks as 1 / sqrt(n); None beyond 1,000, or where the
-    effect or the side that matters is infinite."""
+    """The same for ranks, if each side of the interval shrinks as 1 / sqrt(n). None beyond 1,000, or if the effect or
+    the relevant side is infinite."""
     quantile = special.ndtri(1 - alpha / 2)
     shrinks = min(_shrinkage(estimate, *region, alpha) for region in regions)
     needed = estimate.n * (shrinks * (quantile + special.ndtri(POWER)) / quantile) ** 2
@@ -31,7 +31,7 @@ def seeds_to_decide_by_rank(estimate: RankEstimate, regions: Region, alpha: floa
 
 
 def _shrinkage(estimate: RankEstimate, low: float, high: float, alpha: float) -> float:
-    """The factor by which the wider side of the interval overshoots the room that (low, high) leaves it."""
+    """The largest ratio of a side of the interval to the room that (low, high) leaves on that side."""
     effect, (lower, upper) = estimate.effect, estimate.interval(1 - alpha)
     sides = [(effect - lower, effect - low)] * (low > -math.inf) + [(upper - effect, high - effect)] * (
         high < math.inf
@@ -41,7 +41,7 @@ def _shrinkage(estimate: RankEstimate, low: float, high: float, alpha: float) ->
 
 @cache
 def reach(alpha: float) -> np.ndarray:
-    """For n = 1 ... 1,000 seeds: how far from a boundary, in deviations, an effect must lie to be decided."""
+    """For n = 1 ... 1,000 seeds: the distance from a boundary, in deviations, at which an effect is decided."""
     n = np.arange(1, MOST_SEEDS + 1)
     quantile = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2)
     return (quantile + special.ndtri(POWER)) / np.sqrt(n)

@@ -1,4 +1,4 @@
-"""The numbers that every verdict over settings rests on; a registered protocol holds them."""
+"""The constants behind every verdict over settings. A registered protocol holds them."""
 
 from normexp.claims.judge import failures, saturation, setting_effect, settings_word, tuning
 from normexp.claims.judge.decide import ALPHA

@@ -1,7 +1,7 @@
-"""Settings in which a sentence cannot show: too easy (ceiling) or not learned (floor). They are shown and do not vote.
+"""Settings that cannot show an effect: too easy (ceiling) or not learned (floor). They are shown but do not vote.
 
-The rules ask the mean over all arms that are compared, which stays the same when arms change places: no rule can take
-out the settings that speak for one side.
+The rules use only the mean over all compared arms, which stays the same if arms change places. So no rule can remove
+the settings that favor one side.
 """
 
 import math
@@ -11,16 +11,16 @@ import numpy as np
 
 from normexp.claims.judge.outcomes import Outcomes, Setting
 
-FEWEST_WRONG = 5.0  # wrong answers a run; with fewer, one image more or less is a fifth of the errors
-FLOOR = 0.9  # of what guessing gives
+FEWEST_WRONG = 5.0  # wrong answers per run; with fewer, one image is more than a fifth of the errors
+FLOOR = 0.9  # of the value of guessing
 
 
 def saturation(setting: Setting, compared: Iterable[Outcomes]) -> str:
     """`ceiling`, `floor` or nothing.
 
-    Ceiling: where wrong answers are counted, fewer than 5 a run on average over arms. Floor: on average over arms the
-    error, the loss or the time is at least nine tenths of that of a run that learned nothing. Failed runs do not count,
-    because failure is an outcome of its own.
+    Ceiling: wrong answers are counted, and there are fewer than 5 per run on average over arms. Floor: on average over
+    arms, the error, loss or time is at least nine tenths of that of a run that learned nothing. Failed runs do not
+    count, because failure is a separate outcome.
     """
     trained = [outcomes.at(~outcomes.failed) for outcomes in compared]
     means = [float(outcomes.values.mean()) for outcomes in trained if len(outcomes.seeds)]

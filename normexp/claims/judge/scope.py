@@ -1,4 +1,4 @@
-"""Where a word holds, in words that stand wherever the word does: "in 7 of 8 settings (digits, MNIST; MLP, CNN)"."""
+"""The scope of a word, which always follows the word: "in 7 of 8 settings (digits, MNIST; MLP, CNN)"."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ BOTH_TRAINED = "given that both trained"
 
 
 def scope(settings: Sequence[Setting], decision: Decision, *, left_out: bool) -> str:
-    """The scope of a word over the settings that vote; `left_out` says that some runs failed and are not in it."""
+    """The scope of a word over the settings that vote. `left_out`: some runs failed and are left out."""
     word, count = str(decision.word), len(settings)
     if word == INCONCLUSIVE:
         where = f"in {count} settings"
@@ -27,7 +27,7 @@ def scope(settings: Sequence[Setting], decision: Decision, *, left_out: bool) ->
 
 
 def kinds(settings: Sequence[Setting]) -> str:
-    """What the settings differ in: the values of each label, once each and in their order."""
+    """The values of each label over the settings, each once and in their order."""
     labels = dict.fromkeys(label for setting in settings for label in setting.labels)
     values = [dict.fromkeys(s.labels[label] for s in settings if label in s.labels) for label in labels]
     return "; ".join(", ".join(own) for own in values)
@@ -44,7 +44,7 @@ def why_inconclusive(
     against: int,
     noise: float,
 ) -> str:
-    """The first thing that a word lacks. `noise` is the share of the spread over settings that seeds explain."""
+    """The first reason why there is no word. `noise` is the share of the spread over settings that seeds explain."""
     if voting < fewest:
         return f"{voting} settings vote, and {fewest} are needed"
     if pairs < fewest_pairs:

@@ -1,8 +1,8 @@
-"""The effect within one setting: a contrast of arms on a scale that means the same in every setting.
+"""The effect within one setting: a contrast of arms, on a scale that means the same in every setting.
 
-Of errors and losses it is the log of the ratio of their means over runs and examples; half a wrong answer is added to
-every arm's total, so that none at all has a logarithm (Haldane, Anscombe). Of a measure without examples it is the mean
-over seeds of what the comparison says, with logarithms where it says so.
+For errors and losses, it is the log of the ratio of their means over runs and examples. Half a wrong answer is added to
+every arm's total, so that zero errors have a logarithm (Haldane, Anscombe). For a measure without examples, it is the
+mean over seeds of the comparison's effect, with logarithms if the comparison says so.
 """
 
 import math
@@ -25,9 +25,10 @@ class SettingEffect:
     """The effect of a comparison in one setting.
 
     Attributes:
-        mean: the effect; None with fewer than two seeds at which every arm trained.
-        seeds: those seeds, (n,).
-        influence: what each seed (n,) or seed and example (n, E) adds to the effect, for covariances between settings.
+        mean: the effect; None if every arm trained at fewer than two seeds.
+        seeds: the seeds at which every arm trained, (n,).
+        influence: the part of the effect from each seed (n,), or seed and example (n, E), for covariances between
+            settings.
     """
 
     setting: Setting
@@ -38,7 +39,7 @@ class SettingEffect:
 
     @property
     def known_mean(self) -> UncertainMean:
-        """`mean`; ValueError where there is none."""
+        """`mean`. Raises ValueError if there is none."""
         if self.mean is None:
             raise ValueError(
                 f"setting={self.setting.name}: fewer than {FEWEST_PAIRS} pairs of runs; add seeds"
@@ -49,8 +50,8 @@ class SettingEffect:
 def effect_in(
     setting: Setting, comparison: Comparison, failed: str = "left_out", better: str | None = None
 ) -> SettingEffect:
-    """The effect of those seeds at which every arm that is compared trained (`failed: left_out`), or of all seeds with
-    the value of guessing for a failed run (`failed: guess`)."""
+    """The effect over the seeds at which every compared arm trained (`failed: left_out`), or over all seeds, where a
+    failed run gets the value of guessing (`failed: guess`)."""
     if setting.design != "seeds" and comparison.by == "rank":
         raise ValueError(f"setting={setting.name}: ranks need a measure without examples; use by: slope")
     weights = contrast(comparison, setting.levels)
@@ -73,7 +74,7 @@ def effect_in(
 
 
 def guess_of(setting: Setting) -> float:
-    """The value that guessing gets in a setting; raises ValueError where the setting does not say."""
+    """The value of guessing in a setting. Raises ValueError if the setting does not say."""
     if setting.guess is None:
         raise ValueError(
             f"setting={setting.name}: the value of guessing is not known; give guess, or failed: left_out"
@@ -82,7 +83,7 @@ def guess_of(setting: Setting) -> float:
 
 
 def contrast(comparison: Comparison, levels: list) -> dict[Arm, float]:
-    """The weight of each arm and level, such that the effect is the weighted sum of their values (less the target)."""
+    """The weight of each arm and level. The effect is the weighted sum of their values, minus the target."""
     if comparison.over is not None:
         raise ValueError(
             f"over={comparison.over}: is not judged over settings; compare with a baseline or a target"
@@ -110,7 +111,7 @@ def contrast(comparison: Comparison, levels: list) -> dict[Arm, float]:
 def effects_of_seeds(
     own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], comparison: Comparison, better: str | None
 ) -> np.ndarray:
-    """(n,): the effect of each seed where the measure has no examples; the comparison's own within one setting."""
+    """(n,): the effect of each seed, for a measure without examples. It is the comparison's effect in one setting."""
     if comparison.by == "rank":
         return comparison.effects(_table(own), better)[0]
     values = {arm: outcomes.values for arm, outcomes in own.items()}
@@ -133,7 +134,7 @@ def point_effect(
     comparison: Comparison,
     better: str | None = None,
 ) -> float:
-    """The effect alone, from the values of the runs."""
+    """The effect without its uncertainty, from the values of the runs."""
     if setting.design == "seeds":
         return float(effects_of_seeds(own, weights, comparison, better).mean())
     means = {arm: outcomes.values.mean() + _half(setting, outcomes) for arm, outcomes in own.items()}
@@ -153,14 +154,14 @@ def _half(setting: Setting, outcomes: Outcomes) -> float:
 def _influence(
     setting: Setting, own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], comparison: Comparison
 ) -> tuple[Noise, np.ndarray]:
-    """Noise of a contrast of logs of means (delta method), or of means where the comparison takes no logs."""
+    """Noise of a contrast of logs of means (delta method), or of means if the comparison takes no logs."""
     resolution, influence = 0.0, np.zeros(())
     for arm, weight in weights.items():
         outcomes = own[arm]
         values = outcomes.values[:, None] if outcomes.examples is None else outcomes.examples  # (n, E)
         mean = values.mean() + _half(setting, outcomes)
         influence = influence + weight * (values - values.mean()) / (mean if comparison.log else 1.0)
-        if setting.counts:  # one answer more or less: a test set tells no finer (Bonett, Price 2012)
+        if setting.counts:  # a test set cannot resolve less than one answer (Bonett, Price 2012)
             examples = values.shape[1]
             resolution += (weight / (mean * examples + 1 if comparison.log else examples)) ** 2
     if setting.design == "test set":

@@ -1,4 +1,4 @@
-"""The verdict of a claim over several settings, as `verdict.json` keeps it."""
+"""The verdict of a claim over several settings, as in `verdict.json`."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -31,10 +31,10 @@ def make_settings_verdict(
     """Judge a claim over its settings.
 
     Args:
-        settings: the runs of every arm in each, of those seeds that this look may see.
-        looks: how many times the claim may be judged in all; each spends its share.
-        row: the claim's registration, which says what its verdict may spend; None says "unregistered" in the scope.
-        late: what the scope says of a row that came after some of the runs.
+        settings: the runs of every arm in each setting, for the seeds that this look may see.
+        looks: how many times the claim may be judged in all. Each look spends its share of alpha.
+        row: the claim's registration, with the alpha of its verdict. None: the scope says "unregistered".
+        late: words for the scope if the row came after some of the runs.
         contrast: groups of settings of the claim's contrast, on fresh seeds.
         manipulation: the settings with the values of the manipulation check.
 
@@ -88,7 +88,7 @@ def make_settings_verdict(
 
 
 def overall_settings(judgements: list[SettingsJudgement]) -> SettingsJudgement:
-    """A sentence holds if all its comparisons do and falls with one of them; the one that decided."""
+    """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
     for word in (REFUTED, VARIES, INCONCLUSIVE, SUPPORTED):
         for judgement in judgements:
             if judgement.verdict == word:
@@ -99,7 +99,7 @@ def overall_settings(judgements: list[SettingsJudgement]) -> SettingsJudgement:
 def _contrast(
     claim: Claim, groups: dict[str, list[Setting]] | None, rules: Rules, settings: list[Setting]
 ) -> ContrastJudgement | None:
-    """Of several comparisons the first is asked; the seeds of the verdict are those that it has seen."""
+    """Judge the contrast by the claim's first comparison. The seeds of the verdict count as seen."""
     if not (claim.contrast and groups):
         return None
     seen = {int(seed) for setting in settings for own in setting.outcomes.values() for seed in own.seeds}
@@ -116,7 +116,7 @@ def _manipulation(own: Manipulation, settings: list[Setting], rules: Rules) -> d
 
 
 def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
-    """Mean value of each arm in each setting, over the seeds at which it trained; nan where it never did."""
+    """Mean value of each arm in each setting, over the seeds at which it trained; nan if it never did."""
     means: dict[str, dict[str, float]] = {}
     for setting in settings:
         for (arm, level), own in setting.outcomes.items():

@@ -1,10 +1,11 @@
-"""The word over several settings, by rules that no data can switch. Works on arrays, so that its errors can be counted.
+"""The word over several settings. The data cannot change its rules. Works on arrays, so that errors can be counted.
 
-- supported, refuted: the interval of the mean over settings lies where the sentence says, or wholly outside of it; at
-  least 80% of the settings point that way; none decides against it after Holm over the settings.
-- varies across settings: of the settings some decide for the sentence and some against it, after Holm.
-- inconclusive: everything else, and always with fewer than 60 pairs of runs or four settings that vote. An accident
-  that strikes one run in twenty shows at least once in 60 runs with 95%; before that nobody knows of it.
+- supported, refuted: the interval of the mean over settings lies where the sentence says, or wholly outside. At least
+  80% of the settings point that way, and none decides against it, after Holm over the settings.
+- varies across settings: some settings decide for the sentence and some against it, after Holm.
+- inconclusive: everything else, and always if there are fewer than 60 pairs of runs or fewer than four settings that
+  vote. An accident that strikes one run in twenty shows at least once in 60 runs, with 95%. In fewer runs it may stay
+  unseen.
 """
 
 from typing import NamedTuple
@@ -28,12 +29,12 @@ POINTING = 0.8
 
 
 class Decision(NamedTuple):
-    """Numbers, or arrays over leading axes; `cells` and `points` have one value a setting more."""
+    """Numbers, or arrays over leading axes. `cells` and `points` have one more axis, with one value per setting."""
 
     word: np.ndarray
-    p: np.ndarray  # smallest alpha at which the word holds, or of a word not reached the smallest of any
-    points: np.ndarray  # +1 a setting whose effect lies where the sentence says, -1 outside
-    cells: np.ndarray  # +1 a setting that decides for the sentence after Holm, -1 against, 0 neither
+    p: np.ndarray  # smallest alpha at which the word holds; if inconclusive, at which any word would hold
+    points: np.ndarray  # +1: the effect of the setting lies where the sentence says, -1: outside
+    cells: np.ndarray  # +1: the setting decides for the sentence after Holm, -1: against, 0: neither
 
 
 def decide_over_settings(
@@ -48,8 +49,8 @@ def decide_over_settings(
 
     Args:
         cells: the effect in each setting that votes, arrays (..., k).
-        pairs: runs of each arm in all of these settings together.
-        p_mean: p of the mean if it is one of several comparisons, adjusted for them.
+        pairs: number of runs of each arm in all these settings together.
+        p_mean: adjusted p of the mean, if there are several comparisons.
     """
     supporting, refuting = comparison.supporting(), comparison.refuting()
     p_for, p_against = p_region(pooled.mean, supporting), p_region(pooled.mean, refuting)
@@ -70,7 +71,7 @@ def decide_over_settings(
 
 
 def p_of_cells(cells: UncertainMean, comparison: Comparison) -> tuple[np.ndarray, np.ndarray]:
-    """Of each setting the p at which it decides, after Holm over the settings, and for which side (+1 or -1)."""
+    """For each setting the p at which it decides, after Holm over the settings, and its side (+1 or -1)."""
     p_for, p_against = p_region(cells, comparison.supporting()), p_region(cells, comparison.refuting())
     return holm(np.minimum(p_for, p_against)), np.where(p_for <= p_against, 1, -1)
 

@@ -1,7 +1,7 @@
-"""Tuning inside the replicate: each judging seed takes its own best rate, so that the interval has the noise of tuning.
+"""Tuning inside each seed: each judging seed takes its own best rate, so the interval contains the noise of tuning.
 
-Rates that two seeds of their own chose for all would leave that noise out: two equal arms then differ falsely in 5 to
-19% of comparisons where 5% is promised.
+If two extra seeds chose the rates for all, the interval would lack that noise. Equal arms would then be called
+different in 5 to 19% of comparisons instead of 5%.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ import pandas as pd
 
 CELL = ["setting", "arm", "level"]
 COLUMNS = [*CELL, "rate", "seed", "score", "tie", "value", "failed"]
-EDGE_SHARE = 0.2  # of the seeds; more at an edge ask for a wider grid
+EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
 
 
 def rate_table(rows: Sequence[dict]) -> pd.DataFrame:
-    """One row a run: setting, arm, level ("" if left out), rate, seed, `score` (validation score of what the claim is
-    about, higher is better), `tie` (a second score for equal ones, such as minus the validation loss; 0 if left out),
-    `value` (on test) and `failed` (False if left out). ValueError where a run is missing."""
+    """One row per run: setting, arm, level ("" by default), rate, seed, `score` (validation score of the claim's
+    measure, higher is better), `tie` (a second score that breaks ties, such as minus the validation loss; 0 by
+    default), `value` (on test) and `failed` (False by default). Raises ValueError if a run is missing."""
     table = pd.DataFrame(rows)
     for column, default in (("level", ""), ("tie", 0.0), ("failed", False)):
         if column not in table:
@@ -37,8 +37,8 @@ def rate_table(rows: Sequence[dict]) -> pd.DataFrame:
 
 
 def tuned(table: pd.DataFrame) -> pd.DataFrame:
-    """Of every setting, arm, level and seed the run at its best rate: the highest score of those that did not fail, at
-    equal scores the higher `tie`, then the lower rate. Where all rates failed the run failed, at no rate (nan)."""
+    """The run at the best rate, for every setting, arm, level and seed: the highest score of the runs that did not
+    fail. The higher `tie` breaks ties, then the lower rate. If all rates failed, the run failed, and its rate is nan."""
     order = table.sort_values(
         ["failed", "score", "tie", "rate"], ascending=[True, False, False, True], kind="stable"
     )
@@ -48,13 +48,13 @@ def tuned(table: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Widening:
-    """What the rule says of one setting's grid.
+    """The result of the widening rule for the grid of one setting.
 
     Attributes:
-        rates: the grid for all arms alike, wider where the rule asks and allows it.
-        asked: at which ends: `low`, `high`.
+        rates: the grid for all arms, widened if the rule demands and allows it.
+        asked: the ends at which the rule demands it: `low`, `high`.
         allowed: whether the grid has been widened fewer than two times.
-        at_edge: of each arm and level, the share of its seeds that take the lowest and the highest rate.
+        at_edge: for each arm and level, the share of its seeds that take the lowest and the highest rate.
     """
 
     rates: list[float]
@@ -72,10 +72,10 @@ class Widening:
 
 
 def widening(table: pd.DataFrame, setting: str, widened: int = 0) -> Widening:
-    """Whether the grid of a setting is to be widened: where more than a fifth of the seeds of one arm take an edge.
+    """Widen the grid of a setting if more than a fifth of the seeds of one arm take an edge.
 
-    A widened grid goes on by the ratio of its last two rates, at each end that was taken. It holds for all arms, and
-    depends on which rate is best, never on how the arms compare. Seeds whose every run failed take no edge.
+    At each such end, the grid continues by the ratio of its last two rates. The grid is the same for all arms. It
+    depends on which rate is best, never on how the arms compare. Seeds whose runs all failed take no edge.
     """
     own = table[table["setting"] == setting]
     if own.empty:
@@ -103,8 +103,8 @@ def widening(table: pd.DataFrame, setting: str, widened: int = 0) -> Widening:
 
 
 def over_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """What a figure of the measure over the rate draws: of each setting, arm, level and rate the mean value of the runs
-    that did not fail, their deviation, how many they are, and how many failed."""
+    """The table for a figure of the measure over the rate. For each setting, arm, level and rate: the mean value of the
+    runs that did not fail, their deviation, their number, and the number of failed runs."""
     trained = table.assign(value=table["value"].where(~table["failed"], np.nan))
     groups = trained.groupby([*CELL, "rate"], sort=False)
     return groups.agg(

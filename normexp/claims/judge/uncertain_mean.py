@@ -1,4 +1,4 @@
-"""A mean and how uncertain it is: an interval that allows for skewness, and the p at which it lies within bounds."""
+"""A mean and its uncertainty: an interval that allows for skewness, and the p at which it lies within bounds."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from normexp.student_t import t_quantile
 
 @dataclass(frozen=True, eq=False)
 class UncertainMean:
-    """An estimated mean with the first three cumulants of its error; every field is a number or an array of them.
+    """An estimated mean with the first three cumulants of its error. Every field is a number or an array.
 
-    The interval is Student's, and wider on one side where the data are skewed. With skewness s of the mean and the
-    quantile t, the end on the side of the long tail moves out by s (2 t^2 + 1) / 6 standard errors, the first term of
-    the Cornish-Fisher expansion of Student's statistic (Johnson 1978, Hall 1992). The other end never moves in: of few
-    values the skewness is known too badly to narrow anything.
+    The interval is Student's, and wider on one side if the data are skewed. With skewness s of the mean and quantile t,
+    the end on the side of the long tail moves out by s (2 t^2 + 1) / 6 standard errors. This is the first term of the
+    Cornish-Fisher expansion of Student's statistic (Johnson 1978, Hall 1992). The other end never moves in, because a
+    few values do not show the skewness well enough to narrow anything.
 
-    A variance of 0 says that the measure resolved nothing, hence its interval is infinite and its p is 1.
+    A variance of 0 means that the measure resolved nothing. Then the interval is infinite and p is 1.
 
     Attributes:
         effect: the mean.
@@ -37,7 +37,7 @@ class UncertainMean:
 
     @property
     def skewness(self) -> np.ndarray | float:
-        """Of the mean; 0 where nothing varies."""
+        """Skewness of the mean; 0 if nothing varies."""
         known = np.asarray(self.variance) > 0
         return np.where(known, self.third / np.where(known, self.variance, 1.0) ** 1.5, 0.0)
 
@@ -51,7 +51,7 @@ class UncertainMean:
         return (low, high) if low.ndim else (float(low), float(high))
 
     def p_within(self, low: float, high: float) -> np.ndarray | float:
-        """The smallest alpha whose (1 - alpha) interval lies within (low, high); 1 where none does."""
+        """The smallest alpha whose (1 - alpha) interval lies within (low, high); 1 if none does."""
         known = np.asarray(self.variance) > 0
         error = np.where(known, self.error, 1.0)
         t = np.minimum(
@@ -65,6 +65,6 @@ class UncertainMean:
 def _quantile(distance: np.ndarray, skewness: np.ndarray) -> np.ndarray:
     """The t with t + skewness (2 t^2 + 1) / 6 = distance."""
     rest = distance - skewness / 6
-    with np.errstate(invalid="ignore"):  # of a bound at infinity
+    with np.errstate(invalid="ignore"):  # if a bound is infinite
         root = np.sqrt(np.maximum(1 + 4 * skewness / 3 * rest, 0))
         return np.where(np.isposinf(distance), np.inf, 2 * rest / (1 + root))

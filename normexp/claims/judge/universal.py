@@ -9,7 +9,7 @@ from normexp.claims.judge.comparison import Comparison
 
 
 def judge_universal(table: pd.DataFrame, comparison: Comparison) -> dict[str, Any]:
-    """Check each single value against its bound; the value that fails most, or passes most narrowly, is the effect.
+    """Check each single value against its bound. The effect is the value that fails most, or passes most narrowly.
 
     The interval is the range of all values. A value that is not a number fails.
     """
@@ -34,7 +34,7 @@ def judge_universal(table: pd.DataFrame, comparison: Comparison) -> dict[str, An
 
 
 def _excess(comparison: Comparison, row: Any, levels: list) -> float:
-    """How far a value lies outside its bound; not above 0 if it is within."""
+    """How far a value lies outside its bound; 0 or below if it lies within."""
     if np.isnan(row.value):
         return float("inf")
     found = []

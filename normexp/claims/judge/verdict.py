@@ -1,4 +1,4 @@
-"""The verdict of a claim as people read it and as `verdict.json` keeps it."""
+"""The verdict of a claim, as in `verdict.json`."""
 
 import math
 from dataclasses import asdict
@@ -13,17 +13,15 @@ from normexp.claims.spec.claim import Claim
 from normexp.runs.whole_file import write_json
 
 VERDICT = "verdict.json"
-UNTUNED = (
-    "untuned"  # the folder, beside a claim's own verdict, of what comes out where no learning rate is tuned
-)
+UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning
 UNTESTABLE = "cannot be tested"
 NO_COUNTEREXAMPLE = "no counterexample"
 
 
 def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[str, Any]) -> dict[str, Any]:
-    """Judge a claim's evidence; `looks` is how many times it may be judged in all.
+    """Judge a claim's evidence. `looks` is how many times it may be judged in all.
 
-    The keys `effect`, `interval`, `p_raw` and the like belong to the comparison that decided; `comparisons` has all.
+    The keys `effect`, `interval`, `p_raw` and the like belong to the comparison that decided. `comparisons` has all.
     """
     trained = claim.evidence == "training"
     judgements = judge(table, claim.comparisons, better=claim.better, looks=looks, trained=trained)
@@ -55,8 +53,8 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
 
 
 def scope_of_one_setting(claim: Claim, word: str, cases: int) -> tuple[str, str]:
-    """The word and its scope. A law holds as it stands. A universal sentence that mathematics does not give is never
-    supported by cases: it has no counterexample among them."""
+    """The word and its scope. A law has no scope. Cases never support a universal sentence that mathematics does not
+    prove; it then has "no counterexample" among them."""
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
     if universal and word == "supported" and claim.expected != "supported":
         return NO_COUNTEREXAMPLE, f"in {cases} cases"
@@ -64,7 +62,7 @@ def scope_of_one_setting(claim: Claim, word: str, cases: int) -> tuple[str, str]
 
 
 def of_the_claim(claim: Claim) -> dict[str, Any]:
-    """What a verdict repeats of its claim beside the sentence."""
+    """The parts of a claim that its verdict repeats, besides the sentence."""
     return {
         "kind": claim.kind,
         "paper_effect": claim.paper_effect,
@@ -74,7 +72,7 @@ def of_the_claim(claim: Claim) -> dict[str, Any]:
 
 
 def failed_runs(table: pd.DataFrame) -> dict[str, dict[str, int]]:
-    """Of each arm how many of its values are no number: runs that diverged."""
+    """For each arm, the number of values that are not a number: runs that diverged."""
     lost = table.assign(lost=[not math.isfinite(value) for value in table["value"]]).groupby(
         "arm", sort=False
     )["lost"]
@@ -82,7 +80,7 @@ def failed_runs(table: pd.DataFrame) -> dict[str, dict[str, int]]:
 
 
 def untestable(claim: Claim, command: str) -> dict[str, Any]:
-    """The record of a sentence that no evidence could decide, with the reason."""
+    """The verdict for a sentence that no evidence can decide, with the reason."""
     return {
         "id": claim.id,
         "name": claim.name,
@@ -111,7 +109,7 @@ def arm_means(table: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def write_verdict(folder: Path, verdict: dict[str, Any]) -> None:
-    """Write `verdict.json`, atomically. Numbers that are not finite become text: JSON has no infinity."""
+    """Write `verdict.json` atomically. Numbers that are not finite become text, because JSON has no infinity."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VERDICT, _plain(verdict))
 

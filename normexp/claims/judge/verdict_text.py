@@ -1,4 +1,4 @@
-"""A verdict in words: on the screen, on pages, in a section of a report."""
+"""A verdict in words: for the screen, for pages, for a section of a report."""
 
 import textwrap
 from typing import Any
@@ -7,7 +7,7 @@ from normexp.claims.judge.scope import ONE_SETTING
 
 
 def paragraph(verdict: dict[str, Any]) -> str:
-    """What a person reads on the screen."""
+    """The text for the screen."""
     low, high = verdict["interval"]
     universal = verdict["comparison"]["kind"] == "every"
     span = f"all values from {low:.4g} to {high:.4g}" if universal else (
@@ -31,14 +31,13 @@ def paragraph(verdict: dict[str, Any]) -> str:
 
 
 def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
-    """The id and the word with its scope; it says so where nobody's learning rate was tuned though the claim asks for
-    it."""
+    """The id and the word with its scope. It says so if the claim tunes learning rates but this verdict did not."""
     untuned = " (untuned)" if verdict.get("untuned") else ""
     return f"{verdict['id']}{untuned}{'  ' if upper else ': '}{with_scope(verdict, upper=upper)}"
 
 
 def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
-    """The word and where it holds: "supported in 7 of 8 settings (digits, MNIST; MLP, CNN)"."""
+    """The word with its scope: "supported in 7 of 8 settings (digits, MNIST; MLP, CNN)"."""
     word = verdict["verdict"].upper() if upper else verdict["verdict"]
     scope = verdict.get("scope", "")
     if not scope:
@@ -50,7 +49,7 @@ def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
 
 
 def describe_effect(comparison: dict[str, Any]) -> str:
-    """What the number of a verdict is, for its line on the screen."""
+    """What the number of a verdict means, for its line on the screen."""
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):

@@ -1,4 +1,4 @@
-"""Which settings vote on a comparison, and what each of them found."""
+"""The settings that vote on a comparison, and the result of each."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from normexp.claims.judge.setting_effect import FEWEST_PAIRS, SettingEffect, con
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a claim fixes beside its comparisons.
+    """What a claim fixes besides its comparisons.
 
     Attributes:
-        failed: what a failed run counts as: `left_out` (the mean is that of seeds at which both arms trained) or
-            `guess` (a run that learned nothing).
-        measure: `value`, or `failed` where the sentence is about how often runs fail.
+        failed: how failed runs count: `left_out` (the mean is over seeds at which both arms trained) or `guess` (a run
+            that learned nothing).
+        measure: `value`, or `failed` if the sentence is about how often runs fail.
         better: `lower` or `higher`.
-        alpha: what this judging may spend.
+        alpha: the alpha that this judgment may spend.
     """
 
     failed: str = "left_out"
@@ -43,14 +43,14 @@ class Ballot:
 
 
 def ballot(settings: list[Setting], comparison: Comparison, rules: Rules) -> Ballot:
-    """The effect in each setting, how it votes, and the runs that failed."""
+    """The effect and the vote of each setting, and the runs that failed."""
     effects = [effect_of(setting, comparison, rules) for setting in settings]
     flags = [_flag(effect, comparison, rules) for effect in effects]
     return Ballot(comparison, effects, flags, count_failures(settings, comparison))
 
 
 def effect_of(setting: Setting, comparison: Comparison, rules: Rules) -> SettingEffect:
-    """The effect in one setting: of values, or of failures where the rules count these."""
+    """The effect in one setting: of values, or of failures if the rules count these."""
     if rules.measure == "value":
         return effect_in(setting, comparison, rules.failed, rules.better)
     pairs = failed_pairs(setting, comparison)

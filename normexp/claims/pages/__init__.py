@@ -1,1 +1,1 @@
-"""What people see of verdicts. Knows no torch."""
+"""Figures and pages of verdicts. Imports no torch."""

@@ -1,4 +1,4 @@
-"""One figure a claim: the values of every seed, and the effect against the smallest one that matters."""
+"""The figure of a claim: the values of every seed, and the effect against the smallest one that matters."""
 
 import math
 import textwrap
@@ -22,7 +22,7 @@ DEPENDS_COLOR = "#cc79a7"
 
 
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mapping[str, str]) -> None:
-    """Write the figure; `path` ends in .png. `colors` has one for each arm."""
+    """Write the figure. `path` ends in .png. `colors` has one color per arm."""
     universal = all(item["comparison"]["kind"] == "every" for item in verdict["comparisons"])
     figure = Figure(figsize=(9, 3.8) if not universal else (6.5, 3.8), layout="constrained")
     axes = figure.subplots(
@@ -41,7 +41,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mappi
 
 
 def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mapping[str, str]) -> None:
-    """The value of each arm over the factor's levels, or one column an arm, every seed a point."""
+    """The value of each arm over the factor's levels, or one column per arm. Every seed is a point."""
     numeric = pd.api.types.is_numeric_dtype(table["factor"]) or all(
         isinstance(level, (int, float)) for level in table["factor"]
     )
@@ -51,7 +51,7 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mappin
     for index, arm in enumerate(arms):
         own = table[table["arm"] == arm]
         rows = own[own["value"].map(math.isfinite)]
-        if len(rows) < len(own):  # nan, infinite or diverged: a cross below the axis
+        if len(rows) < len(own):  # a cross below the axis for nan, infinite or diverged
             ax.plot(index if by_arm else 0, -0.02, "x", color=colors[arm], clip_on=False,
                     transform=ax.get_xaxis_transform())  # fmt: skip
         if rows.empty:
@@ -85,7 +85,7 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mappin
 
 
 def set_numeric_scale(ax, levels: list[float]) -> None:
-    """Ticks at the levels; a logarithmic axis where they span a factor of eight."""
+    """Ticks at the levels, and a logarithmic axis if they span a factor of eight."""
     if min(levels) > 0 and max(levels) / min(levels) >= 8:
         ax.set_xscale("log")
     ax.set_xticks(levels, [f"{level:g}" for level in levels])
@@ -93,7 +93,7 @@ def set_numeric_scale(ax, levels: list[float]) -> None:
 
 
 def draw_effects(ax, verdict: dict[str, Any]) -> None:
-    """Intervals of all comparisons; effects within the shaded band are too small to matter."""
+    """Intervals of all comparisons. Effects within the shaded band are too small to matter."""
     judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
     for y, item in enumerate(judged):
         low, high = item["interval"]
@@ -108,7 +108,7 @@ def draw_effects(ax, verdict: dict[str, Any]) -> None:
     names = [_label(item["comparison"]) for item in judged]
     ax.set_yticks(range(len(judged)), names, fontsize=8)
     ax.set_ylim(-0.7, len(judged) - 0.3)
-    ax.set_title("effect and interval (grey: too small to matter)", fontsize=9)
+    ax.set_title("effect and interval (gray: too small to matter)", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
 
 

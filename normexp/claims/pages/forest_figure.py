@@ -1,4 +1,4 @@
-"""A claim over several settings in one figure: the effect in each, their mean, and where one more setting would lie."""
+"""The figure of a claim over several settings: the effect in each, their mean, and the range for one more setting."""
 
 import math
 import textwrap
@@ -16,7 +16,7 @@ PAPER = "#332288"
 
 
 def draw_forest(verdict: dict[str, Any], path: Path) -> None:
-    """Write the figure; `path` ends in .png."""
+    """Write the figure. `path` ends in .png."""
     rows = verdict["settings"]
     figure = Figure(figsize=(8.5, 1.9 + 0.3 * (len(rows) + 2)), layout="constrained")
     ax = figure.subplots()
@@ -45,7 +45,7 @@ def draw_forest(verdict: dict[str, Any], path: Path) -> None:
     ax.set_yticks(range(len(names)), names, fontsize=8)
     ax.set_ylim(len(rows) + 0.6, -0.6)
     ax.set_xlabel(
-        f"{describe_effect(verdict['comparison']).removesuffix(' =')}; grey: too small to matter", fontsize=8
+        f"{describe_effect(verdict['comparison']).removesuffix(' =')}; gray: too small to matter", fontsize=8
     )
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=8, loc="best")
@@ -83,7 +83,7 @@ def _mean(ax: Axes, y: int, verdict: dict[str, Any]) -> None:
 
 
 def _limits(ax: Axes, verdict: dict[str, Any]) -> None:
-    """Wide intervals of single settings do not press the others together."""
+    """Limit the axis, so that wide intervals of single settings do not squeeze the others."""
     effects = [row["effect"] for row in verdict["settings"] if row["effect"] is not None]
     ends = [
         end for end in (*verdict["interval"], *verdict["prediction"], *effects, 0.0) if math.isfinite(end)

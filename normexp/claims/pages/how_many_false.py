@@ -1,4 +1,4 @@
-"""The section of `docs/verdicts.md` on all of its words together: counts by kind, p, q and Holm."""
+"""The section of `docs/verdicts.md` on all its words together: counts by kind, p, q and Holm."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ HEADINGS = {"varies": "varies across settings", "depends": "depends on X"}
 
 
 def words_table(rows: dict[str, dict[str, int]]) -> str:
-    """One row for each name, with how often it has each word."""
+    """One row per name, with the number of times that it has each word."""
     head = [f"| | {' | '.join(HEADINGS.get(word, word) for word in WORDS)} |", f"|---|{'--:|' * len(WORDS)}"]
     return "\n".join(
         head
@@ -25,7 +25,7 @@ def words_table(rows: dict[str, dict[str, int]]) -> str:
 
 
 def by_kind(claims: dict[str, Claim], words: dict[str, str]) -> str:
-    """Whose sentences they are: those that somebody wrote apart from our readings of them."""
+    """Counts by kind of sentence: quoted sentences apart from our readings of them."""
     found = counts_by_kind({name: claim.kind for name, claim in claims.items()}, words)
     order = [kind for kind in (*KINDS, KINDLESS) if kind in found]
     return "## Whose sentences\n\n" + words_table({kind: found[kind] for kind in order})

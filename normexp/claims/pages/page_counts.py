@@ -1,4 +1,4 @@
-"""How many claims have which word, and where their words hold, as tables of `docs/verdicts.md`."""
+"""Tables of `docs/verdicts.md`: how many claims have each word, and each scope."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SCOPES = (
 
 
 def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """How many claims have which verdict, as a table in Markdown, and what they cost."""
+    """The number of claims with each verdict, as a table in Markdown, and their cost."""
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
     rows = {}
     for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
@@ -35,7 +35,7 @@ def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
 
 
 def scopes(verdicts: dict[str, dict]) -> str:
-    """How many verdicts of each evidence hold over several settings, in one, in cases, or as a law."""
+    """For each kind of evidence, the number of verdicts over several settings, in one, in cases, or as a law."""
     rows: dict[str, dict[str, int]] = {}
     for verdict in verdicts.values():
         row = rows.setdefault(verdict["evidence"], dict.fromkeys(SCOPES, 0))
@@ -46,7 +46,7 @@ def scopes(verdicts: dict[str, dict]) -> str:
 
 
 def scope_kind(verdict: dict[str, Any]) -> str:
-    """Which of `SCOPES` a verdict's is."""
+    """The one of `SCOPES` that a verdict has."""
     if verdict["settings"]:
         return SCOPES[3] if "unregistered" in verdict["scope"] else SCOPES[2]
     if " cases" in verdict["scope"]:
@@ -55,7 +55,7 @@ def scope_kind(verdict: dict[str, Any]) -> str:
 
 
 def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
-    """How many statements of the sources have a verdict; one may take several claims."""
+    """The number of statements of the sources with a verdict. One statement may need several claims."""
     numbers = [
         {name[:3] for claim in some for name in claims[claim].covers if name[0] == letter}
         for some in (verdicts, claims)
@@ -72,5 +72,5 @@ def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
 
 
 def seconds_of(verdict: dict[str, Any]) -> float:
-    """Of training claims what all their runs took, those found in the cache too."""
+    """Seconds of a verdict. For training claims, those of all their runs, cached ones too."""
     return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]

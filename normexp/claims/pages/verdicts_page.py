@@ -1,4 +1,4 @@
-"""`docs/verdicts.md`: every claim with its verdict, from verdicts and the yaml alone."""
+"""`docs/verdicts.md`: every claim with its verdict, made only from verdicts and the yaml."""
 
 import dataclasses
 import json
@@ -32,9 +32,9 @@ has its own learning rate, "untuned" is the word with one learning rate for all,
 
 
 def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> str:
-    """Write the page from the verdicts found in `out` and the claims of every budget; returns what it holds.
+    """Write the page from the verdicts found in `out` and the claims of every budget. Returns a line on its content.
 
-    A verdict of another protocol than the yaml's has to be found again, so the claim counts as not yet run.
+    If a verdict belongs to another protocol than the yaml's, the claim counts as not yet run.
     """
     claims = budgets["quick"]
     verdicts = {}
@@ -47,7 +47,7 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
 def page_of(
     claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], equal: list[dict[str, Any]]
 ) -> str:
-    """The page as text; `equal` are comparisons of an arm with itself."""
+    """The page as text. `equal` are comparisons of an arm with itself."""
     parts = [HEAD, counts(claims, verdicts), scopes(verdicts), surprises(claims, verdicts)]
     parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
@@ -58,7 +58,7 @@ def page_of(
 
 
 def write_text(path: Path, text: str, claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """Write a page; returns what it holds."""
+    """Write a page. Returns a line on its content."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     testable = sum(claim.evidence != "none" for claim in claims.values())
@@ -66,7 +66,7 @@ def write_text(path: Path, text: str, claims: dict[str, Claim], verdicts: dict[s
 
 
 def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
-    """The verdict in a folder if it is of the claim's present protocol, with that of `tune=none` as `untuned_word`."""
+    """The verdict in a folder, if it has the claim's present protocol. `untuned_word` is the word of `tune=none`."""
     verdict = _read(folder)
     if verdict is None or budgets["quick"].evidence == "none":
         return None
@@ -86,8 +86,8 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """Verdicts against what mathematics says, training claims that did not come out as their sentence says, and
-    sentences of papers that networks at their initialization refute."""
+    """Verdicts that contradict mathematics, training claims that contradict their sentence, and sentences of papers
+    that networks at initialization refute."""
     wrong = [v for v in verdicts.values() if v["as_expected"] is False]
     against = [v for v in verdicts.values() if _surprising(v)]
     lines = ["## What surprised us", ""]
@@ -143,7 +143,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
 
 
 def effect_of(verdict: dict[str, Any]) -> str:
-    """Effect and interval of a verdict, with what narrows it."""
+    """Effect and interval of a verdict, with its limits."""
     low, high = (f"{float(end):.3g}" for end in verdict["interval"])
     more = f"; {verdict['note']}" if verdict["verdict"] == "inconclusive" and verdict["note"] else ""
     edge = verdict.get("learning_rates_at_edge")
@@ -154,5 +154,5 @@ def effect_of(verdict: dict[str, Any]) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that Markdown takes as it is inside a table."""
+    """Text escaped for a table in Markdown."""
     return text.replace("|", "\\|").replace("*", "\\*")

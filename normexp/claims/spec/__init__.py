@@ -1,1 +1,1 @@
-"""What a claim says: its file, its checks, and which claims a person means."""
+"""Claims: their files, their checks, and how to select them."""

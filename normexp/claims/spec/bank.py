@@ -15,19 +15,19 @@ CELL_KEYS = ("labels", "overrides", "rates", "test", "replicas", "facts")
 
 @dataclass(frozen=True, kw_only=True)
 class BankCell:
-    """One setting: everything that decides a result but norm, learning rate and seed.
+    """One setting: everything that decides a result, except norm, learning rate and seed.
 
     Attributes:
-        labels: the setting in words, `data` and `model` at least.
-        overrides: of train.py, those that all cells share included.
+        labels: the setting in words, at least `data` and `model`.
+        overrides: of train.py, including those that all cells share.
         rates: learning rates, the same for every norm.
-        test: what the test examples are: `test set`, the same in every run; `cut again`, each seed cuts its own split;
-            `blocks`, stretches of one text, the same in every run.
+        test: the kind of test examples. `test set`: the same in every run. `cut again`: each seed cuts its own split.
+            `blocks`: stretches of one text, the same in every run.
         replicas: whether all seeds and rates of a norm train together in one process.
-        validation: answers on validation, images or characters.
+        validation: number of answers on validation, images or characters.
         chance: share of the most frequent answer, the accuracy of a constant guess.
-        guess_loss: loss in nats of the best guess that looks at no input.
-        test_to_train: test examples over training examples.
+        guess_loss: loss in nats of the best guess that ignores the input.
+        test_to_train: number of test examples divided by training examples.
     """
 
     name: str
@@ -42,7 +42,7 @@ class BankCell:
     test_to_train: float
 
     def rate(self, which: str) -> float:
-        """The `lowest`, `middle` or `highest` learning rate of the grid; of an even number the lower middle one."""
+        """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""
         return self.rates[{"lowest": 0, "middle": (len(self.rates) - 1) // 2, "highest": -1}[which]]
 
     @property
@@ -52,7 +52,7 @@ class BankCell:
 
 @dataclass(frozen=True, kw_only=True)
 class Bank:
-    """The grid of cells, norms, rates and seeds that is trained once."""
+    """The grid of cells, norms, rates and seeds, which is trained once."""
 
     norms: tuple[str, ...]
     seeds: int
@@ -63,7 +63,7 @@ class Bank:
         return sum(len(cell.rates) for cell in self.cells.values()) * len(self.norms) * self.seeds
 
     def cell(self, name: str) -> BankCell:
-        """Raises ValueError with the nearest names for a cell that is not there."""
+        """The cell with this name. Raises ValueError with the nearest names if there is none."""
         if name not in self.cells:
             near = difflib.get_close_matches(name, self.cells, n=3, cutoff=0.3) or list(self.cells)
             raise ValueError(f"cell={name}: no such cell; nearest: {', '.join(near)}")
@@ -71,7 +71,7 @@ class Bank:
 
 
 def load_bank(path: Path) -> Bank:
-    """Read and check `configs/bank.yaml`; raises ValueError with one line for the first thing wrong in it."""
+    """Read and check `configs/bank.yaml`. Raises ValueError with one line for the first mistake."""
     try:
         node = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

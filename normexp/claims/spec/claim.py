@@ -1,4 +1,4 @@
-"""A claim: what one yaml in `configs/claim/` says."""
+"""A claim: the content of one yaml in `configs/claim/`."""
 
 import hashlib
 import json
@@ -9,14 +9,14 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.settings import Cells, Contrast
 
 EVIDENCE = ("law", "initialization", "training", "none")
-VERDICTS = ("supported", "refuted", "inconclusive")  # those that mathematics may give
+VERDICTS = ("supported", "refuted", "inconclusive")  # verdicts that mathematics may give
 BUDGETS = ("quick", "full", "paper")
-TUNING_SEEDS = 1000  # seeds from here on tune learning rates; a verdict never sees them
+TUNING_SEEDS = 1000  # this and higher seeds tune learning rates; no verdict sees them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manipulation:
-    """What must have been changed for a causal word: `metric` or `function` measures it, `comparison` says how far."""
+    """The change that a causal word requires: `metric` or `function` measures it, `comparison` says how large it is."""
 
     measure: str
     comparison: Comparison
@@ -30,37 +30,37 @@ class Claim:
 
     Attributes:
         id: the file's name, e.g. `S37`.
-        covers: seed claims (S..) and paper claims (P..) that this file tests, or part of which it tests.
+        covers: seed claims (S..) and paper claims (P..) that this file tests, wholly or in part.
         evidence: `law` (a function of a norm), `initialization` (a function of a network at its start), `training`
-            (finished runs), or `none` with a `reason` why the sentence cannot be tested.
-        measure: what a value is, in words.
+            (finished runs), or `none`, with the `reason` why the sentence cannot be tested.
+        measure: the meaning of a value, in words.
         function: for law and initialization, `<file of normexp.claims.laws>.<function>`.
         metric: for training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one
-            for each arm; arms of equal overrides share their runs.
+            name per arm. Arms with equal overrides share runs.
         arms: name -> overrides; for a law without a norm, name -> options of the function.
         fixed: overrides of every arm.
         options: keyword arguments of the function in every arm.
-        factor: one keyword (law, initialization) or override (training) with the values it takes.
-        seeds: how many, or the looks [5, 10, 20] at which the claim is judged until it decides.
-        first_seed: where they start; above 0 after a change of protocol, beyond the seeds of verdicts seen before it.
-        better: lower or higher, needed where runs may diverge.
-        replicas: whether all seeds and rates of an arm at a level are trained together in one process, which differs
-            from runs alone in rounding.
-        tune: the learning rates that each arm tries on validation with seeds of its own.
-        expected: the verdict, only where mathematics gives it.
+        factor: one keyword (law, initialization) or override (training), with its values.
+        seeds: their number, or looks such as [5, 10, 20]: the claim is judged at each look until it decides.
+        first_seed: the first seed. After a change of protocol, it lies beyond the seeds of earlier verdicts.
+        better: lower or higher; required if runs may diverge.
+        replicas: whether all seeds and rates of an arm at a level train together in one process. The results differ
+            from single runs in rounding.
+        tune: the learning rates that each arm tries on validation, with separate seeds.
+        expected: the verdict, only if mathematics gives it.
         seconds: rough time of one value, for the plan.
         full, paper: keys that the larger budgets change.
-        kind: whose sentence it is: `verbatim`, `paraphrase`, `ours`, `arithmetic`, or `self-check` where it compares
-            the code with itself; empty where nobody has said so.
-        settings: the family over which the claim is judged: name -> overrides, under those of `fixed` and `arms`. Empty
-            for one setting.
-        rate: which learning rate a run over settings has: `own`, each seed's own best on validation; or, where the
-            sentence is about a rate, the `lowest`, `middle` or `highest` of its setting's grid in every arm.
-        contrast: what the word may depend on, with settings that vary it alone and seeds of its own.
-        failed: what a failed run counts as over settings: `left_out`, or `guess`.
+        kind: whose sentence it is: `verbatim`, `paraphrase`, `ours`, `arithmetic`, or `self-check` if it compares the
+            code with itself; empty if not stated.
+        settings: the family over which the claim is judged: name -> overrides, which come before those of `fixed` and
+            `arms`. Empty for one setting.
+        rate: the learning rate of a run over settings: `own` is each seed's best on validation. If the sentence is
+            about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
+        contrast: what the word may depend on, with settings that vary only that, and separate seeds.
+        failed: how a failed run counts over settings: `left_out`, or `guess`.
         paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
-            `effect` where it can be had on the claim's own scale.
-        manipulation: a measure and a comparison that must be supported before a causal word is.
+            `effect` if it is known on the claim's own scale.
+        manipulation: a measure and a comparison, which must be supported before a causal word can be.
     """
 
     id: str
@@ -104,7 +104,7 @@ class Claim:
 
     @property
     def levels(self) -> list:
-        """Values of the factor; one empty level where there is no factor."""
+        """Values of the factor; one empty level if there is no factor."""
         return next(iter(self.factor.values())) if self.factor else [""]
 
     def metric_of(self, arm: str) -> str:
@@ -115,7 +115,7 @@ class Claim:
 
     @property
     def protocol(self) -> str:
-        """Hash of all that decides the verdict; a verdict of another protocol is not this claim's."""
+        """Hash of everything that decides the verdict. A verdict with another protocol is not this claim's."""
         kept = (
             "function",
             "metric",
@@ -140,7 +140,7 @@ class Claim:
 
     @property
     def cells(self) -> int:
-        """Values to gather at the last look."""
+        """Number of values at the last look."""
         return len(self.arms) * len(self.levels) * self.looks[-1] * max(len(self.settings), 1)
 
 

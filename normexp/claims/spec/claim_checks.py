@@ -1,10 +1,10 @@
-"""What the values of a claim's yaml may be, and what to write where one is something else."""
+"""Checks of the values in a claim's yaml, and the words of their messages."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
-Check = tuple[Callable[[Any], bool], str]  # whether a value fits, and what it must be
+Check = tuple[Callable[[Any], bool], str]  # (whether a value fits, what it must be)
 
 
 def shorten(value: Any) -> str:
@@ -14,7 +14,7 @@ def shorten(value: Any) -> str:
 
 
 def check_values(node: dict[str, Any], checks: dict[str, Check], path: str, inside: str = "") -> None:
-    """Raise ValueError with one line for the first key that there is not, or whose value does not fit."""
+    """Raise ValueError with one line for the first unknown key, or the first value that does not fit."""
     for key, value in node.items():
         if key not in checks:
             raise ValueError(f"{path}: {inside}{key}: no such key; the keys are {', '.join(checks)}")
@@ -24,43 +24,43 @@ def check_values(node: dict[str, Any], checks: dict[str, Check], path: str, insi
 
 
 def is_text(x: Any) -> bool:
-    """A text that is not empty."""
+    """Whether x is a text that is not empty."""
     return isinstance(x, str) and bool(x.strip())
 
 
 def is_texts(x: Any) -> bool:
-    """A list of such texts."""
+    """Whether x is a list of texts that are not empty."""
     return isinstance(x, list) and all(is_text(item) for item in x)
 
 
 def is_whole(x: Any) -> bool:
-    """A whole number; True is none."""
+    """Whether x is a whole number, and not True or False."""
     return isinstance(x, int) and not isinstance(x, bool)
 
 
 def is_number(x: Any) -> bool:
-    """A finite number; True is none."""
+    """Whether x is a finite number, and not True or False."""
     return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
 def is_looks(x: Any) -> bool:
-    """A number of seeds, or several that grow."""
+    """Whether x is a number of seeds, or several growing numbers."""
     looks = x if isinstance(x, list) else [x]
     return bool(looks) and all(map(is_whole, looks)) and looks == sorted(set(looks))
 
 
 def is_named(x: Any, fits: Callable[[Any], bool]) -> bool:
-    """A mapping of names to fitting values."""
+    """Whether x maps names to fitting values."""
     return isinstance(x, dict) and all(is_text(name) and fits(value) for name, value in x.items())
 
 
 def is_bound(x: Any) -> bool:
-    """A number, or a list of them along the factor."""
+    """Whether x is a number, or a list of numbers along the factor."""
     return is_number(x) or (isinstance(x, list) and bool(x) and all(map(is_number, x)))
 
 
 def is_tuning(x: Any) -> bool:
-    """Learning rates and a number of seeds to tune with."""
+    """Whether x has learning rates and a number of seeds for tuning."""
     if not isinstance(x, dict) or set(x) != {"lr", "seeds"}:
         return False
     rates, seeds = x["lr"], x["seeds"]
@@ -70,12 +70,12 @@ def is_tuning(x: Any) -> bool:
 
 
 def is_settings(x: Any) -> bool:
-    """Names of cells, and names with overrides."""
+    """Whether x is a list of cells' names and of names with overrides."""
     return isinstance(x, list) and bool(x) and all(is_text(item) or is_named(item, is_texts) for item in x)
 
 
 def is_contrast(x: Any) -> bool:
-    """Groups of settings that a claim is judged in apart."""
+    """Whether x describes a contrast: groups of settings, each judged separately."""
     return is_keyed(
         x,
         {
@@ -90,7 +90,7 @@ def is_contrast(x: Any) -> bool:
 def is_keyed(
     x: Any, needed: dict[str, Callable[[Any], bool]], optional: dict[str, Callable] | None = None
 ) -> bool:
-    """A mapping that has all needed keys and at most the optional ones, each with a fitting value."""
+    """Whether x is a mapping with all needed keys and no others but optional ones, each with a fitting value."""
     known = needed | (optional or {})
     return (
         isinstance(x, dict)
@@ -119,7 +119,7 @@ COMPARISON: dict[str, Check] = {
     "baseline": unset_or(TEXT),
     "target": unset_or((is_number, NUMBER)),
     "at": (lambda x: not isinstance(x, list | dict), "one level of the factor"),
-    "margin": (is_number, NUMBER),  # below 0 where a claimed advantage may be a small loss
+    "margin": (is_number, NUMBER),  # below 0 if a claimed advantage may be a small loss
     "log": SWITCH,
     "log2_factor": SWITCH,
     "by": (lambda x: x in ("slope", "rank"), "slope or rank"),
@@ -130,8 +130,8 @@ COMPARISON: dict[str, Check] = {
     "tolerance": NOT_NEGATIVE,
 }
 KINDS = ("verbatim", "paraphrase", "ours", "arithmetic", "self-check")  # whose sentence it is
-FAILED = ("left_out", "guess")  # what a failed run counts as: nothing, or a run that learned nothing
-RATES = ("own", "lowest", "middle", "highest")  # which of its setting's learning rates a run has
+FAILED = ("left_out", "guess")  # how a failed run counts: not at all, or as one that learned nothing
+RATES = ("own", "lowest", "middle", "highest")  # the learning rate of a run, from its setting's grid
 OVERRIDES: Check = (is_texts, "a list of overrides such as [model=mlp, lr=0.1]")
 CLAIM: dict[str, Check] = {
     "name": TEXT,

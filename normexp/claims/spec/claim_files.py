@@ -1,4 +1,4 @@
-"""The files in `configs/claim/`: each read and checked by itself, so that a broken one stops no other."""
+"""Read the files in `configs/claim/`. Each is read and checked by itself, so a broken file does not stop the others."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ NEEDED = ("name", "sentence", "source", "covers", "evidence")
 
 
 def load_claims(folder: Path, budget: str = "quick") -> dict[str, Claim]:
-    """Every claim of a folder by id, with the keys of a budget put in place; ValueError if one is broken."""
+    """Every claim of a folder by id, with the keys of a budget applied. Raises ValueError if one is broken."""
     claims, broken = load_each(folder, budget)
     for mistake in broken.values():
         raise ValueError(mistake)
@@ -25,7 +25,7 @@ def load_claims(folder: Path, budget: str = "quick") -> dict[str, Claim]:
 
 
 def load_each(folder: Path, budget: str = "quick") -> tuple[dict[str, Claim], dict[str, str]]:
-    """Every claim that can be read by id, and of every other file what is wrong with it."""
+    """(readable claims by id, mistakes of the other files by id)."""
     if budget not in BUDGETS:
         raise ValueError(f"budget={budget}: choose from {', '.join(BUDGETS)}")
     claims, broken = {}, {}
@@ -44,7 +44,7 @@ def natural(path: Path) -> tuple[str, int, str]:
 
 
 def read_claim(path: Path, budget: str = "quick") -> Claim:
-    """Read one file; raises ValueError with one line for the first thing wrong in it."""
+    """Read one file. Raises ValueError with one line for the first mistake."""
     node = _parse(path)
     tiers = {tier: node.pop(tier, None) or {} for tier in BUDGETS[1:]}
     for tier, changed in tiers.items():
@@ -71,9 +71,9 @@ def read_claim(path: Path, budget: str = "quick") -> Claim:
 
 
 def _parts(node: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Those keys that are more than their yaml."""
+    """The keys that become objects."""
     found: dict[str, Any] = {}
-    if "settings" in node:  # none in a larger budget that has one setting
+    if "settings" in node:  # a larger budget may have just one setting
         found["settings"] = read_settings(node["settings"] or [], path)
     if node.get("contrast"):
         found["contrast"] = read_contrast(node["contrast"], path)
@@ -140,7 +140,7 @@ def _check(claim: Claim, path: Path) -> None:
 
 
 def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:
-    """Names, levels and lengths that would fail only when all runs are trained."""
+    """Check names, levels and lengths now. Otherwise they would fail only after all runs are trained."""
     for key in ("arm", "baseline", "over"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             raise ValueError(f"{path}: {key}={arm}: is not among the arms {', '.join(claim.arms)}; name one")

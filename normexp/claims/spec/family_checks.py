@@ -1,4 +1,4 @@
-"""What a family of settings must be for a word over it to mean something."""
+"""Checks of a family of settings. Only a family that passes gives a meaningful word."""
 
 from pathlib import Path
 
@@ -6,19 +6,14 @@ from normexp.claims.spec.claim import TUNING_SEEDS, Claim
 from normexp.claims.spec.settings import Cells, Contrast, label, value_of
 
 FEWEST = 6
-ALIKE = (
-    "lr",
-    "optimizer.lr",
-    "seed",
-    "data.split_seed",
-    "model.width",
-)  # settings that differ in these alone are one
-CALLED = {"gpt": "transformer"}  # what sentences call a model
-POINTS = ("test/accuracy", "val/accuracy")  # which mean something else at 98% and at 45%
+# Settings that differ only in these count as one.
+ALIKE = ("lr", "optimizer.lr", "seed", "data.split_seed", "model.width")
+CALLED = {"gpt": "transformer"}  # names of models in sentences
+POINTS = ("test/accuracy", "val/accuracy")  # a point of accuracy means something else at 98% than at 45%
 
 
 def check_family(claim: Claim, path: Path) -> None:
-    """Raise ValueError with one line for the first thing wrong in a claim over several settings."""
+    """Raise ValueError with one line for the first mistake in a claim over several settings."""
     if claim.evidence not in ("training", "initialization"):
         raise ValueError(f"{path}: settings: evidence={claim.evidence} needs none; leave them out")
     check_settings(claim.settings, claim.sentence, path)
@@ -48,7 +43,7 @@ def check_family(claim: Claim, path: Path) -> None:
 
 
 def _check_seeds(claim: Claim, contrast: Contrast, path: Path) -> None:
-    """Those of the contrast are fresh."""
+    """The seeds of the contrast must be fresh."""
     first, count = contrast.first_seed, contrast.seeds
     if count < 1 or first < 0 or first + count > TUNING_SEEDS:
         raise ValueError(f"{path}: contrast.first_seed={first}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
@@ -61,8 +56,8 @@ def _check_seeds(claim: Claim, contrast: Contrast, path: Path) -> None:
 
 
 def check_settings(settings: Cells, sentence: str, path: Path) -> None:
-    """Six settings that differ in kind; two data sets, of which noise may be one for networks at their start; two
-    models where the sentence names none."""
+    """Require six settings that differ in kind, two data sets, and two models unless the sentence names one. For
+    networks at initialization, noise counts as a data set."""
     if len(settings) < FEWEST:
         raise ValueError(f"{path}: settings: {len(settings)} are too few for a word; name {FEWEST} or more")
     kinds: dict[frozenset, str] = {}

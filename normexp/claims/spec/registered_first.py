@@ -1,11 +1,11 @@
-"""Whether runs came after the row of the registry that they belong to, and how that is proven.
+"""Whether runs came after their row of the registry, and the proof of it.
 
-Two witnesses. A run says when it started, which anybody could write. It also says at which commit it was computed. A
-commit's name is a hash over all of its files: a row that stands in the registry of that commit was there before the
-commit, and the commit before the run. Only a run of a clean checkout names its code.
+There are two kinds of proof. A run says when it started, but anyone could write that. A run also names the commit of
+its code. The name of a commit is a hash over all its files. So a row in the registry of that commit is older than the
+commit, and the commit is older than the run. This holds only for a run of a clean checkout.
 
-Runs of the bank have a row of their own, which fixed what is trained before anybody asked what it shows. A claim that
-was registered later is told how many of them had started by then.
+Runs of the bank have their own row, which fixed what is trained before any question was asked. If a claim was
+registered later, its verdict says how many of these runs had started by then.
 """
 
 import functools
@@ -17,14 +17,14 @@ from typing import Any
 
 from normexp.claims.spec.registry import REGISTRY, Row, parse_registry
 
-RowsAt = Callable[[str], "list[Row] | None"]  # a commit -> its registry; None where the commit is not known
+RowsAt = Callable[[str], "list[Row] | None"]  # a commit -> its registry; None for an unknown commit
 
 
 def not_after(row: Row, runs: Iterable[Mapping[str, Any]], rows_at: RowsAt) -> list[str]:
-    """What speaks against a verdict made of these runs, a line a run, at most one for each; empty where nothing does.
+    """Objections to a verdict from these runs, at most one line per run; empty if there are none.
 
     Args:
-        runs: each with `run` (its name), `finished` (ISO 8601), `seconds`, `commit`, and `dirty` where it was.
+        runs: each with `run` (its name), `finished` (ISO 8601), `seconds`, `commit`, and `dirty` if it was.
     """
     found = []
     for run in runs:
@@ -34,7 +34,7 @@ def not_after(row: Row, runs: Iterable[Mapping[str, Any]], rows_at: RowsAt) -> l
 
 
 def started(run: Mapping[str, Any]) -> datetime:
-    """When a run says that it started."""
+    """The time at which a run started, by its own record."""
     return datetime.fromisoformat(run["finished"]) - timedelta(seconds=run["seconds"])
 
 
@@ -56,7 +56,7 @@ def _why_not(row: Row, run: Mapping[str, Any], rows_at: RowsAt) -> str:
 
 
 def registry_of(repository: Path) -> RowsAt:
-    """Reads the registry of any commit of a repository with git."""
+    """A function that reads the registry of any commit of a repository, with git."""
 
     @functools.cache
     def rows_at(commit: str) -> list[Row] | None:

@@ -1,7 +1,7 @@
-"""The registry of protocols: an append-only file in which every row holds the hash of the row before it.
+"""The registry of protocols: an append-only file. Every row holds the hash of the row before it.
 
-A row says which protocol a subject (a claim, or the bank) had from which moment on, and why. Changing or taking out a
-row breaks every hash after it; what was committed with a run can then be told from what was written later.
+A row says which protocol a subject (a claim, or the bank) has, since when, and why. To change or remove a row breaks
+every later hash. So what was committed with a run can be told from what was written later.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from filelock import FileLock
 
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 ALPHA = 0.05
-Seeds = list[list[int]]  # ranges [first, end), those of the verdict and those of its contrast
+Seeds = list[list[int]]  # ranges [first, end) of the verdict and of its contrast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +25,16 @@ class Row:
     """One registration.
 
     Attributes:
-        number: from 1 on.
+        number: counted from 1.
         before: hash of the row before it; empty for the first.
-        subject: id of a claim with its budget unless that is quick (P10, P10 full), or `bank`.
+        subject: id of a claim, followed by its budget unless that is quick (P10, P10 full), or `bank`.
         protocol: hash of the fully resolved protocol.
-        reason: why it is as it is, and of an amendment why it changed.
+        reason: the reason for the protocol; for an amendment, the reason for the change.
         date: UTC, ISO 8601.
-        commit: of the checkout in which it was registered; empty outside of one.
+        commit: of the checkout in which it was registered; empty outside a checkout.
         amends: number of the subject's row that it replaces; None for the first.
-        alpha: what its verdict may spend: 5%, an amendment 5%/2, the next 5%/4.
-        seeds: what its verdict judges; an amendment takes none that an earlier row of the subject had.
+        alpha: the alpha of its verdict: 5%; for an amendment 5%/2, for the next 5%/4.
+        seeds: the seeds of its verdict. An amendment takes none that an earlier row of the subject had.
     """
 
     number: int
@@ -50,24 +50,24 @@ class Row:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the row as it stands in the file."""
+        """SHA-256 of the row as written in the file."""
         return digest(asdict(self))
 
 
 def digest(content: Any) -> str:
-    """SHA-256 of plain values, equal for any order of keys."""
+    """SHA-256 of plain values; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def read_registry(path: Path) -> list[Row]:
-    """All rows, none where there is no file. Raises ValueError with one line for the first that is not as it was."""
+    """All rows; none if there is no file. Raises ValueError with one line for the first row that was changed."""
     if not path.exists():
         return []
     return parse_registry(path.read_text(encoding="utf-8"), str(path))
 
 
 def parse_registry(text: str, path: str) -> list[Row]:
-    """The rows of a registry's text; raises ValueError that names `path` and the row."""
+    """The rows of a registry's text. Raises ValueError that names `path` and the row."""
     rows: list[Row] = []
     known = {field.name for field in fields(Row)}
     for number, line in enumerate(text.splitlines(), 1):
@@ -86,7 +86,7 @@ def parse_registry(text: str, path: str) -> list[Row]:
 
 
 def _check(rows: Sequence[Row], where: str) -> None:
-    """The last row against those before it."""
+    """Check the last row against the rows before it."""
     row, earlier = rows[-1], rows[:-1]
     if row.number != len(rows):
         raise ValueError(f"{where}number={row.number}: must be {len(rows)}; restore the file from git")
@@ -114,7 +114,7 @@ def _check(rows: Sequence[Row], where: str) -> None:
 
 
 def alpha_of(amendments: int) -> float:
-    """What the verdict after so many amendments may spend. All verdicts of a claim together spend less than 10%."""
+    """The alpha of a verdict after so many amendments. All verdicts of a claim together spend less than 10%."""
     return ALPHA / 2**amendments
 
 
@@ -127,20 +127,20 @@ def seen(rows: Sequence[Row], seeds: Seeds) -> Row | None:
 
 
 def latest(rows: Sequence[Row], subject: str) -> Row | None:
-    """The row that holds for a subject now."""
+    """The row of a subject that is valid now."""
     return next((row for row in reversed(rows) if row.subject == subject), None)
 
 
 def subject_of(claim: str, budget: str) -> str:
-    """What a claim's rows are called: a larger budget has a protocol of its own."""
+    """The subject of a claim's rows. A larger budget has its own protocol and its own subject."""
     return claim if budget == "quick" else f"{claim} {budget}"
 
 
 def register(
     path: Path, *, subject: str, protocol: str, reason: str, seeds: Seeds, commit: str, date: str = ""
 ) -> Row:
-    """Add a row and return it. Raises ValueError for a protocol that holds already, for one without a reason, and for
-    an amendment whose seeds were seen; nothing is written then."""
+    """Add a row and return it. Raises ValueError, and writes nothing, for a protocol that is already valid, for one
+    without a reason, and for an amendment with seen seeds."""
     if not reason.strip():
         raise ValueError("reason=: is empty; say why the protocol is as it is, or why it changed")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,5 +176,5 @@ def register(
 
 
 def _lock(path: Path) -> Path:
-    """Of a file that is committed, hence not beside it."""
+    """The lock of a file. It lies elsewhere, because the file's folder is committed."""
     return Path(tempfile.gettempdir()) / f"normexp-registry-{digest(str(path.resolve()))[:16]}.lock"

@@ -1,4 +1,4 @@
-"""Which claims a person means: ids, names, what they cover, globs, `all`."""
+"""Select claims by id, name, covered sentence, glob, or `all`."""
 
 import difflib
 import re
@@ -10,11 +10,10 @@ from normexp.claims.spec.claim import Claim
 def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
     """The claims that a comma-separated list names, in the order of the folder, each once.
 
-    Of the files that could not be read, `broken` says by id what is wrong: a ValueError for who asks for that one.
-
-    A word is an id (S37, which brings its parts S37a, S37b and so on), a name (rescaling_invariance), a sentence of the
-    sources that only other claims cover, a kind of evidence (law, initialization, training), a glob over ids and names
-    (S3*), or `all`. Raises ValueError that lists the nearest for a word that fits nothing.
+    A word is an id (S37, which includes its parts S37a, S37b and so on), a name (rescaling_invariance), a sentence of
+    the sources that only other claims cover, a kind of evidence (law, initialization, training), a glob over ids and
+    names (S3*), or `all`. `broken` holds the mistakes of unreadable files by id. Raises ValueError if a word names such
+    a file, or nothing; then it lists the nearest names.
     """
     chosen: set[str] = set()
     broken = broken or {}
@@ -33,12 +32,12 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
 
 
 def words(text: str) -> list[str]:
-    """The parts of a text with commas, without spaces and empty ones."""
+    """The parts of a text between commas, without spaces and empty parts."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def unreadable(broken: dict[str, str], text: str) -> list[str]:
-    """What is wrong with those broken files that the list names, by id, as one of several, or all."""
+    """The mistakes of the broken files that the list names: by id, by glob, or by `all`."""
     asked = [word.lower() for word in words(text)]
     return [
         mistake
@@ -48,7 +47,7 @@ def unreadable(broken: dict[str, str], text: str) -> list[str]:
 
 
 def _whole(name: str) -> str:
-    """The id whose parts S37a, S37b ... S37z are."""
+    """The id without its part: S37 for S37a, S37b ... S37z."""
     return re.sub(r"(?<=\d)[a-z]+$", "", name.lower())
 
 

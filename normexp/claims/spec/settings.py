@@ -1,4 +1,4 @@
-"""The family of settings over which a claim is judged: cells of the bank by name, or a claim's own."""
+"""The family of settings over which a claim is judged: cells of the bank by name, or settings of its own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,16 +35,16 @@ NAMES = {
         "sandwich": "Peri-LN",
     },
 }
-OPTION = "options."  # of an initialization claim's function, among the overrides of a setting
+OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 Cells = dict[str, list[str]]  # name -> overrides
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """A registered contrast: groups of settings that differ in one key alone, judged on seeds of their own.
+    """A registered contrast: groups of settings that differ only in one key, judged on separate seeds.
 
     Attributes:
-        varies: what differs, in the words of the verdict: "depends on the place of the norm".
+        varies: what differs, in words that follow "depends on", such as "the place of the norm".
         key: the override that differs.
         groups: value in words -> its settings.
     """
@@ -57,7 +57,7 @@ class Contrast:
 
 
 def bank_beside(claims: Path) -> Cells:
-    """Cells of the bank for a folder of claims; none where there is no bank."""
+    """Cells of the bank beside a folder of claims; none if there is no bank."""
     path = claims.parent / BANK
     return (
         {name: list(cell.overrides) for name, cell in load_bank(path).cells.items()} if path.exists() else {}
@@ -65,7 +65,7 @@ def bank_beside(claims: Path) -> Cells:
 
 
 def read_settings(items: list, path: Path, key: str = "settings") -> Cells:
-    """Names with overrides; a name alone is a cell of the bank."""
+    """Settings by name, with their overrides. A name alone is a cell of the bank."""
     bank = bank_beside(path.parent)
     found: Cells = {}
     for item in items:
@@ -86,7 +86,7 @@ def read_settings(items: list, path: Path, key: str = "settings") -> Cells:
 
 
 def read_contrast(node: dict[str, Any], path: Path) -> Contrast:
-    """Raises ValueError unless the groups differ in one key, setting by setting."""
+    """Read a contrast. Raises ValueError unless the groups differ in one key, setting by setting."""
     groups = {name: read_settings(items, path, f"contrast.{name}") for name, items in node["groups"].items()}
     if len(groups) < 2 or len({len(cells) for cells in groups.values()}) > 1:
         raise ValueError(f"{path}: contrast.groups: give two groups or more with equally many settings each")
@@ -109,23 +109,23 @@ def read_contrast(node: dict[str, Any], path: Path) -> Contrast:
 
 
 def value_of(key: str, overrides: list[str]) -> str:
-    """The last value that overrides give to a key; empty if none does."""
+    """The last value of a key in overrides; empty if there is none."""
     return next((o.partition("=")[2] for o in reversed(overrides) if o.partition("=")[0] == key), "")
 
 
 def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """Overrides of the configuration, and options of the function, such as {"batch_size": 16}."""
+    """(overrides of the configuration, options of the function such as {"batch_size": 16})."""
     own = [o for o in overrides if not o.startswith(OPTION)]
     given = (o.removeprefix(OPTION).partition("=") for o in overrides if o.startswith(OPTION))
     return own, {key: yaml.safe_load(value) for key, _, value in given}
 
 
 def label(key: str, value: str) -> str:
-    """What a choice is called in the name of a setting."""
+    """The name of a choice in scopes."""
     return NAMES[key].get(value, value)
 
 
 def labels(overrides: list[str]) -> dict[str, str]:
-    """What a scope says of a setting, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
+    """The labels of a setting for scopes, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
     found = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
     return {name: label(key, value) for key, (name, value) in zip(NAMES, found.items(), strict=True) if value}
