@@ -161,9 +161,8 @@ def from_training(claim: Claim, out: Path, command: str) -> tuple[pd.DataFrame, 
     edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune and chosen else ()
     verdict |= {
         "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
-        "learning_rates_at_edge": [
-            arm for arm, lr in chosen.items() if lr in edges
-        ],  # the grid may be too narrow
+        # For these the grid may be too narrow.
+        "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
         "runs": {
             "trained": runs.trained,
             "from_cache": runs.reused,

@@ -38,7 +38,7 @@ def rate_table(rows: Sequence[dict]) -> pd.DataFrame:
 
 def tuned(table: pd.DataFrame) -> pd.DataFrame:
     """The run at the best rate, for every setting, arm, level and seed: the highest score of the runs that did not
-    fail. The higher `tie` breaks ties, then the lower rate. If all rates failed, the run failed, and its rate is nan."""
+    fail. The higher `tie` breaks ties, then the lower rate. If all rates failed, the run failed and its rate is nan."""
     order = table.sort_values(
         ["failed", "score", "tie", "rate"], ascending=[True, False, False, True], kind="stable"
     )

@@ -1,4 +1,4 @@
-"""What a statistic costs in time. The only laws that are not deterministic: repeat them, one thread."""
+"""The time that a statistic costs. Only these laws are not deterministic, so repeat them, with one thread."""
 
 import time
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from normexp.claims.laws.values import NormFactory
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Shortest of several timings, the one that other processes disturbed least."""
-    work()  # the first call of a kind pays for caches and allocation
+    """Shortest of several timings, which other processes disturbed least."""
+    work()  # the first call also fills caches and allocates memory
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
@@ -28,8 +28,8 @@ def variance_seconds(*, seed: int, correction: int) -> float:
 
 
 def population_over_step(norm: NormFactory, *, seed: int, rows: int = 10_000, batch_size: int = 60) -> float:
-    """Time to recompute the statistics of a training set (a forward pass over `rows`) over the time of one training
-    step on a batch, for a network with one hidden layer of 100."""
+    """Time to recompute the statistics of a training set (a forward pass over `rows`) divided by the time of one
+    training step on a batch, for a network with one hidden layer of 100."""
     model = nn.Sequential(nn.Linear(64, 100), norm(100), nn.Sigmoid(), nn.Linear(100, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = sample(seed, rows, 64).float()

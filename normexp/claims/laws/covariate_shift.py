@@ -1,7 +1,7 @@
-"""What one step of gradient descent does to later layers: internal covariate shift in two definitions.
+"""The effect of one step of gradient descent on later layers: internal covariate shift in two definitions.
 
-The step is taken in thought on a copy of the network, all weights at once; its length lowers the loss by the share
-`step` to first order, so that arms with small gradients do not get away with small steps.
+The step is taken on a copy of the network, with all weights at once. Its length is such that, to first order, the loss
+falls by the share `step`. So an arm with small gradients does not simply take a small step.
 """
 
 import copy
@@ -17,10 +17,10 @@ def moment_shift(
     network: Network, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
 ) -> float:
     """How far the mean of the last hidden layer's summed inputs moves, in units of their standard deviation over the
-    batch (root mean square over units). `lr` takes a step of that learning rate in place of `step`.
+    batch (root mean square over units). With `lr`, the step has that learning rate instead of the length `step`.
 
-    Each unit counts in its own deviation; the monitor `covariate_shift` divides the norm of all shifts by the norm of
-    all deviations, so that units which hardly vary count little.
+    The shift of each unit is divided by the unit's own deviation. The monitor `covariate_shift` instead divides the
+    norm of all shifts by the norm of all deviations, so units that hardly vary count little there.
     """
     batch, classes = labelled(network, seed, batch_size)
     before = last_summed_inputs(network, batch)
@@ -30,8 +30,8 @@ def moment_shift(
 
 
 def gradient_turn(network: Network, *, seed: int, batch_size: int, step: float) -> float:
-    """1 - cosine(G, G'), the mean over all layers but the first: G the gradient by a layer's weights, G' the same after
-    all layers before it took the step, on the same batch (Santurkar et al. 2018, definition 2.1)."""
+    """1 - cosine(G, G'), mean over all layers but the first. G is the gradient by a layer's weights. G' is the same on
+    the same batch, after all earlier layers took the step (Santurkar et al. 2018, definition 2.1)."""
     batch, classes = labelled(network, seed, batch_size)
     maps = [site.module for site in network.sites() if site.kind == "linear"]
     after = [
@@ -52,13 +52,13 @@ def gradient_turn(network: Network, *, seed: int, batch_size: int, step: float) 
 
 
 def two_definitions(network: Network, *, seed: int, batch_size: int, step: float, definition: str) -> float:
-    """`moment_shift` for definition `moments`, `gradient_turn` for `gradients`."""
+    """`moment_shift` for definition `moments`, `gradient_turn` for definition `gradients`."""
     measure = {"moments": moment_shift, "gradients": gradient_turn}[definition]
     return measure(network, seed=seed, batch_size=batch_size, step=step)
 
 
 def labelled(network: Network, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
-    """Noise with random classes, or examples with their own."""
+    """Noise with random classes, or examples with their own classes."""
     if network.examples is not None:
         generator = torch.Generator().manual_seed(seed + 1_000_000)
         chosen = drawn(len(network.examples[0]), batch_size, generator)
@@ -89,7 +89,7 @@ def weight_gradients(network: Network, maps: list[nn.Module], batch: Tensor, cla
 
 
 def last_summed_inputs(network: Network, batch: Tensor) -> Tensor:
-    """(N, C): what the last hidden layer makes of its input before norm and activation."""
+    """(N, C): the output of the last hidden linear map, before norm and activation."""
     with torch.no_grad(), outputs(network.train(), "linear") as found:
         network(batch)
     return found[-2].double()

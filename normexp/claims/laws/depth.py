@@ -1,7 +1,7 @@
 """How signals and gradients change with depth in a network at its initialization.
 
-The network is built and initialized by the caller and names its `sites()`; its input is standard normal noise, random
-tokens, or a batch of the data set that the caller gave it, and the loss a random linear function of the output.
+The caller builds and initializes the network, which names its `sites()`. The input is standard normal noise, random
+tokens, or a batch of the data set that the caller set. The loss is a random linear function of the output.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from normexp.claims.laws.network import Network, gradient_of
 
 
 def noise(network: Network, seed: int, batch_size: int) -> Tensor:
-    """A batch of inputs: the network says what it takes by `input_shape`, `num_classes` and `examples`, set by the
-    builder."""
+    """A batch of inputs. The network's attributes `input_shape`, `num_classes` and `examples`, set by the builder, say
+    what it takes."""
     generator = torch.Generator().manual_seed(seed + 1_000_000)
     if network.examples is not None:
         return network.examples[0][drawn(len(network.examples[0]), batch_size, generator)]
@@ -27,7 +27,7 @@ def noise(network: Network, seed: int, batch_size: int) -> Tensor:
 
 
 def drawn(examples: int, batch_size: int, generator: torch.Generator) -> Tensor:
-    """Numbers of the examples of a batch, each once; ValueError for a batch larger than the data."""
+    """Numbers of the examples of a batch, each at most once. Raises ValueError for a batch larger than the data."""
     if batch_size > examples:
         raise ValueError(f"batch_size={batch_size}: the data has {examples} examples; ask for fewer")
     return torch.randperm(examples, generator=generator)[:batch_size]
@@ -35,7 +35,7 @@ def drawn(examples: int, batch_size: int, generator: torch.Generator) -> Tensor:
 
 @contextlib.contextmanager
 def outputs(network: Network, kind: str) -> Iterator[list[Tensor]]:
-    """Outputs of every site of a kind, in forward order, with their gradients kept."""
+    """Outputs of every site of a kind, in forward order, which keep their gradients."""
     found: list[Tensor] = []
 
     def keep(module: nn.Module, inputs: tuple, output: Tensor) -> None:
@@ -52,7 +52,7 @@ def outputs(network: Network, kind: str) -> Iterator[list[Tensor]]:
 
 
 def passed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tensor]:
-    """The outputs of every site of a kind with `.grad`, after a forward and a backward pass in training mode."""
+    """Outputs of every site of a kind, with `.grad`, after a forward and a backward pass in training mode."""
     network.train()
     with outputs(network, kind) as found:
         y = network(noise(network, seed, batch_size))
@@ -63,33 +63,33 @@ def passed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tens
 
 def gradient_profile(network: Network, *, seed: int, batch_size: int) -> Tensor:
     """log of the squared norm of dL/dh for the output h of each hidden linear map, in forward order, (L,)."""
-    found = passed(network, seed, batch_size, "linear")[:-1]  # the last one makes the logits
+    found = passed(network, seed, batch_size, "linear")[:-1]  # without the last map, which gives the logits
     return torch.stack([gradient_of(h).double().square().sum() for h in found]).log()
 
 
 def gradient_growth(network: Network, *, seed: int, batch_size: int) -> float:
-    """Factor by which the squared gradient grows from one layer to the one before it; the geometric mean over the inner
-    layers (the first and last quarter, where input and loss are near, are left out). pi / (pi - 1) = 1.467 for
-    BatchNorm and ReLU in the limit of width and batch (Yang et al. 2019).
+    """Factor by which the squared gradient grows from one layer to the layer before it: the geometric mean over the
+    inner layers. The first and last quarter are omitted, because input and loss are near. For BatchNorm and ReLU it is
+    pi / (pi - 1) = 1.467 in the limit of large width and batch (Yang et al. 2019).
 
-    The monitor `gradients` logs `gradient_growth_rate` of real training: a least-squares slope over all layers, the
-    first and last included, of the gradients by activations or weights. On the same network the two differ.
+    The monitor `gradients` logs `gradient_growth_rate` in training. That is a least-squares slope over all layers, of
+    the gradients by activations or weights, so the two differ on the same network.
     """
     return growth_of(gradient_profile(network, seed=seed, batch_size=batch_size))
 
 
 def growth_of(profile: Tensor) -> float:
-    """`gradient_growth` of a profile that is known."""
+    """`gradient_growth` from a known profile."""
     return float(_slope(-profile).exp())
 
 
 def gradient_instability(network: Network, *, seed: int, batch_size: int) -> float:
-    """|log of `gradient_growth`|: 0 where gradients neither vanish nor explode."""
+    """|log of `gradient_growth`|: 0 if gradients neither vanish nor explode."""
     return abs(math.log(gradient_growth(network, seed=seed, batch_size=batch_size)))
 
 
 def gradient_imbalance(network: Network, *, seed: int, batch_size: int) -> float:
-    """|log10 of the first hidden layer's gradient over the last's|."""
+    """|log10(gradient of the first hidden layer / gradient of the last)|."""
     profile = gradient_profile(network, seed=seed, batch_size=batch_size)
     return float((profile[0] - profile[-1]).abs() / 2 / math.log(10))
 
@@ -114,7 +114,7 @@ def _slope(profile: Tensor) -> Tensor:
 
 
 def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: str = "last") -> float:
-    """Mean |cosine| between different samples at the last (or first) activation: 1 where depth made all samples
+    """Mean |cosine| between different samples at the last (or first) activation. It is 1 if depth has made all samples
     parallel (rank collapse)."""
     x = _activation(network, seed, batch_size, place)
     cosine = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(x, dim=1).T

@@ -18,8 +18,8 @@ def constant_input(norm: NormFactory, *, seed: int) -> float:
 
 
 def constant_input_of_formula(*, seed: int, form: str) -> float:
-    """The same of a written formula of document 004: (x - mean) / (x.std() + 1e-6), or with var().sqrt() in place of
-    std(); nan where the gradient is nan."""
+    """The same for a formula of document 004: (x - mean) / (x.std() + 1e-6), or with var().sqrt() instead of std(); nan
+    if the gradient is nan."""
     x = torch.full((1, 4), float(seed), dtype=torch.float64, requires_grad=True)
     std = x.std(1, keepdim=True) if form == "std" else x.var(1, keepdim=True).sqrt()
     ((x - x.mean(1, keepdim=True)) / (std + 1e-6) * UPSTREAM).sum().backward()
@@ -28,13 +28,13 @@ def constant_input_of_formula(*, seed: int, form: str) -> float:
 
 @torch.no_grad()
 def constant_output(norm: NormFactory, *, seed: int) -> float:
-    """Largest |y| of a constant row: 0 if eps keeps the division finite."""
+    """Largest |y| for a constant row: 0 if eps keeps the division finite."""
     return float(norm(8).double()(torch.full((2, 8), float(seed), dtype=torch.float64)).abs().max())
 
 
 @torch.no_grad()
 def width_one(norm: NormFactory, *, seed: int) -> float:
-    """|y| of one feature alone, 0 for torch's LayerNorm; nan where the norm refuses or divides 0 by 0."""
+    """|y| for a single feature, 0 for torch's LayerNorm; nan if the norm refuses it or divides 0 by 0."""
     try:
         return float(norm(1).double()(sample(seed, 4, 1)).abs().max())
     except ValueError:
@@ -42,14 +42,15 @@ def width_one(norm: NormFactory, *, seed: int) -> float:
 
 
 def mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
-    """|mean over the features of dL/dx| over the mean |dL/dx|: 0 if the gradient flows through the mean (Xu et al.
-    2019, Theorem 1)."""
+    """|mean of dL/dx over the features| divided by the mean of |dL/dx|: 0 if the gradient flows through the mean (Xu et
+    al. 2019, Theorem 1)."""
     gradient, _ = _input_gradient(norm, seed, features)
     return float((gradient.mean(1).abs() / gradient.abs().mean(1)).max())
 
 
 def detached_mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
-    """Mean of dL/dx over mean upstream gradient / std: 1 if no gradient flows through mean and std (Theorem 1)."""
+    """Mean of dL/dx divided by (mean upstream gradient / std): 1 if no gradient flows through mean and std (Theorem
+    1)."""
     gradient, std = _input_gradient(norm, seed, features)
     upstream = sample(seed + 1, 16, features)
     return float((gradient.mean(1) * std / upstream.mean(1)).mean())
@@ -62,7 +63,7 @@ def _input_gradient(norm: NormFactory, seed: int, features: int) -> tuple[Tensor
 
 
 def affine_step(norm: NormFactory, *, seed: int, features: int = 16) -> float:
-    """How far gain and shift move, the less of the two, in one step of gradient descent (lr 0.1) on a random loss."""
+    """How far gain and shift move in one step of gradient descent (lr 0.1) on a random loss: the smaller of the two."""
     layer = norm(features).double()
     affine = [layer.get_parameter(name) for name in ("weight", "bias")]
     start = [p.detach().clone() for p in affine]
@@ -74,8 +75,8 @@ def affine_step(norm: NormFactory, *, seed: int, features: int = 16) -> float:
 
 
 def saturated_weight_gradient(*, seed: int, function: str, scale: float, features: int = 256) -> float:
-    """Norm of a dense layer's weight gradient at pre-activations of standard deviation `scale`, over its norm with the
-    activation left out: how much of the gradient the activation lets through."""
+    """The share of the gradient that an activation passes: the norm of a dense layer's weight gradient, divided by its
+    norm without the activation. Pre-activations have standard deviation `scale`."""
     x, upstream = sample(seed, 64, features), sample(seed + 1, 64, features)
     sizes = []
     for f in (getattr(torch.nn.functional, function), lambda z: z):

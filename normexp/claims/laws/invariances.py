@@ -1,4 +1,4 @@
-"""What a norm's output does not depend on: the battery of Ba et al. 2016, Table 1, and what mixes samples."""
+"""Invariances of a norm's output: the battery of Ba et al. 2016, Table 1, and whether samples are mixed."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ def change(name: str, weight: Tensor, data: Tensor, seed: int) -> tuple[Tensor, 
     if name == "weights x 3":
         weight *= 3
     elif name == "weights + vector":
-        weight += sample(seed + 10, D)  # the same row added to every unit's weights: W + 1 g^T
+        weight += sample(seed + 10, D)  # the same row for every unit's weights: W + 1 g^T
     elif name == "one unit's weights x 3":
         weight[0] *= 3
     elif name == "data x 3":
@@ -56,13 +56,13 @@ def normalized_inputs(norm: NormFactory, *, seed: int, change_of: str) -> float:
 
 @torch.no_grad()
 def is_invariant(norm: NormFactory, *, seed: int, change_of: str) -> float:
-    """1 where norm(W x) stays as it is under a change of Table 1, else 0 (eps leaves a relative 1e-4)."""
+    """1 if norm(W x) does not change under a change of Table 1, else 0 (within a relative 1e-4, because of eps)."""
     return float(summed_inputs(norm, seed=seed, change_of=change_of) < 1e-3)
 
 
 @torch.no_grad()
 def other_samples(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
-    """Largest change of the first two samples' output when the rest of the batch goes away."""
+    """Largest change of the first two samples' output if the rest of the batch is removed."""
     x = sample(seed, batch_size, C)
     layer = norm(C).double().train()
     return float((layer(x)[:2] - layer(x[:2])).abs().max())
@@ -70,7 +70,7 @@ def other_samples(norm: NormFactory, *, seed: int, batch_size: int = 64) -> floa
 
 @torch.no_grad()
 def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
-    """As `other_samples`, for the first sample alone; infinite where the norm refuses one sample."""
+    """As `other_samples`, for the first sample alone; infinite if the norm refuses a single sample."""
     x = sample(seed, batch_size, C)
     layer = norm(C).double().train()
     whole = layer(x)[:1]
@@ -82,7 +82,7 @@ def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
 
 @torch.no_grad()
 def other_tokens(norm: NormFactory, *, seed: int, tokens: int = 12) -> float:
-    """Largest change of one token's output when the others are permuted, and when padding replaces them."""
+    """Largest change of one token's output if the other tokens are permuted, or replaced by padding."""
     x = sample(seed, 4, tokens, C)  # (N, T, C)
     layer = norm(C, channel_dim=-1).double().train()
     y = layer(x)[:, 0]
@@ -94,8 +94,8 @@ def other_tokens(norm: NormFactory, *, seed: int, tokens: int = 12) -> float:
 
 @torch.no_grad()
 def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
-    """Largest |mean| and |std - 1| of an image batch's output (N, C, H, W) over batch and positions of a channel, over
-    one whole sample, or over the channels of one position."""
+    """Largest |mean| and |std - 1| of the output for a batch of images, (N, C, H, W): over batch and positions of a
+    channel, over one whole sample, or over the channels of one position."""
     y = norm(8).double().train()(3 * sample(seed, 16, 8, 5, 5) + 2)
     dims = {"channel": (0, 2, 3), "sample": (1, 2, 3), "position": (1,)}[over]
     return max(float(y.mean(dims).abs().max()), float((y.std(dims, correction=0) - 1).abs().max()))
@@ -103,7 +103,7 @@ def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
 
 @torch.no_grad()
 def two_image_forms(norm: NormFactory, *, seed: int) -> float:
-    """Largest difference, on an image, between the norm over (C, H, W) and itself over C at each position."""
+    """Largest difference, on an image, between the norm over (C, H, W) and the norm over C at each position."""
     x = sample(seed, 4, 8, 5, 5)
     whole = norm(8).double()(x)
     rows = norm(8, channel_dim=-1).double()(x.movedim(1, -1).flatten(1, 2))  # (N, H W, C)
@@ -111,7 +111,7 @@ def two_image_forms(norm: NormFactory, *, seed: int) -> float:
 
 
 def weight_gradient_ratio(norm: NormFactory, *, seed: int, scale: float) -> float:
-    """Norm of the loss's gradient by `scale` W over that by W: 1 / scale where the scale of W has no effect."""
+    """Norm of the loss's gradient at weights `scale` W divided by that at W: 1 / scale if the scale has no effect."""
     data, direction = sample(seed + 1, N, D), sample(seed + 2, N, C)
     layer = norm(C).double().train()
     sizes = []

@@ -1,4 +1,4 @@
-"""What laws ask of a network: its parameters, its sites, and what its input looks like."""
+"""The interface of a network for laws: its parameters, its sites, and its input."""
 
 from collections.abc import Iterator
 from typing import Protocol, Self
@@ -21,8 +21,8 @@ class Network(Protocol):
 
     Attributes:
         accepts: `image` or `text`.
-        input_shape: (C, H, W) of an image, (T,) of a text; set by the builder, as is the next.
-        num_classes: classes, or the size of the vocabulary.
+        input_shape: (C, H, W) of an image, (T,) of a text; set by the builder.
+        num_classes: number of classes, or the size of the vocabulary; set by the builder.
         examples: inputs and labels of a data set from which batches are drawn; None for noise.
     """
 
@@ -41,7 +41,7 @@ class Network(Protocol):
 
 
 def gradient_of(x: Tensor) -> Tensor:
-    """`x.grad`; ValueError where nothing went backward through `x`."""
+    """`x.grad`. Raises ValueError if no backward pass went through `x`."""
     if x.grad is None:
         raise ValueError("gradient: nothing went backward through this tensor; run backward() first")
     return x.grad

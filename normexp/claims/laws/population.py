@@ -1,4 +1,4 @@
-"""BatchNorm's two lives: the batch's statistics while training, a running estimate of the population's afterwards."""
+"""BatchNorm's two modes: the batch's statistics in training, a running estimate of the population's in evaluation."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from normexp.claims.laws.values import NormFactory
 
 @torch.no_grad()
 def eval_change(norm: NormFactory, *, seed: int, features: int = 8) -> float:
-    """Change of the output in eval mode after the layer has seen other batches in training: not 0 if it keeps an
+    """Change of the output in eval mode after the layer was trained on other batches: not 0 if the layer keeps an
     estimate of the population."""
     x = sample(seed, 16, features)
     layer = norm(features).double()
@@ -35,8 +35,8 @@ def standardized(norm: NormFactory, *, seed: int, case: str, features: int = 8) 
 
 @torch.no_grad()
 def gaussian_batches(norm: NormFactory, *, seed: int, compare: str, batch: int = 4096) -> float:
-    """Two Gaussian batches, of independent and of strongly correlated features, after the norm: Kolmogorov-Smirnov
-    distance of one feature's values (marginals), or difference of the two features' correlation."""
+    """Compares two Gaussian batches after the norm, one with independent and one with strongly correlated features: the
+    Kolmogorov-Smirnov distance of one feature's values (marginals), or the difference of the features' correlation."""
     z = sample(seed, 2, batch, 2)  # two batches
     first = 3 * z[0] + 1
     second = torch.stack([z[1, :, 0], 0.9 * z[1, :, 0] + 0.436 * z[1, :, 1]], 1) - 2
@@ -47,7 +47,7 @@ def gaussian_batches(norm: NormFactory, *, seed: int, compare: str, batch: int =
 
 
 def kolmogorov_smirnov(a: Tensor, b: Tensor) -> float:
-    """Largest difference between the shares of two samples that lie below a value."""
+    """Largest difference, over all values, between the shares of two samples below the value."""
     values = torch.cat([a, b]).sort().values
     below = [torch.searchsorted(x.sort().values, values, right=True) / len(x) for x in (a, b)]
     return float((below[0] - below[1]).abs().max())
@@ -55,8 +55,9 @@ def kolmogorov_smirnov(a: Tensor, b: Tensor) -> float:
 
 @torch.no_grad()
 def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch: str = "same") -> float:
-    """Largest error, in units of the channel's std, of recovering x from BatchNorm by gain and shift: gain sqrt(Var)
-    or sqrt(Var + eps), shift the mean, of this batch; applied to it or to another batch. In float32."""
+    """Largest error, in units of the channel's std, if gain and shift recover x from BatchNorm. The gain is sqrt(Var)
+    or sqrt(Var + eps) and the shift is the mean, both of one batch. They are applied to this or to another batch. In
+    float32."""
     first = (std * sample(seed, 64, 8) + 1).float()
     second = (std * sample(seed + 1, 64, 8) + 1).float()
     layer = norm(8).train()
@@ -70,7 +71,7 @@ def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch
 
 
 def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> float:
-    """Root mean square error of a batch's mean as an estimate of the population's, whose std is 1."""
+    """Root mean square error of a batch's mean as an estimate of the population's mean. The population has std 1."""
     return float(sample(seed, batches, batch_size).mean(1).square().mean().sqrt())
 
 
@@ -96,22 +97,22 @@ def kept_share(norm: NormFactory, *, seed: int) -> float:
 
 
 def drifting_batches(seed: int, steps: int) -> Tensor:
-    """Batches (steps, 16) whose mean wanders: their last, their average and their start differ."""
+    """Batches (steps, 16) with a drifting mean: the first, the last and the average batch differ."""
     x = sample(seed, steps, 16)
     return x + torch.linspace(1, 4, steps, dtype=torch.float64)[:, None]
 
 
 @torch.no_grad()
 def torch_running_mean(*, seed: int, momentum: float | None, distance_to: str, steps: int = 10) -> float:
-    """Distance of torch.nn.BatchNorm1d's running mean, after drifting batches, from the mean of the start (0), of the
-    last batch or of all batches."""
+    """Distance of torch.nn.BatchNorm1d's running mean, after drifting batches, from its start (0), from the mean of the
+    last batch, or from the mean of all batches."""
     layer = nn.BatchNorm1d(1, momentum=momentum).double()
     return _distance(layer, drifting_batches(seed, steps), distance_to)
 
 
 @torch.no_grad()
 def running_mean(norm: NormFactory, *, seed: int, distance_to: str, steps: int = 10) -> float:
-    """The same of a norm of this project, whose `ema_keep` is the momentum of documents 002 and cs231n."""
+    """The same for a norm of this project. Its `ema_keep` is the momentum of documents 002 and cs231n."""
     return _distance(norm(1).double().train(), drifting_batches(seed, steps), distance_to)
 
 
@@ -128,7 +129,7 @@ def _distance(layer: nn.Module, batches: Tensor, distance_to: str) -> float:
 
 @torch.no_grad()
 def estimate_error(norm: NormFactory, *, seed: int, steps: int, batch_size: int = 32) -> float:
-    """|running mean - population mean| after so many steps on batches of one population of mean 2 and std 1."""
+    """|running mean - population mean| after `steps` batches from a population with mean 2 and std 1."""
     layer = norm(1).double().train()
     for batch in sample(seed, steps, batch_size) + 2:
         layer(batch[:, None])
@@ -137,8 +138,8 @@ def estimate_error(norm: NormFactory, *, seed: int, steps: int, batch_size: int 
 
 @torch.no_grad()
 def eval_over_train(norm: NormFactory, *, seed: int, n: int) -> float:
-    """Size of the output in eval mode over that in training mode on the batch that the running estimate came from
-    (`ema_keep` 0), for a batch of n."""
+    """Size of the output in eval mode divided by that in training mode, on the batch of n samples from which the
+    running estimate came (`ema_keep` 0)."""
     x = 100 * sample(seed, n, 4)
     layer = norm(4).double().train()
     trained = layer(x)

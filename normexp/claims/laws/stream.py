@@ -8,7 +8,7 @@ from normexp.claims.laws.network import Network, gradient_of
 
 
 def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:
-    """Mean squared length of a token's vector in the residual stream, in units of the width: at the embedding, then
+    """Mean squared length of a token's vector in the residual stream, divided by the width: at the embedding, then
     after each branch, (2 L + 1,)."""
     with torch.no_grad(), outputs(network.train(), "residual") as found:
         network(noise(network, seed, batch_size))
@@ -22,13 +22,13 @@ def block_norm(network: Network, *, seed: int, batch_size: int, block: int, adde
 
 
 def stream_growth(network: Network, *, seed: int, batch_size: int) -> float:
-    """Mean square of the stream after the last block over that at the embedding."""
+    """Mean square of the stream after the last block, divided by that at the embedding."""
     norms = stream_norms(network, seed=seed, batch_size=batch_size)
     return float(norms[-1] / norms[0])
 
 
 def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:
-    """Standard deviation of a token's values after the norms; the one farthest from 1 over all norms of the network."""
+    """Standard deviation of a token's values after the norms: the value farthest from 1 over all norms."""
     with torch.no_grad(), outputs(network.train(), "norm") as found:
         network(noise(network, seed, batch_size))
     stds = torch.stack([y.std(-1, correction=0).mean() for y in found])
@@ -36,7 +36,7 @@ def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:
 
 
 def last_block_gradient(network: Network, *, seed: int, batch_size: int) -> float:
-    """Norm of the gradient of the last block's second MLP map, with a loss of the mean over tokens."""
+    """Norm of the gradient by the last block's second MLP map. The loss uses the mean over tokens."""
     maps = [site.module for site in network.sites() if site.kind == "linear"]
     passed(network, seed, batch_size, "linear")
     return float(gradient_of(maps[-2].get_parameter("weight")).norm())

@@ -1,4 +1,4 @@
-"""Facts about torch that sentences about normalization lean on. No norm takes part."""
+"""Facts about torch on which sentences about normalization depend. They use no norm."""
 
 import torch
 from torch import Tensor, nn
@@ -10,13 +10,13 @@ def sample(seed: int, *shape: int) -> Tensor:
 
 
 def default_variance(*, seed: int, n: int) -> float:
-    """torch.var(x) over the variance that divides by n - 1, from its definition; 1 if that is the default."""
+    """torch.var(x) divided by the variance with n - 1, from its definition; 1 if n - 1 is the default."""
     x = sample(seed, n)
     return float(x.var() / (((x - x.mean()) ** 2).sum() / (n - 1)))
 
 
 def correction_without_unbiased(*, seed: int, correction: int) -> float:
-    """Relative distance from torch.var(correction=c) to the nearer of the two variances that `unbiased` can give."""
+    """Relative distance of torch.var(correction=c) from the nearer of the two variances that `unbiased` offers."""
     x = sample(seed, 10)
     value = x.var(correction=correction)
     both = torch.stack([x.var(unbiased=False), x.var(unbiased=True)])
@@ -24,12 +24,12 @@ def correction_without_unbiased(*, seed: int, correction: int) -> float:
 
 
 def expected_variance(*, seed: int, correction: int, n: int, samples: int = 200_000) -> float:
-    """Mean over many samples of n standard normal values of their variance, whose population value is 1."""
+    """Mean variance over many samples of n standard normal values. The population value is 1."""
     return float(sample(seed, samples, n).var(1, correction=correction).mean())
 
 
 def document_statistic(*, seed: int, statistic: str) -> float:
-    """The numbers of document 004 for [[1, 2], [3, 4]]; nothing in them is random."""
+    """A number of document 004 for [[1, 2], [3, 4]]. It is not random."""
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
     return {
         "mean": x.mean(),
@@ -41,10 +41,11 @@ def document_statistic(*, seed: int, statistic: str) -> float:
     }[statistic].item()
 
 
+# Document 003: seed 0, randint(0, 10, (2, 3, 4)).
 DOCUMENT_INPUT = [
     [[4, 9, 3, 0], [3, 9, 7, 3], [7, 3, 1, 6]],
     [[6, 9, 8, 6], [6, 8, 4, 3], [6, 9, 1, 4]],
-]  # document 003: seed 0, randint(0, 10, (2, 3, 4))
+]
 
 
 def document_input(*, seed: int) -> float:
@@ -65,7 +66,7 @@ def attribute_after_step(*, seed: int, parameter: bool) -> float:
 
 
 def activation_at(*, seed: int, function: str, at: float = 100.0) -> float:
-    """max(|f(at)|, |f(-at)|): how large an activation grows."""
+    """max(|f(at)|, |f(-at)|): whether an activation stays small for large inputs."""
     f = getattr(torch.nn.functional, function)
     return float(f(torch.tensor([at, -at], dtype=torch.float64)).abs().max())
 

@@ -1,4 +1,4 @@
-"""What a norm gives for given numbers, against the formula that a document or a paper writes."""
+"""The output of a norm for given numbers, compared with the formula of a document or a paper."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ NormFactory = Callable[..., nn.Module]
 
 
 def formula(x: Tensor, *, divide_by: str, correction: int, eps: float, eps_position: str) -> Tensor:
-    """(x - mean) over std or variance of each row of (N, C), with eps inside or outside the root."""
+    """(x - mean) divided by the std or variance of each row of (N, C), with eps inside or outside the root."""
     var = x.var(1, correction=correction, keepdim=True)
     if divide_by == "variance":
         return (x - x.mean(1, keepdim=True)) / (var + eps)
@@ -47,8 +47,8 @@ def distance_to_torch(norm: NormFactory, *, seed: int, features: int = 768) -> f
 
 @torch.no_grad()
 def hand_over_norm(norm: NormFactory, *, seed: int, correction: int, features: int = 768) -> float:
-    """A hand-written layer normalization with torch.var(correction=...) over the norm's output, as in document 000:
-    uniform values of shape (16, 768)."""
+    """Output of a hand-written layer normalization with torch.var(correction=...), divided by the norm's output. As in
+    document 000, x is uniform with shape (16, 768)."""
     x = torch.rand(16, features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     hand = formula(x, divide_by="std", correction=correction, eps=1e-5, eps_position="inside")
     y = norm(features).double()(x)
@@ -57,7 +57,7 @@ def hand_over_norm(norm: NormFactory, *, seed: int, correction: int, features: i
 
 @torch.no_grad()
 def unbiased_over_biased(norm: NormFactory, *, seed: int, features: int) -> float:
-    """Output with the variance over n - 1 in units of the norm's output; sqrt((n - 1) / n) in theory (eps 0)."""
+    """Output with the variance divided by n - 1, divided by the norm's output; sqrt((n - 1) / n) in theory (eps 0)."""
     x = sample(seed, 16, features)
     hand = formula(x, divide_by="std", correction=1, eps=0.0, eps_position="inside")
     y = norm(features).double()(x)
@@ -66,7 +66,7 @@ def unbiased_over_biased(norm: NormFactory, *, seed: int, features: int) -> floa
 
 @torch.no_grad()
 def inside_over_outside(norm: NormFactory, *, seed: int, std: float, features: int = 256) -> float:
-    """Output with eps = 1e-5 outside the root over the norm's output, on rows of exactly this biased std."""
+    """Output with eps = 1e-5 outside the root, divided by the norm's output, on rows with exactly this biased std."""
     x = sample(seed, 16, features)
     x = std * (x - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
     outside = formula(x, divide_by="std", correction=0, eps=1e-5, eps_position="outside")
@@ -76,7 +76,7 @@ def inside_over_outside(norm: NormFactory, *, seed: int, std: float, features: i
 
 @torch.no_grad()
 def output_std(norm: NormFactory, *, seed: int, correction: int, features: int = 3) -> float:
-    """Standard deviation of the output's rows; the value farthest from 1 among 16 rows."""
+    """Standard deviation of the output's rows: the value farthest from 1 among 16 rows."""
     y = norm(features).double()(sample(seed, 16, features))
     found = y.std(1, correction=correction)
     return float(found[(found - 1).abs().argmax()])
@@ -84,14 +84,14 @@ def output_std(norm: NormFactory, *, seed: int, correction: int, features: int =
 
 @torch.no_grad()
 def largest_output(norm: NormFactory, *, seed: int, features: int) -> float:
-    """The largest |y| that inputs reach, over random rows and the worst case, one value far from equal others."""
+    """The largest |y| over random rows and the worst case, in which one value is far from equal others."""
     rows = torch.cat([100 * sample(seed, 1000, features), 1e6 * torch.eye(features, dtype=torch.float64)])
     return float(norm(features).double()(rows).abs().max())
 
 
 @torch.no_grad()
 def scale_variability(norm: NormFactory, *, seed: int, features: int = 64, rows: int = 2000) -> float:
-    """Coefficient of variation, over samples, of the scale that the norm divides by: |x - mean| / |y|."""
+    """Coefficient of variation over samples of |x - mean| / |y|, the scale by which the norm divides."""
     x = sample(seed, rows, features)
     y = norm(features).double()(x)
     scale = (x - x.mean(1, keepdim=True)).norm(dim=1) / y.norm(dim=1)
@@ -100,7 +100,7 @@ def scale_variability(norm: NormFactory, *, seed: int, features: int = 64, rows:
 
 @torch.no_grad()
 def document_row(norm: NormFactory, *, seed: int, entry: str) -> float:
-    """An entry of document 003's printed result: `LayerNorm(4)` over the last axis, or `LayerNorm([3, 4])`."""
+    """An entry of the result that document 003 prints: `LayerNorm(4)` over the last axis, or `LayerNorm([3, 4])`."""
     x = torch.tensor(DOCUMENT_INPUT, dtype=torch.float64)
     kind, sample_index, row, column = entry.split()
     last = norm(4, channel_dim=-1).double()(x)  # (2, 3, 4) as tokens
@@ -110,8 +110,8 @@ def document_row(norm: NormFactory, *, seed: int, entry: str) -> float:
 
 @torch.no_grad()
 def affine_start(norm: NormFactory, *, seed: int, features: int = 4) -> float:
-    """Largest distance of gain from 1 and shift from 0 at the start, plus 1 for each that is not one trained value a
-    feature."""
+    """Largest distance of the gain from 1 and the shift from 0 at the start, plus 1 for each of them that does not have
+    one trained value per feature."""
     layer = norm(features)
     wrong = 0.0
     for name, start in (("weight", 1.0), ("bias", 0.0)):
@@ -123,7 +123,7 @@ def affine_start(norm: NormFactory, *, seed: int, features: int = 4) -> float:
 
 @torch.no_grad()
 def affine_effect(norm: NormFactory, *, seed: int, features: int = 16) -> float:
-    """Largest difference between the output with random gain and shift and gain * plain output + shift."""
+    """Largest difference between the output with random gain and shift, and gain * plain output + shift."""
     x = sample(seed, 8, features)
     layer = norm(features).double()
     plain = layer(x)
@@ -136,6 +136,6 @@ def affine_effect(norm: NormFactory, *, seed: int, features: int = 16) -> float:
 
 @torch.no_grad()
 def float32_error(norm: NormFactory, *, seed: int, mean: float, features: int = 768) -> float:
-    """Largest error of the norm in float32 against float64 on values shifted by a mean."""
+    """Largest error of the norm in float32 against float64, on values shifted by `mean`."""
     x = (sample(seed, 16, features) + mean).float()
     return float((norm(features)(x).double() - norm(features).double()(x.double())).abs().max())
