@@ -7,7 +7,7 @@ from normexp.sites import Site
 
 ACTIVATIONS = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish,
-    nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish, nn.GLU,
+    nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish,
 )  # fmt: skip
 LINEAR_MAPS = (
     nn.Linear, nn.Bilinear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d,
@@ -21,9 +21,9 @@ WHOLE = (*ATTENTION, *RECURRENT)  # their parts are not called: the weights go t
 
 
 def derived_sites(network: nn.Module) -> list[Site]:
-    """Norms, activations and linear maps in the order of `named_modules` (the order of definition), named
-    `layer03_<path>`. Convolutions, attention, recurrent layers and embeddings count as linear maps: they hold the
-    weights. A module that is used at several places is one site, measured at its first use."""
+    """Norms, activations, linear maps and embeddings in the order of `named_modules` (the order of definition), named
+    `layer03_<path>`. Convolutions, attention and recurrent layers count as linear maps: they hold the weights. A module
+    that is used at several places is one site, measured at its first use."""
     found: list[tuple[str, str, nn.Module]] = []
     whole = "\0"
     for path, child in network.named_modules():
@@ -45,4 +45,6 @@ def kind_of(module: nn.Module) -> str | None:
         return "norm"
     if isinstance(module, ACTIVATIONS):
         return "activation"
-    return "linear" if isinstance(module, (*LINEAR_MAPS, *WHOLE, *EMBEDDINGS)) else None
+    if isinstance(module, EMBEDDINGS):
+        return "embedding"
+    return "linear" if isinstance(module, (*LINEAR_MAPS, *WHOLE)) else None

@@ -8,10 +8,11 @@ from torch import nn
 class Site(NamedTuple):
     """One measuring place. Within one kind, names are unique, and alphabetical order is forward order.
 
-    Kind "linear" is a linear map (dense layer or convolution). Kind "residual" is the residual stream, read at an
-    ``nn.Identity`` in the stream. The same sites exist under every norm.
+    kind "linear" is a linear map (dense layer or convolution), "residual" the residual stream, read at an
+    ``nn.Identity`` that the stream passes through, "embedding" a table of vectors. The same sites
+    exist under every norm.
     """
 
     layer: str
-    kind: Literal["norm", "activation", "linear", "residual"]
+    kind: Literal["norm", "activation", "linear", "residual", "embedding"]
     module: nn.Module

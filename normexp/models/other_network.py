@@ -25,6 +25,7 @@ class OtherNetwork(nn.Module):
     """
 
     accepts = "image"
+    derives_sites = True  # of a network that names none: monitors look for functions that it calls, too
 
     def __init__(
         self,

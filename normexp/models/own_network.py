@@ -42,7 +42,7 @@ class OwnNetwork(OtherNetwork):
         builds_norms = "norm" in own
         network = module(**own)
         super().__init__(network, norm if swap and not builds_norms else None, weights=weights)
-        self.accepts = accepts
+        self.accepts, self.derives_sites = accepts, not hasattr(network, "sites")
         if hasattr(network, "convolves"):
             self.convolves = network.convolves
 

@@ -89,8 +89,10 @@ def percentiles(values: Tensor) -> dict[str, Tensor]:
 
 
 def bounds(activation: nn.Module) -> tuple[float, float] | None:
-    """Lower and upper bound of an activation's output; None unless it is bounded on both sides."""
-    if isinstance(activation, nn.Hardtanh):  # includes ReLU6
+    """Lower and upper bound of an activation's output, None if it is not bounded on both sides."""
+    if hasattr(activation, "bounds"):  # of a function that was called
+        return activation.bounds
+    if isinstance(activation, nn.Hardtanh):  # also ReLU6
         return float(activation.min_val), float(activation.max_val)
     if isinstance(activation, (nn.Sigmoid, nn.Hardsigmoid)):
         return 0.0, 1.0

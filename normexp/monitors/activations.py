@@ -1,7 +1,7 @@
 """Activation statistics of training batches at norms, non-linearities and the residual stream."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from normexp.monitors import activation_statistics as stats
 from normexp.monitors.batches import Batches
+from normexp.monitors.called_functions import listen, unheard
 from normexp.monitors.guard import guard_depth, loss_of
 from normexp.monitors.joint import joint
-from normexp.monitors.sites import Site, channel_dim, sites_of
+from normexp.monitors.sites import Site, channel_dim, first_tensor, names_its_sites, sites_of
 from normexp.monitors.step_monitor import StepMonitor
 
 Place = Literal["norm_input", "norm_output", "preactivation", "activation", "residual"]
@@ -70,6 +71,13 @@ class Activations(StepMonitor):
         self._values: dict[str, Tensor] = {}
         self._samples: dict[tuple[str, str], Tensor] = {}  # (place, layer) -> random values
 
+    steps_alone = True
+
+    def remedy(self) -> str:
+        have = sorted({place for place, (kind, _) in PLACES.items() if f" 0 {kind}" not in f" {self._found}"})
+        usable = [place for place in have if place not in self.places]
+        return f"set places={usable}, or define `sites()`" if usable else super().remedy()
+
     def keys(self) -> set[str]:
         of_places = [name for name in self.statistics if name not in OF_ACTIVATIONS]
         return {f"{place}_{name}" for place in self.places for name in of_places} | (
@@ -81,32 +89,52 @@ class Activations(StepMonitor):
         self._mask = module.padding_mask(batch) if hasattr(module, "padding_mask") else None
         if self._mask is not None and guard_depth() == 0:
             self._mask = joint(self._mask)
-        for site in sites_of(module):
-            for place in self.places:
-                kind, end = PLACES[place]
-                if site.kind == kind:
-                    self._attach(site, end, functools.partial(self._describe, site, place))
-            if site.kind == "activation":
-                if set(self.statistics) & {"derivative_near_zero_fraction", "dead_fraction"}:
-                    self._attach(site, "input", functools.partial(self._flat, site))
-                if "saturated_fraction" in self.statistics and stats.bounds(site.module):
-                    self._attach(site, "output", functools.partial(self._saturated, site))
+        sites = sites_of(module)
+        for site in sites:
+            for end, record in self._measures(site):
+                self._attach(site, end, record)
+        if not names_its_sites(module):
+            self.handles.append(listen(module, sites, self._heard))
+
+    def _measures(self, site: Site) -> Iterator[tuple[str, Callable[[Tensor], None]]]:
+        """What is recorded at a site: its input or its output, and by what."""
+        for place in self.places:
+            kind, end = PLACES[place]
+            if site.kind == kind:
+                yield end, functools.partial(self._describe, site, place)
+        if site.kind == "activation":
+            if set(self.statistics) & {"derivative_near_zero_fraction", "dead_fraction"}:
+                yield "input", functools.partial(self._flat, site)
+            if "saturated_fraction" in self.statistics and stats.bounds(site.module):
+                yield "output", functools.partial(self._saturated, site)
+
+    def _heard(self, site: Site, x: Tensor) -> Callable[[Tensor], None]:
+        measures = list(self._measures(site))
+
+        def record(end: str, value: Tensor) -> None:
+            for place, measure in measures:
+                if place == end:
+                    measure(value if guard_depth() else joint(value))
+
+        record("input", x)  # before it runs: it may work in place
+        return functools.partial(record, "output")
 
     def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
         """Record the first pass, then detach. A module that runs twice in a step counts once, also in accumulation."""
         depth = guard_depth()
 
-        def hook(module: nn.Module, inputs: tuple, output: Tensor | None = None) -> None:
+        def hook(module: nn.Module, inputs: tuple, named: dict, output: Tensor | None = None) -> None:
             if guard_depth() == depth:
                 handle.remove()
-                x = inputs[0] if end == "input" else output
-                record(x if depth else joint(x))  # an extra pass already has the batch of all processes
+                x = first_tensor(inputs, named) if end == "input" else output
+                if isinstance(x, Tensor):
+                    with unheard():
+                        record(x if depth else joint(x))  # a pass of its own has the batch of all processes
 
         # Read an input before the module runs, because an in-place activation overwrites it.
         before = end == "input"
-        handle = (site.module.register_forward_pre_hook if before else site.module.register_forward_hook)(
-            hook
-        )
+        attach = site.module.register_forward_pre_hook if before else site.module.register_forward_hook
+        handle = attach(hook, with_kwargs=True)
         self.handles.append(handle)
 
     def _rows(self, site: Site, x: Tensor) -> Tensor:
@@ -148,7 +176,7 @@ class Activations(StepMonitor):
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         super().record(loggers, values, step)
         samples, self._samples = self._samples, {}
-        if self.histogram_every_n_steps is None or step % self.histogram_every_n_steps:
+        if not samples or self.histogram_every_n_steps is None or step % self.histogram_every_n_steps:
             return
         sizes = [len(sample) for sample in samples.values()]
         on_host = torch.cat(list(samples.values())).cpu().split(sizes)  # one copy for all

@@ -9,6 +9,7 @@
 The step of a value is the number of optimizer steps before the measurement: 0 is the network at initialization.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from normexp.monitors.batches import Batches, batches_of, held_out_batch, last_t
 from normexp.monitors.guard import passes_as_in, to_module, untouched
 from normexp.monitors.joint import joint_batch
 from normexp.monitors.recorded import packed, unpacked
+from normexp.monitors.sites import described, names_its_sites, sites_of
+
+OURS = "normexp."
 
 
 class Monitor(Callback):
@@ -32,6 +36,7 @@ class Monitor(Callback):
     """
 
     measures_after_training = True
+    steps_alone = False  # True: watches the steps and makes no passes, but at the end
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Monitor":
         self = super().__new__(cls)
@@ -49,6 +54,8 @@ class Monitor(Callback):
         self.started_at: int | None = None  # the last step at which a measurement began
         self._held_out: Any = None
         self.training_batch: Any = None  # the batch of the step
+        self._found = ""  # of the module: its places, for a message
+        self._warned = False
 
     def keys(self) -> set[str]:
         """Statistics that this monitor can emit. Tags are `<statistic>/<layer>`."""
@@ -64,20 +71,40 @@ class Monitor(Callback):
         The module keeps its mode. A new module is in training mode.
         """
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
+        self._look_at(module)
         with untouched(module):
             values = self.compute(module, Batches(*(to_module(batch, module) for batch in batches)), step)
         return to_floats(values)
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         if not values:
-            raise ValueError(
-                f"monitor {type(self).__name__}: recorded nothing at step {step}; the module has no site it "
-                "measures: define `sites()` or leave this monitor out"
-            )
+            self._say_nothing_was_there(step)
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))
         for logger in loggers:
             logger.log_metrics(values, step)
+
+    def _look_at(self, module: LightningModule) -> None:
+        self._ours = names_its_sites(module) and type(getattr(module, "model", None)).__module__.startswith(
+            OURS
+        )
+        if not self._found:
+            self._found = f"{type(module).__name__} has {described(sites_of(module))}"
+
+    def _say_nothing_was_there(self, step: int) -> None:
+        """An error in a model of this project, whose places are known; else a warning, once."""
+        text = (
+            f"monitor {type(self).__name__}: recorded nothing at step {step}; {self._found}; {self.remedy()}"
+        )
+        if self._ours:
+            raise ValueError(text)
+        if not self._warned:
+            self._warned = True
+            warnings.warn(text, stacklevel=2)
+
+    def remedy(self) -> str:
+        """What to set where the places that a monitor measures are not there."""
+        return "define `sites()` on the module or leave this monitor out"
 
     @property
     def state_key(self) -> str:
@@ -93,8 +120,14 @@ class Monitor(Callback):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
-            self.recorded, self.started_at = {}, None
-            self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
+            if not (module.automatic_optimization or self.steps_alone):
+                raise ValueError(
+                    f"monitor {type(self).__name__}: makes passes of its own through training_step, which takes steps "
+                    "itself here (automatic_optimization=False); use Activations and Gradients"
+                )
+            self._look_at(module)
+            self.recorded, self.started_at, self._warned = {}, None, False
+            self._held_out = self.training_batch = None  # an exception ends a fit without teardown
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
@@ -103,8 +136,11 @@ class Monitor(Callback):
         if self._held_out is None:
             self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
-        # Under gradient accumulation several batches share a step. The first one counts.
-        if step % self.every_n_steps == 0 and step != self.started_at:
+        # Under gradient accumulation several batches share a step: its first one counts. Under several optimizers a
+        # batch makes several steps: the first batch from the pace on counts.
+        last = self.started_at
+        passed = last is not None and step // self.every_n_steps > last // self.every_n_steps
+        if (step % self.every_n_steps == 0 or passed) and step != last:
             self.started_at = step
             self.start(trainer, module, step)
 
@@ -120,7 +156,7 @@ class Monitor(Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         step = trainer.global_step
-        if not self.measures_after_training or step == self.started_at:
+        if not self.measures_after_training or step == self.started_at or not module.automatic_optimization:
             return
         if self.training_batch is None and step:  # the run was resumed after its last step
             self.training_batch = last_training_batch(trainer)

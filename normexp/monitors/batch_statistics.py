@@ -11,7 +11,7 @@ from normexp.monitors.activation_statistics import to_rows
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import channel_dim, sites_of
+from normexp.monitors.sites import channel_dim, first_tensor, sites_of
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
@@ -65,7 +65,7 @@ class BatchStatistics(Monitor):
             site.module.train()
         train = self._evaluate(module, batches.training)
         for site in tracked:
-            site.module.register_forward_pre_hook(self._record(values, site.layer))
+            site.module.register_forward_pre_hook(self._record(values, site.layer), with_kwargs=True)
         val = self._evaluate(module, batches.held_out)
         for place, result in (("train_batch", train), ("val_batch", val), ("population", population)):
             values |= {f"{name}_{place}/network": value for name, value in result.items()}
@@ -74,8 +74,10 @@ class BatchStatistics(Monitor):
 
     @staticmethod
     def _record(values: dict[str, Tensor], layer: str) -> Any:
-        def hook(norm: nn.Module, inputs: tuple) -> None:
-            rows = to_rows(inputs[0], channel_dim(norm, inputs[0].ndim))
+        def hook(norm: nn.Module, inputs: tuple, named: dict) -> None:
+            if (x := first_tensor(inputs, named)) is None:
+                return
+            rows = to_rows(x, channel_dim(norm, x.ndim))
             tid = discrepancy(rows, norm.running_mean, norm.running_var)
             values.update({f"{name}/{layer}": value for name, value in tid.items()})
 

@@ -11,7 +11,7 @@ from normexp.monitors.activation_statistics import to_rows
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
-from normexp.monitors.sites import channel_dim, sites_of
+from normexp.monitors.sites import channel_dim, first_tensor, sites_of
 
 
 class Distribution(NamedTuple):
@@ -93,15 +93,20 @@ class CovariateShift(Monitor):
     def _inputs(self, module: LightningModule, batch: Any) -> dict[str, Distribution]:
         found: dict[str, Distribution] = {}
 
-        def record(layer: str, linear: nn.Module, x: Tensor) -> None:
-            if layer not in found and x.is_floating_point():  # an embedding's input has no moments
+        def record(layer: str, linear: nn.Module, x: Tensor | None) -> None:
+            if (
+                layer not in found and x is not None and x.is_floating_point()
+            ):  # an embedding's input has no moments
                 found[layer] = Distribution.of(to_rows(x, channel_dim(linear, x.ndim)), self.sample_size)
 
         for site in sites_of(module):
             if site.kind == "linear":
                 # `untouched` drops this hook at its end.
                 site.module.register_forward_pre_hook(
-                    lambda linear, inputs, layer=site.layer: record(layer, linear, inputs[0])
+                    lambda linear, inputs, named, layer=site.layer: record(
+                        layer, linear, first_tensor(inputs, named)
+                    ),
+                    with_kwargs=True,
                 )
         with torch.no_grad():
             loss_of(module, batch)

@@ -1,5 +1,6 @@
 """Gradient norms by layer and parameter, how they grow over depth, and how far a step moves the weights."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,9 +9,10 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
 from normexp.monitors.batches import Batches
+from normexp.monitors.called_functions import listen
 from normexp.monitors.guard import gradients_of, guard_depth, loss_of, trained_parameters
 from normexp.monitors.joint import norms_over_processes
-from normexp.monitors.sites import layer_weights, sites_of
+from normexp.monitors.sites import layer_weights, names_its_sites, sites_of
 from normexp.monitors.step_monitor import StepMonitor
 
 
@@ -45,7 +47,7 @@ def growth_rate(norms: Tensor) -> Tensor:
 class Gradients(StepMonitor):
     """Gradients of the training loss as the optimizer gets them: unscaled, accumulated, before clipping.
 
-    - `gradient_norm/<layer>`: of the layer's linear map (weight and bias); `gradient_norm/network`: of all parameters
+    - `gradient_norm/<layer>`: of the layer's linear map (weight and bias) or embedding; `gradient_norm/network`: of all
     - `activation_gradient_norm/<layer>`: of the loss by the output of the layer's non-linearity, all samples together
       (under accumulation, the first batch of the step)
     - `gradient_first_last_ratio/weight` and `/activation`: norm of the first layer divided by that of the last
@@ -57,13 +59,15 @@ class Gradients(StepMonitor):
     """
 
     reads_gradients = True
+    steps_alone = True
 
     def __init__(self, *, every_n_steps: int, per_parameter: bool = False) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.per_parameter = per_parameter
         self._activation_norms: dict[str, Tensor] = {}
-        self._values: dict[str, Tensor] = {}
-        self._before: list[Tensor] = []
+        self._norms: dict[nn.Parameter, Tensor] = {}
+        self._before: dict[nn.Parameter, Tensor] = {}
+        self._backward_scale = 1.0
 
     def keys(self) -> set[str]:
         keys = {"gradient_norm", "activation_gradient_norm", "update_ratio"}
@@ -71,45 +75,59 @@ class Gradients(StepMonitor):
         return keys | {"parameter_gradient_norm"} if self.per_parameter else keys
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._activation_norms, self._values, self._before = {}, {}, []
+        self._activation_norms, self._norms, self._before = {}, {}, {}
         self._module, sites = module, sites_of(module)
-        self._layers = layer_weights(sites)
+        self._linear = layer_weights(sites)
+        self._layers = self._linear | layer_weights(sites, "embedding")
         depth = guard_depth()
         for site in sites:
             if site.kind == "activation":
                 self._listen(site.layer, site.module, depth)
+        if not names_its_sites(module):
+            self.handles.append(
+                listen(module, sites, lambda site, x: functools.partial(self._hear, site.layer))
+            )
+
+    def _hear(self, layer: str, output: Tensor) -> None:
+        # On the tensor: a module's backward hook would wrap its output and break in-place layers.
+        if output.requires_grad:
+            output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
 
     def _listen(self, layer: str, activation: nn.Module, depth: int) -> None:
         def hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
             if guard_depth() == depth:
                 handle.remove()
-                # A hook on the tensor: a module's backward hook would wrap its output and break in-place layers.
-                if output.requires_grad:
-                    output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
+                self._hear(layer, output)
 
         handle = activation.register_forward_hook(hook)
         self.handles.append(handle)
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
-        index = {p: i for i, p in enumerate(gradients)}
+        """Of each optimizer; one that steps several times in a batch is measured at its first step."""
+        new = {p: gradient for p, gradient in gradients.items() if p not in self._norms}
+        if new:
+            self._norms |= dict(zip(new, norms_of(list(new.values())).unbind(), strict=True))
+        self._before |= {p: p.detach().clone() for own in self._layers.values() for p in own if p in new}
+        self._backward_scale = backward_scale
+
+    def _of_gradients(self) -> dict[str, Tensor]:
+        index = {p: i for i, p in enumerate(self._norms)}
         groups = {layer: [index[p] for p in own if p in index] for layer, own in self._layers.items()}
         groups = {layer: own for layer, own in groups.items() if own} | {"network": list(index.values())}
-        norms = norms_of(list(gradients.values()))
-        layers = joint_norms(norms, groups)
-        self._values = {f"gradient_norm/{layer}": norm for layer, norm in layers.items()}
-        activations = self._of_activations(backward_scale)
-        self._values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
-        del layers["network"]
-        for name, by_layer in (("weight", layers), ("activation", activations)):
+        layers = joint_norms(torch.stack(list(self._norms.values())), groups)
+        values = {f"gradient_norm/{layer}": norm for layer, norm in layers.items()}
+        activations = self._of_activations(self._backward_scale)
+        values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
+        of_maps = {layer: norm for layer, norm in layers.items() if layer in self._linear}
+        for name, by_layer in (("weight", of_maps), ("activation", activations)):
             if len(by_layer) >= 2:
                 by_depth = torch.stack(list(by_layer.values()))
-                self._values[f"gradient_first_last_ratio/{name}"] = by_depth[0] / by_depth[-1]
-                self._values[f"gradient_growth_rate/{name}"] = growth_rate(by_depth)
+                values[f"gradient_first_last_ratio/{name}"] = by_depth[0] / by_depth[-1]
+                values[f"gradient_growth_rate/{name}"] = growth_rate(by_depth)
         if self.per_parameter:
             names = {p: name for name, p in self._module.named_parameters()}
-            for parameter, norm in zip(gradients, norms.unbind(), strict=True):
-                self._values[f"parameter_gradient_norm/{names[parameter]}"] = norm
-        self._before = [p.detach().clone() for own in self._layers.values() for p in own]
+            values |= {f"parameter_gradient_norm/{names[p]}": norm for p, norm in self._norms.items()}
+        return values
 
     def _of_activations(self, backward_scale: float) -> dict[str, Tensor]:
         if not self._activation_norms:
@@ -119,14 +137,16 @@ class Gradients(StepMonitor):
         return dict(zip(layers, norms if guard_depth() else norms_over_processes(norms), strict=True))
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
+        values = self._of_gradients() if self._norms else {}
         if self._before:
-            after = [p.detach() for own in self._layers.values() for p in own]
-            places = iter(range(len(after)))
-            groups = {layer: [next(places) for _ in own] for layer, own in self._layers.items()}
-            change = joint_norms(norms_of(torch._foreach_sub(after, self._before)), groups)
-            size = joint_norms(norms_of(self._before), groups)
-            self._values |= {f"update_ratio/{layer}": change[layer] / size[layer] for layer in groups}
-        values, self._values, self._before, self._module = self._values, {}, [], None
+            before, after = list(self._before.values()), [p.detach() for p in self._before]
+            place = {p: i for i, p in enumerate(self._before)}
+            moved = {layer: [place[p] for p in own if p in place] for layer, own in self._layers.items()}
+            groups = {layer: own for layer, own in moved.items() if own}
+            change = joint_norms(norms_of(torch._foreach_sub(after, before)), groups)
+            size = joint_norms(norms_of(before), groups)
+            values |= {f"update_ratio/{layer}": change[layer] / size[layer] for layer in groups}
+        self._norms, self._before, self._module = {}, {}, None
         return values
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
@@ -135,5 +155,5 @@ class Gradients(StepMonitor):
         gradients = gradients_of(loss_of(module, batches.training), parameters)
         self.release()
         self.before_update(dict(zip(parameters, gradients, strict=True)), backward_scale=1.0)
-        self._before = []  # no step was taken
+        self._before = {}  # no step was taken
         return self.collect(module)

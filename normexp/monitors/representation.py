@@ -1,6 +1,6 @@
 """How depth changes a batch of samples: do they become parallel, and how many directions are left?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from normexp.monitors.activation_statistics import to_rows, wide
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
+from normexp.monitors.called_functions import listen
 from normexp.monitors.guard import loss_of
-from normexp.monitors.sites import channel_dim, sites_of
+from normexp.monitors.sites import Site, channel_dim, names_its_sites, sites_of
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:
@@ -74,12 +75,20 @@ class Representation(Monitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         values: dict[str, Tensor] = {}
-        for site in sites_of(module):
+        sites = sites_of(module)
+        for site in sites:
             if site.kind in ("activation", "residual"):
                 # `untouched` drops this hook at its end.
                 site.module.register_forward_hook(self._record(values, site.layer, site.kind))
+
+        def heard(site: Site, x: Tensor) -> Callable[[Tensor], None]:
+            return lambda output: self._record(values, site.layer, site.kind)(site.module, (), output)
+
+        called = None if names_its_sites(module) else listen(module, sites, heard)
         with torch.no_grad():
             loss_of(module, batches.held_out)
+        if called:
+            called.remove()
         return values
 
     def _record(self, values: dict[str, Tensor], layer: str, kind: str) -> Any:

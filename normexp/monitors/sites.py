@@ -1,6 +1,6 @@
 """The places where monitors measure: those that a model names, or those found in a user's own module."""
 
-from torch import nn
+from torch import Tensor, nn
 
 from normexp.derived_sites import LINEAR_MAPS, WHOLE, derived_sites
 from normexp.norm_layers import is_norm
@@ -17,12 +17,35 @@ def sites_of(module: nn.Module) -> list[Site]:
     return derived_sites(module)
 
 
-def layer_weights(sites: list[Site]) -> dict[str, list[nn.Parameter]]:
-    """Trained parameters of each linear map by layer, in forward order. A shared map belongs to its first layer."""
+def names_its_sites(module: nn.Module) -> bool:
+    """Whether somebody wrote down the places, so that there are no others; a wrapper of a network derives them."""
+    owners = (module, getattr(module, "model", None))
+    return any(hasattr(owner, "sites") and not getattr(owner, "derives_sites", False) for owner in owners)
+
+
+def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:
+    """What a module was called with, by position or by name; None where that is no tensor of numbers."""
+    return next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
+
+
+def described(sites: list[Site]) -> str:
+    """What was found, for messages: `2 linear (layer00_fc1, ...), 0 norm, 0 activation`."""
+    parts = []
+    for kind in ("linear", "norm", "activation", "residual", "embedding"):
+        names = [site.layer for site in sites if site.kind == kind]
+        parts.append(
+            f"{len(names)} {kind}" + (f" ({names[0]}{', ...' if len(names) > 1 else ''})" if names else "")
+        )
+    return ", ".join(parts)
+
+
+def layer_weights(sites: list[Site], kind: str = "linear") -> dict[str, list[nn.Parameter]]:
+    """Trained parameters of each linear map, or place of another kind, by layer; a shared one belongs to its first
+    layer."""
     seen: set[nn.Parameter] = set()
     weights: dict[str, list[nn.Parameter]] = {}
     for site in sites:
-        if site.kind == "linear":
+        if site.kind == kind:
             own = [p for p in site.module.parameters() if p.requires_grad and p not in seen]
             seen.update(own)
             if own:
@@ -31,9 +54,9 @@ def layer_weights(sites: list[Site]) -> dict[str, list[nn.Parameter]]:
 
 
 def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Parameter]]:
-    """For the layer of each linear map, the trained parameters before it. These are the parameters of earlier sites,
-    such as a norm's gain, and those of no site, such as embeddings, which stand at the input."""
-    of_sites = {p for site in sites for p in site.module.parameters()}
+    """For the layer of each linear map, the trained parameters that come before it: those of earlier sites (a norm's
+    gain too), and those of no site, such as embeddings, which stand at the input."""
+    of_sites = {p for site in sites if site.kind != "embedding" for p in site.module.parameters()}
     passed = dict.fromkeys(p for p in module.parameters() if p.requires_grad and p not in of_sites)
     before = {}
     for site in sites:

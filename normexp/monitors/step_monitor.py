@@ -44,6 +44,11 @@ class StepMonitor(Monitor):
         # Fused optimizers unscale inside their step, so `.grad` is still scaled here.
         scale = loss_scale if getattr(optimizer, "_step_supports_amp_scaling", False) else 1.0
         gradients = {p: p.grad for p in module.parameters() if p.grad is not None}
+        if len(trainer.optimizers) > 1:  # others' gradients are from another loss, or from before
+            own = {p for group in optimizer.param_groups for p in group["params"]}
+            gradients = {p: gradient for p, gradient in gradients.items() if p in own}
+        if not gradients:
+            return
         if scale != 1:
             gradients = {p: gradient / scale for p, gradient in gradients.items()}
         self.before_update(gradients, loss_scale / trainer.accumulate_grad_batches)

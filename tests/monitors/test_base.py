@@ -10,6 +10,7 @@ from small_module import Small, batches, fit
 from torch import nn
 
 import normexp.monitors as monitors
+from normexp.models import MLP as OwnModel
 from normexp.monitors.guard import eager_steps, loss_of, to_module, untouched, weights
 from normexp.monitors.sites import sites_of
 
@@ -147,9 +148,23 @@ def test_hooks_are_gone_after_an_exception(name):
     assert hooks(module) == 0
 
 
-def test_a_monitor_that_recorded_nothing_is_an_error():
+def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
     module = Small()
     module.model = nn.Linear(6, 3)
+    text = r"recorded nothing at step 0; Small has 1 linear \(layer00_model\), 0 norm.*define `sites\(\)`"
+    with pytest.warns(UserWarning, match=text) as warned:
+        fit(module, [EVERY["activations"](1)], steps=3)
+    assert len([w for w in warned if "recorded nothing" in str(w.message)]) == 1
+    assert len(module.losses) == 3
+    module.model = nn.Sequential(nn.Linear(6, 3), nn.LayerNorm(3))
+    with pytest.warns(UserWarning, match=r"set places=\['norm_input', 'norm_output'\]"):
+        fit(module, [EVERY["activations"](1)], steps=1)
+
+
+def test_in_a_model_of_this_project_a_monitor_that_recorded_nothing_is_an_error():
+    module = Small()
+    module.model = OwnModel((6,), 3, norm=lambda *_, **__: nn.Identity(), depth=1, width=4)
+    module.model.sites = list
     with pytest.raises(ValueError, match="recorded nothing at step 0"):
         fit(module, [EVERY["activations"](1)])
 
