@@ -20,6 +20,7 @@ from normexp.report.run_lists import lists
 from normexp.report.seed_statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent
+from normexp.report.svg import dark_colors
 from normexp.report.tables import finals, number
 from normexp.runs.columns import config_columns
 
@@ -50,8 +51,8 @@ def write_comparison(
     }
     page = render(
         "page.html.j2", title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
-        command=f"A  {first.command}\nB  {second.command}", cautions=unpaired(first, second, table),
-        sections=[section, apart], picture=lambda drawing: picture(svgs, drawing), source=foot,
+        cautions=unpaired(first, second, table), dark=dark_colors(style.colour.values()),
+        sections=[section, apart], picture=lambda drawing: picture(drawing, svgs), provenance=foot.split("\n"),
         lists=[{**one, "title": f"{name}: {one['title']}"} for name, study in (("A", first), ("B", second))
                for one in lists(study)],
         runs_text=f"{len(first.summaries)} finished runs in A, {len(second.summaries)} in B.", made_by=made_by,

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
+from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from normexp.report.style import FAINT
+from normexp.report.svg import inline, told_by
 
 
 @dataclass
@@ -32,20 +34,27 @@ class Skipped:
     reason: str
 
 
-def sign(figure: Figure, text: str) -> None:
-    """Where the figure comes from, in small print under it."""
-    inches = 0.05 + 0.085 * len(text.splitlines())
-    strip = inches / figure.get_figheight()
-    figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
-    figure.text(0.01, 0.25 * strip, text, fontsize=5, color=FAINT)
-
-
-def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, bytes]:
-    """Sign and write the drawings; returns name -> SVG."""
+def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
+    """Write the drawings; returns name -> what stands in the page."""
     drawings = [item for item in figures if isinstance(item, Drawing)]
-    for drawing in drawings:
-        sign(drawing.figure, source)
-    return {drawing.name: save(drawing, folder, source) for drawing in drawings}
+    return {
+        drawing.name: inline(
+            save(drawing, folder, source), drawing.name, drawing.title, told_by(drawing.figure)
+        )
+        for drawing in drawings
+    }
+
+
+def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
+    """The same for figures drawn for a narrow screen, which are in the page alone."""
+    found = {}
+    for drawing in figures:
+        if isinstance(drawing, Drawing):
+            text = BytesIO()
+            FigureCanvasSVG(drawing.figure).print_svg(text, metadata={"Date": None})
+            name = f"narrow-{drawing.name}"
+            found[drawing.name] = inline(text.getvalue(), name, drawing.title, told_by(drawing.figure))
+    return found
 
 
 def save(drawing: Drawing, folder: Path, source: str) -> bytes:

@@ -1,7 +1,6 @@
 """The page: one HTML file that holds everything it shows."""
 
-import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,22 +40,29 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
             texts.append({**text, "best": cell["best"], "warn": bool(cell["diverged"] or not cell["runs"])})
         rows.append({"arm": arm, "colour": style.colour[arm], "baseline": arm == baseline, "cells": texts})
     heads = [f"{level:g}" for level in study.levels] or [label(study.metric)]
-    note = f"{how_to_read(study, baseline)} Second line: paired difference to {baseline} with its interval."
+    note = f"{how_to_read(study, table)} Second line: paired difference to {baseline} with its interval."
     x = label(study.x) if study.x else None
     return render("table.html.j2", rows=rows, heads=heads, x=x, corner=label(study.metric), note=note)
 
 
-def picture(svgs: dict[str, bytes], drawing: Drawing) -> Markup:
-    """A figure with its picture inside the page, and links to the files for print."""
-    data = base64.b64encode(svgs[drawing.name]).decode()
-    files = Markup("").join(
-        Markup('<a href="figures/{0}.{1}">{2}</a>').format(drawing.name, form, form.upper())
+def picture(
+    drawing: Drawing, wide: Mapping[str, Markup], narrow: Mapping[str, Markup] | None = None
+) -> Markup:
+    """A figure inside the page, in one shape for wide and one for narrow screens, and links to the files for print."""
+    shapes = [("wide", wide), ("narrow", narrow)] if narrow else [("any", wide)]
+    shown = Markup("").join(
+        Markup('<div class="picture {0}">{1}</div>').format(name, found[drawing.name])
+        for name, found in shapes
+    )
+    files = Markup(" ").join(
+        Markup('<a href="figures/{0}.{1}" aria-label="{3} as {2}">{2}</a>').format(
+            drawing.name, form, form.upper(), drawing.title
+        )
         for form in ("png", "pdf")
     )
-    return Markup(
-        '<figure><div class="picture"><img alt="{0}" src="data:image/svg+xml;base64,{1}"></div>'
-        "<figcaption>{2}{3}</figcaption></figure>"
-    ).format(drawing.title, data, drawing.caption, files)
+    return Markup("<figure>{0}<figcaption>{1} {2}</figcaption></figure>").format(
+        shown, drawing.caption, files
+    )
 
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:

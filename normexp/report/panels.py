@@ -6,10 +6,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from normexp.report.room import room
 from normexp.report.study import Study, label
-from normexp.report.style import WIDTH, new_figure
+from normexp.report.style import new_figure
 
-COLUMNS, MOST = 4, 8
+MOST = 8
 
 
 def some(values: Sequence[float], most: int) -> list[float]:
@@ -24,9 +25,10 @@ def panels(
     keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, **options: Any
 ) -> tuple[Figure, dict[Any, Axes]]:
     """key -> its panel, in rows of at most four; the outer ones bear the labels."""
-    columns = min(len(keys), COLUMNS)
+    here = room()
+    columns = min(len(keys), here.columns)
     rows = -(-len(keys) // columns)
-    width = WIDTH / columns if columns > 2 else WIDTH / 2
+    width = here.width / columns if columns > 2 else here.width / 2
     figure, axes = new_figure(rows, columns, panel=(width, height), **options)
     for spare in axes[len(keys) :]:
         spare.remove()

@@ -9,10 +9,9 @@ WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say w
 
 
 def source(study: Study) -> str:
-    """The line under every figure: command, hash of the configuration, version."""
+    """Command, hash of the configuration, version: in every file, and once in the page."""
     parts = [part for part in study.command.split(" ") if not part.startswith(WHERE)]
     command = " ".join(parts)
-    command = command if len(command) < 150 else command[:147] + "..."
     return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
 
 

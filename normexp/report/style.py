@@ -30,7 +30,6 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
 LINE = 8.6  # points from one label to the next
-WIDTH = 9.3  # inches of a figure that fills the page: one scale for the text of all
 SETTINGS: "dict[RcKeyType, object]" = {
     "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
     "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
@@ -39,7 +38,7 @@ SETTINGS: "dict[RcKeyType, object]" = {
     "xtick.labelsize": 7.5, "ytick.labelsize": 7.5, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
     "xtick.minor.size": 0, "ytick.minor.size": 0, "lines.linewidth": 1.6, "lines.markersize": 4.5,
     "figure.dpi": 200, "figure.constrained_layout.h_pad": 0.06, "pdf.fonttype": 42,
-    "svg.hashsalt": "normexp", "image.cmap": "cividis",
+    "svg.hashsalt": "normexp", "svg.fonttype": "none", "image.cmap": "cividis",
 }  # fmt: skip
 
 
@@ -60,15 +59,18 @@ class Style:
         self.colour: dict[str, str] = {}
         self.dash: dict[str, object] = {}
         self.marker: dict[str, str] = {}
+        self.width: dict[str, float] = {}
         for arm in arms:
             norm, _, rest = arm.partition(" · ")
             place = rests.index(rest) + again.get(norm, 0)
             self.colour[arm] = taken[norm]
+            # The first is the widest and lies below: where curves coincide, all of them are seen.
+            self.width[arm] = 1.2 + 2.2 * (len(arms) - 1 - len(self.width)) / max(len(arms) - 1, 1)
             self.dash[arm] = DASHES[place % len(DASHES)]
             self.marker[arm] = MARKERS[(norms.index(norm) if len(rests) == 1 else place) % len(MARKERS)]
 
     def line(self, arm: str) -> dict[str, object]:
-        return {"color": self.colour[arm], "linestyle": self.dash[arm]}
+        return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
 
 
 def new_figure(

@@ -104,7 +104,7 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
                 shown + (f" ({row['diverged']} of {row['runs']} diverged)" if row["diverged"] else "")
             )
         lines.append(f"| {arm} | {' | '.join(cells)} |")
-    lines += ["", how_to_read(study, baseline)]
+    lines += ["", how_to_read(study, table)]
     return "\n".join([*lines, "", *differences_markdown(table, study.metric, baseline, lines[0])])
 
 
@@ -118,13 +118,15 @@ def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: 
     return lines
 
 
-def how_to_read(study: Study, baseline: str) -> str:
+def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """What the numbers of the comparison's table are, as sentences."""
     seeds = study.chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
     count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     unit = " in %" if study.metric.endswith("accuracy") else ""
     place = f"at this {label(study.x)}" if study.x else "of the study"
-    return (
-        f"{label(study.metric).capitalize()}{unit}: mean ± half of the 95% t interval over {count} seeds. Bold: better "
-        f"than every other arm {place}, by paired intervals over seeds that exclude 0."
+    bold = (
+        f" Bold: better than every other arm {place}, by paired intervals over seeds that exclude 0."
+        if table["best"].any()
+        else ""
     )
+    return f"{label(study.metric).capitalize()}{unit}: mean ± half of the 95% t interval over {count} seeds.{bold}"

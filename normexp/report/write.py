@@ -1,18 +1,23 @@
 """One study's report: page, figures, tables and Markdown in a folder."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+from markupsafe import Markup
 
 from normexp.counted import counted
-from normexp.report.figure import Skipped, save_all
+from normexp.report.figure import Skipped, narrow_all, save_all
 from normexp.report.figures import FIGURES
+from normexp.report.finding import finding
 from normexp.report.fonts import families
 from normexp.report.page import blocks, comparison_html, picture, render
 from normexp.report.provenance import cautions, source
+from normexp.report.room import narrow
 from normexp.report.run_lists import lists, runs_text
 from normexp.report.study import Study, label
 from normexp.report.style import SETTINGS, Style
+from normexp.report.svg import dark_colors
 from normexp.report.tables import choose_baseline, comparison, markdown
 
 
@@ -30,12 +35,16 @@ def write_report(
     table, style = comparison(study, baseline), Style(study.arms)
     foot = source(study)
     _ = study.metrics  # a damaged file shows here, before anything is written
-    sections, svgs = [], {}
+    sections: list[dict[str, Any]] = []
+    wide: dict[str, Markup] = {}
+    slim: dict[str, Markup] = {}
     with mpl.rc_context({**SETTINGS, "font.family": families()}):
         for title, makers in FIGURES.items():
             shown = [item for make in makers for item in make(study, style)]
             shown.sort(key=lambda item: isinstance(item, Skipped))
-            svgs |= save_all(shown, out / "figures", foot)
+            wide |= save_all(shown, out / "figures", foot)
+            with narrow():
+                slim |= narrow_all([item for make in makers for item in make(study, style)])
             sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
     sections[0]["table"] = comparison_html(study, table, baseline, style)
 
@@ -44,11 +53,13 @@ def write_report(
     for name, rows in tables.items():
         rows.to_csv(out / "tables" / name, index=False)
     notes = "".join(f"- {line}\n" for line in (runs_text(study), *cautions(study)))
-    text = f"# {study.name}\n\n{markdown(study, table, baseline)}\n\n{notes}\n```\n{study.command}\n```\n"
+    found = finding(study, table, baseline)
+    text = f"# {study.name}\n\n{found}\n\n{markdown(study, table, baseline)}\n\n{notes}\n```\n{study.command}\n```\n"
     (out / "report.md").write_text(text)
     page = render(
-        "page.html.j2", title=heading(study), facts=facts(study), command=study.command, cautions=cautions(study),
-        sections=sections, picture=lambda drawing: picture(svgs, drawing), lists=lists(study), source=foot,
+        "page.html.j2", title=heading(study), facts=facts(study), cautions=cautions(study),
+        sections=sections, picture=lambda drawing: picture(drawing, wide, slim), lists=lists(study), finding=found,
+        dark=dark_colors(style.colour.values()), provenance=[foot],
         runs_text=runs_text(study), made_by=made_by, tables=tables, refresh=refresh,
     )  # fmt: skip
     (out / "index.html").write_text(page)

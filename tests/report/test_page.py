@@ -26,9 +26,49 @@ def written(tmp_path_factory):
 
 def test_page_holds_its_figures_and_fetches_nothing(written):
     page = (written / "index.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 10
+    assert page.count("<figure>") == 10
+    assert page.count("<svg") == 20  # each for wide and for narrow screens
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)
     assert "<script" not in page
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(set(ids)) == len(ids)
+    for target in re.findall(r'(?:href="|url\()#([^")]+)', page):
+        assert target in ids, target
+
+
+def test_the_first_sentence_states_the_finding_its_interval_and_its_scope(written):
+    page = (written / "index.html").read_text()
+    sentence = re.search(r'<p class="finding">(.*?)</p>', page, re.S)[1]
+    assert re.search(
+        r"than the network without a norm \(\S+ to \S+; paired over 3 seeds, 95% interval", sentence
+    )
+    assert "Seen with mlp on digits" in sentence
+    assert sentence in (written / "report.md").read_text()
+
+
+def test_curves_have_names_values_and_a_place_in_the_order_of_the_keyboard(written):
+    page = (written / "index.html").read_text()
+    curves = re.findall(r"<g [^>]*class=\"curve\"[^>]*>", page)
+    assert len(curves) > 20
+    assert all('tabindex="0"' in curve and 'aria-label="' in curve for curve in curves)
+    table = pd.read_csv(written / "tables" / "comparison.csv")
+    for row in table[table.n > 1].itertuples():
+        point = f"{row.arm}, batch size {row.level:g}: {100 * row.mean:.1f}% ± "
+        assert f"<title>{point}" in page
+
+
+def test_the_page_says_where_its_numbers_are_from_once(written):
+    page = (written / "index.html").read_text()
+    assert len(re.findall(r"configuration [0-9a-f]{8}", page)) == 1
+
+
+def test_every_color_of_a_figure_has_one_for_dark_pages(written):
+    page = (written / "index.html").read_text()
+    dark = set(re.findall(r"(--c-[0-9a-f]{6}): #", page))
+    used = set(re.findall(r"var\((--c-[0-9a-f]{6})", page))
+    heat = {name for name in used if name not in dark}
+    assert {"--c-0072b2", "--c-222222", "--c-ffffff"} <= dark
+    assert len(heat) <= 2, heat
 
 
 def test_every_figure_is_drawn_or_its_absence_explained(written):
@@ -85,6 +125,8 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
     write_run(tmp_path, "none", 8, 0, lr=9.0, status="diverged")
     assert command.main([str(tmp_path)]) == 0
     assert (tmp_path / "report" / "figures" / "learning_rates.pdf").exists()
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Test accuracy over learning rate" in page or "Test accuracy against learning rate" in page
 
 
 def test_two_studies_are_compared_run_by_run(tmp_path):

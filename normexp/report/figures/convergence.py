@@ -8,9 +8,11 @@ import pandas as pd
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.final import scale_of_levels
+from normexp.report.room import room
 from normexp.report.seed_statistics import FEWEST_DRAWN, estimate
-from normexp.report.study import Study
-from normexp.report.style import WIDTH, Style, height_for, label_lines, new_figure, plain_log_scale
+from normexp.report.study import Study, label
+from normexp.report.style import Style, height_for, label_lines, new_figure, plain_log_scale
+from normexp.report.svg import tell
 
 UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
 TITLE = "How long to a given accuracy"
@@ -22,7 +24,9 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
     if target is None:
         yield Skipped("convergence", TITLE, "no accuracy on the list was reached by half of the runs")
         return
-    figure, axes = new_figure(1, 3, panel=(WIDTH / 3, height_for(study.arms, 2.8)))
+    columns = 3 if room().columns > 3 else 1
+    panel = (room().width / columns, height_for(study.arms, 2.8))
+    figure, axes = new_figure(3 // columns, columns, panel=panel)
     for panel, (unit, words) in zip(axes, UNITS.items(), strict=True):
         ends: dict[str, float] = {}
         for place, arm in enumerate(study.arms):
@@ -33,7 +37,7 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
             scale_of_levels(panel, study)
         else:
             panel.set_xticks([])
-        if panel is axes[-1]:
+        if panel is axes[-1] or columns == 1:
             label_lines(panel, ends, style)
     censored = int(study.chosen[f"convergence.steps_to_{target}"].isna().sum())
     caption = (
@@ -64,6 +68,8 @@ def draw_arm(study: Study, style: Style, axes, arm: str, column: str, place: int
         if full and found.n >= FEWEST_DRAWN:
             axes.plot([level, level], np.exp([found.low, found.high]), color=style.colour[arm], linewidth=1)
     axes.plot(xs, means, **style.line(arm))
+    places = [f"{label(study.x)} {x:g}: " if study.x else "" for x in xs]
+    tell(axes, xs, means, arm, [f"{place}{mean:.4g}" for place, mean in zip(places, means, strict=True)])
     return means[-1] if means else np.nan
 
 

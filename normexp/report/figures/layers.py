@@ -11,6 +11,7 @@ from normexp.report.panels import left_out, level_title, levels_shown, middle, p
 from normexp.report.seed_statistics import curves
 from normexp.report.study import Study, label
 from normexp.report.style import Style, height_for, label_lines, plain_log_scale, plain_log_ticks
+from normexp.report.svg import tell
 
 LAYER = r"/(layer\d+\w*)"
 MOST_ARMS = 8
@@ -56,6 +57,9 @@ def depth_profile(
     first, last = (
         curves(at_step(rows, which), ["arm", "level"], "depth", log=log) for which in (True, False)
     )
+    drawn = pd.concat([curve[curve["level"].isin(list(shown))] for curve in (first, last)])["mean"]
+    window = readable(drawn) if log else (0.0, 1.0)
+    outside = int(((drawn < window[0]) | (drawn > window[1])).sum()) if log else 0
     for level, axes in shown.items():
         ends = {}
         for curve, look in ((first, {"linestyle": ":", "linewidth": 1}), (last, {})):
@@ -75,8 +79,15 @@ def depth_profile(
                         linewidth=0,
                     )
                     ends[arm] = points["mean"].iloc[-1]
+                    told = [
+                        f"layer {x}: {y:.3g}" for x, y in zip(points["depth"], points["mean"], strict=True)
+                    ]
+                    panel = f"{arm} {level_title(study, level)}".strip()
+                    tell(axes, points["depth"], points["mean"], panel, told)
         if log:
             plain_log_scale(axes)
+            axes.set_ylim(*window)
+            plain_log_ticks(axes.yaxis, *window)
         else:
             axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -84,7 +95,21 @@ def depth_profile(
         if axes is list(shown.values())[-1] or len(shown) <= 2:
             label_lines(axes, ends, style)
     caption += left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
+    if outside:
+        caption += (
+            f" The axis is cut so that the others can be read: {outside} of {len(drawn)} points lie outside, from "
+            f"{drawn.min():.2g} to {drawn.max():.2g}."
+        )
     return Drawing(name, title, caption, figure)
+
+
+def readable(values: pd.Series) -> tuple[float, float]:
+    """The ends of a logarithmic axis: all values where they span less than five decades, else five to ninety-five of a
+    hundred, with some room."""
+    low, high = values.min(), values.max()
+    if high > 1e5 * low:
+        low, high = values.quantile(0.05), values.quantile(0.95)
+    return low / 1.6, high * 1.6
 
 
 def gradient_by_depth(study: Study, style: Style) -> Iterator[Drawing | Skipped]:

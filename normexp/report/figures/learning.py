@@ -11,6 +11,7 @@ from normexp.report.panels import left_out, level_title, levels_shown, panels
 from normexp.report.seed_statistics import curves
 from normexp.report.study import Study, label
 from normexp.report.style import Style, height_for, label_lines, percent
+from normexp.report.svg import tell
 
 CLOCKS = {
     "epoch": "epoch",
@@ -64,6 +65,10 @@ def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str
                 rows[clock], rows["low"], rows["high"], color=style.colour[arm], alpha=0.15, linewidth=0
             )
             ends[arm] = rows["mean"].iloc[-1]
+            words = [
+                f"{clock} {x:.4g}: {100 * y:.1f}%" for x, y in zip(rows[clock], rows["mean"], strict=True)
+            ]
+            tell(axes, rows[clock], rows["mean"], f"{arm} {level_title(study, level)}".strip(), words)
         axes.set_title(level_title(study, level))
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))

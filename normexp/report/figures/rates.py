@@ -7,8 +7,10 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.final import dodge, scale_of_levels
+from normexp.report.figures.over_rate import accuracy_over_rate
+from normexp.report.room import room
 from normexp.report.study import Study
-from normexp.report.style import FAINT, INK, WIDTH, Style, height_for, label_lines, new_figure
+from normexp.report.style import FAINT, INK, Style, height_for, label_lines, new_figure
 
 TITLE = "Which learning rates each arm bears"
 
@@ -19,14 +21,17 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     if study.x != "lr" and not study.rate_varies:
         yield Skipped("learning_rates", TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
         return
+    if study.rate_varies:
+        yield accuracy_over_rate(study, style, rates)
     beside = study.rate_varies and study.x is not None
     height = height_for(study.arms, 1.1 + max(1.2, 0.28 * len(study.arms)))
-    figure, axes = new_figure(1, 1 + beside, panel=(WIDTH / 2 if beside else WIDTH, height))
+    columns = 2 if beside and room().columns > 2 else 1
+    figure, axes = new_figure((1 + beside) // columns, columns, panel=(room().width / columns, height))
     draw_map(study, style, axes[-1], rates)
     caption = "Runs that diverged, of all with that learning rate; a dot is none."
     if beside:
         draw_best(study, style, axes[0], rates)
-        caption = f"Left: the learning rate of best mean validation accuracy. Right: {caption[0].lower()}{caption[1:]}"
+        caption = f"First: the learning rate of best mean validation accuracy. Then: {caption[0].lower()}{caption[1:]}"
     yield Drawing("learning_rates", TITLE, caption, figure)
 
 

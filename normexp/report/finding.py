@@ -1,0 +1,81 @@
+"""The first sentence of a report: the largest difference that was found, its interval, and where it holds."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from normexp.counted import counted
+from normexp.report.seed_statistics import LEVEL
+from normexp.report.study import Study, label
+from normexp.report.tables import number
+from normexp.student_t import half_widths
+
+
+def widened(table: pd.DataFrame) -> pd.DataFrame:
+    """The paired differences to the baseline with intervals that hold for all of them together (Bonferroni): the
+    largest of several is picked, so its own interval would be too narrow. Columns low, high, in place of those at 95%.
+    """
+    found = table[table["pairs"] > 1].copy()
+    half = (found["difference_high"] - found["difference_low"]) / 2
+    n = found["pairs"].to_numpy(dtype=float)
+    wider = half_widths(1.0, n, 1 - (1 - LEVEL) / max(len(found), 1)) / half_widths(1.0, n, LEVEL)
+    return found.assign(low=found["difference"] - half * wider, high=found["difference"] + half * wider)
+
+
+def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
+    """One or two sentences; they say no more than the intervals do."""
+    rows = widened(table)
+    if rows.empty:
+        return f"No interval can be given: no arm has two seeds in common with {baseline}. {scope(study)}"
+    clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
+    seeds = counted(int(rows["pairs"].max()), "seed")
+    many = f", wide enough for all {len(rows)} comparisons" if len(rows) > 1 else ""
+    how = f"paired over {seeds}, 95% interval{many}"
+    what = label(study.metric)
+    if clear.empty:
+        widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
+        return (
+            f"No arm differs from {against(baseline)} in {what} beyond its interval; differences of up to "
+            f"{widest}{points(study)} remain possible ({how}). {scope(study)}"
+        )
+    row = clear.loc[clear["difference"].abs().idxmax()]
+    # from the smallest size to the largest
+    ends = sorted((abs(row["low"]), abs(row["high"])))
+    low, high = (number(end, study.metric) for end in ends)
+    word = "higher" if row["difference"] > 0 else "lower"
+    at = f" at {label(study.x)} {row['level']:g}" if not math.isnan(row["level"]) else ""
+    size = number(abs(row["difference"]), study.metric)
+    more_or_less = f"{size}{points(study)} {word} than {against(baseline)}"
+    first = f"{row['arm']}{at} has a {what} {more_or_less} ({low} to {high}; {how})."
+    others = len(rows) - 1
+    if others:
+        more = len(clear) - 1
+        verb = "excludes" if more == 1 else "exclude"
+        first += f" Of the other {counted(others, 'difference')} to {against(baseline)}, {more} {verb} zero."
+    return f"{first} {scope(study)}"
+
+
+def against(baseline: str) -> str:
+    """The baseline in a sentence."""
+    return "the network without a norm" if baseline == "none" else baseline
+
+
+def points(study: Study) -> str:
+    """The unit of a difference."""
+    return " points" if study.metric.endswith("accuracy") else ""
+
+
+def scope(study: Study) -> str:
+    """Where it was seen, and that nothing is said of elsewhere."""
+    rows = study.summaries
+    names = {
+        "model": [str(name) for name in rows["model"].unique()],
+        "data": [str(name) for name in rows["data"].unique()],
+    }
+    where = ", ".join(names["model"]) + " on " + ", ".join(names["data"])
+    rate = (
+        "each point at its best learning rate" if study.rate_varies
+        else f"one learning rate ({rows['lr'].iloc[0]:g})" if rows["lr"].nunique() == 1 else "several learning rates"
+    )  # fmt: skip
+    return f"Seen with {where}, {rate}; other settings were not tried."
