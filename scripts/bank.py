@@ -1,7 +1,8 @@
 """The bank of runs that claims read: `python scripts/bank.py` prints its plan; `register`, `train` and `ledger` follow.
 
 register  fixes the grid in docs/evidence/registry.jsonl, before its first run; commit that file
-train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit
+train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit; takes the flags of
+          sweeps, --plan among them
 ledger    writes what is finished to docs/evidence/bank, from which verdicts are judged
 table     test errors of every norm in every cell, each seed at its own best rate
 """
@@ -19,6 +20,7 @@ from normexp.claims.evidence.ledger import write_ledger
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY
 from normexp.duration import duration
+from normexp.sweeps.options import as_flags, options_of, take_flags
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
@@ -34,8 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cells", help="some cells alone, with commas (default: all)")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
     parser.add_argument("--reason", default="", help="register: why the grid is as it is")
-    asked = parser.parse_args(arguments)
     try:
+        arguments, given = take_flags(sys.argv[1:] if arguments is None else arguments)
+        options_of(given)
+        asked = parser.parse_args(arguments)
         bank = load_bank(ROOT / "configs" / "bank.yaml")
         cells = asked.cells.split(",") if asked.cells else list(bank.cells)
         for name in cells:
@@ -51,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
-    return train(bank, asked.outputs, cells) if asked.action == "train" else 0
+    return train(bank, asked.outputs, cells, as_flags(given)) if asked.action == "train" else 0
 
 
 def register_bank(bank: Bank, reason: str) -> str:
@@ -92,10 +96,12 @@ def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
     return "\n".join(lines)
 
 
-def train(bank: Bank, outputs: Path, cells: list[str]) -> int:
+def train(bank: Bank, outputs: Path, cells: list[str], flags: list[str]) -> int:
     """One sweep a cell; stops at the first that is interrupted or fails."""
     for command in commands(bank, outputs, cells):
-        code = subprocess.run([sys.executable, str(ROOT / "train.py"), *command], check=False).returncode
+        code = subprocess.run(
+            [sys.executable, str(ROOT / "train.py"), *command, *flags], check=False
+        ).returncode
         if code:
             return code
     return 0

@@ -1,20 +1,17 @@
 """From selected claims to verdicts on disk and a paragraph each on the screen."""
 
 import dataclasses
-import functools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from normexp.claims.evidence import functions, parallel, training_runs
-from normexp.claims.evidence.claim_progress import Progress, to_train
+from normexp.claims.evidence import functions
+from normexp.claims.evidence.asking import Asking, Evidence
 from normexp.claims.evidence.cost import plan_text, run_count
 from normexp.claims.evidence.kept import keep
+from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.judge.verdict import (
     UNTUNED,
     VERDICT,
@@ -23,11 +20,14 @@ from normexp.claims.judge.verdict import (
     write_verdict,
 )
 from normexp.claims.judge.verdict_text import paragraph, section
+from normexp.claims.outcome import outcome
 from normexp.claims.pages.claim_figure import draw
 from normexp.claims.pages.forest_figure import draw_forest
 from normexp.claims.spec.claim import Claim
+from normexp.claims.train_claims import Training, train_one
 from normexp.claims.verify_settings import over_settings
 from normexp.report.style import Style
+from normexp.sweeps.options import Options
 
 
 def verify_all(
@@ -36,77 +36,103 @@ def verify_all(
     *,
     tuned: bool,
     command: str,
-    workers: int = 1,
+    options: Options | None = None,
     keep_in: Path | None = None,
 ) -> int:
-    """Print the plan, then verify the claims. `workers` training claims run at a time. Returns the exit status: 0 for
-    any verdicts, 1 if a claim failed to run; such claims are named at the end. `keep_in` is a folder for values."""
+    """Print the plan, then verify the claims; the runs that are missing go through the engine. A claim that fails to
+    run is named at the end and makes the exit status 1; any verdict makes it 0. Exits with 128 and the signal when
+    interrupted.
+
+    Args:
+        command: to reproduce a claim, with `{id}` in place of its own.
+        options: where and how runs are trained.
+        keep_in: where the values of claims are kept.
+    """
+    start, options = time.perf_counter(), options or Options()
     words: dict[str, int] = {}
-    failed: list[str] = []
-    start = time.perf_counter()
-    print(plan(claims, out, tuned=tuned), flush=True)
-    for claim, verdict in _outcomes(
-        claims, workers, functools.partial(_verify, out, tuned, command, keep_in)
-    ):
+    asking = [_asking(claim, out, tuned, command) for claim in claims if trains(claim)]
+    training = Training(
+        asking, out / "cache", options, command.format(id=",".join(claim.id for claim in claims))
+    )
+    missing = {claim.id: run_count(claim) for claim in claims if trains(claim)} | training.at_most()
+    print(plan_text(claims, missing), flush=True)
+    if options.plan:
+        training.prepare()
+        return 0
+
+    def say(line: str) -> None:
+        training.launch.say(line) if training.launch else print(line, flush=True)
+
+    def conclude(claim: Claim, evidence: Evidence | None = None) -> None:
+        verdict = outcome(claim, lambda own: _verify(out, tuned, command, keep_in, own, evidence))
         if isinstance(verdict, str):
-            failed.append(f"{claim.id}: {verdict}")
-            continue
-        if claim.evidence == "none":
-            print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
-            continue
-        words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
-        print(f"\n{paragraph(verdict)}", flush=True)
-        if verdict["untuned"]:
-            print(f"    {beside_tuned(out / claim.id)}")
-        print(f"    {folder_of(claim, out, tuned) / VERDICT}", flush=True)
+            training.failed[claim.id] = verdict
+        elif claim.evidence == "none":
+            say(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}")
+        else:
+            words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
+            say(f"\n{paragraph(verdict)}")
+            if verdict["untuned"]:
+                say(f"    {beside_tuned(out / claim.id)}")
+            say(f"    {folder_of(claim, out, tuned) / VERDICT}")
+
+    by_id = {
+        claim.id: claim for claim in claims
+    }  # as they were asked for; without tuning they train as another
+    for claim in claims:
+        if not trains(claim):
+            conclude(claim)
+    training.prepare()
+    for own in training.run():
+        if own.evidence is not None:
+            conclude(by_id[own.claim.id], own.evidence)
+    if training.launch and (status := training.launch.end()) > 128:
+        sys.exit(status)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
-    for line in failed:
-        print(f"Error: {line}", file=sys.stderr)
-    return 1 if failed else 0
+    for name, line in training.failed.items():
+        print(f"Error: {name}: {line}", file=sys.stderr)
+    return 1 if training.failed else 0
 
 
-def _outcomes(
-    claims: list[Claim], workers: int, verify: Callable[[Claim], dict[str, Any]]
-) -> Iterator[parallel.Outcome]:
-    training_claims = [claim for claim in claims if claim.evidence == "training"]
-    together = training_claims if workers > 1 and len(parallel.groups(training_claims)) > 1 else []
-    for claim in claims:
-        if claim not in together:
-            yield claim, parallel.outcome(claim, verify)
-    if together:
-        yield from parallel.outcomes(together, workers, verify)
+def trains(claim: Claim) -> bool:
+    """Whether its runs are its own; claims over settings read those of the bank."""
+    return claim.evidence == "training" and not claim.settings
 
 
-def _verify(out: Path, tuned: bool, command: str, keep_in: Path | None, claim: Claim) -> dict[str, Any]:
+def _asking(claim: Claim, out: Path, tuned: bool, command: str) -> Asking:
+    if claim.tune and not tuned:  # another protocol
+        claim = dataclasses.replace(claim, tune=None)
+    return Asking(claim, Runs(claim, out / "cache", command=command.format(id=claim.id)))
+
+
+def _verify(
+    out: Path, tuned: bool, command: str, keep_in: Path | None, claim: Claim, evidence: Evidence | None
+) -> dict[str, Any]:
     command = command.format(id=claim.id)
     if claim.evidence == "none":
         verdict = untestable(claim, command)
         write_verdict(out / claim.id, verdict)
         return verdict
-    return verify(claim, out, tuned=tuned, command=command, keep_in=keep_in)
-
-
-def plan(claims: list[Claim], out: Path, *, tuned: bool) -> str:
-    """The plan, without the runs that are in the cache."""
-    missing = {}
-    for claim in claims:
-        if claim.evidence == "training" and not claim.settings:
-            asked = claim if tuned else dataclasses.replace(claim, tune=None)
-            try:
-                missing[claim.id] = to_train(asked, training_runs.Runs(asked, out / "cache"))
-            except Exception:  # the error is reported when the claim is verified
-                missing[claim.id] = run_count(asked)
-    return plan_text(claims, missing)
+    return verify(claim, out, tuned=tuned, command=command, keep_in=keep_in, evidence=evidence)
 
 
 def verify(
-    claim: Claim, out: Path, *, tuned: bool, command: str, keep_in: Path | None = None
+    claim: Claim,
+    out: Path,
+    *,
+    tuned: bool,
+    command: str,
+    keep_in: Path | None = None,
+    evidence: Evidence | None = None,
 ) -> dict[str, Any]:
     """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`. Write
     the evidence to commit into `keep_in`, unless the ledger of the bank has it.
 
     The verdict without tuning has its own folder. It never replaces the tuned one.
+
+    Args:
+        evidence: table and verdict of a claim that trains.
     """
     start = time.perf_counter()
     folder = folder_of(claim, out, tuned)
@@ -116,11 +142,14 @@ def verify(
     if claim.settings:
         table, verdict = over_settings(claim)
     elif claim.evidence == "training":
-        table, verdict = from_training(claim, out, command)
+        table, verdict = evidence or train_one(
+            Asking(claim, Runs(claim, out / "cache", command)), out, command
+        )
     else:
         table = functions.gather(claim, claim.looks[-1])
         verdict = make_verdict(claim, table, looks=1, extra={})
-    verdict |= {"untuned": untuned, "seconds": round(time.perf_counter() - start, 2), "command": command}
+    seconds = time.perf_counter() - start + verdict.get("seconds", 0.0)  # those of training stand there
+    verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
     write_verdict(folder, verdict)
     table.to_csv(folder / "evidence.csv", index=False)
     if claim.settings:
@@ -145,28 +174,3 @@ def beside_tuned(folder: Path) -> str:
     except FileNotFoundError:
         return f"with each arm's own learning rate: not yet known; leave tune=none out for {folder / VERDICT}"
     return f"with each arm's own learning rate: {word} ({folder / VERDICT})"
-
-
-def from_training(claim: Claim, out: Path, command: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Add seeds look by look until the claim is decided or its budget ends."""
-    runs = training_runs.Runs(claim, out / "cache", command=command)
-    runs.report = Progress(claim, runs, to_train(claim, runs))
-    rates = training_runs.tune(claim, runs) if claim.tune else None
-    chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
-    for seeds in claim.looks:
-        table = training_runs.gather(claim, runs, rates, claim.seed_range(seeds))
-        verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
-        if verdict["verdict"] != "inconclusive":
-            break
-    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune and chosen else ()
-    verdict |= {
-        "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
-        # For these the grid may be too narrow.
-        "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
-        "runs": {
-            "trained": runs.trained,
-            "from_cache": runs.reused,
-            "training_seconds": round(runs.seconds, 1),
-        },
-    }
-    return table, verdict

@@ -14,6 +14,7 @@ from normexp.config import folder
 from normexp.config.allowed import allow_from
 from normexp.invocation import command
 from normexp.options import read_options
+from normexp.sweeps.options import Options, options_of, take_flags
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
@@ -39,8 +40,10 @@ EXAMPLES = {
     "claim=P10 budget=full": "quick (the default), full (CPU) or paper (one GPU)",
     "claim=P10 tune=none": "every arm gets the optimizer's own learning rate; the fair\n"
     "verdict stays and is named beside it",
-    "claim=all workers=4": "so many training claims at a time, each in a process of its own;\n"
-    "auto: as many as there are cores, on a GPU one",
+    "claim=all workers=4": "so many runs at a time, each in a process of its own; auto:\n"
+    "as many as there are cores, or GPUs",
+    "claim=P10 --plan": "what would be trained; the flags of sweeps: --place slurm,\n"
+    "--memory 4GB, --time-limit 2h, ... (docs/sweeps.md)",
     "claim=mine allow_targets=[pkg]": "a claim of yours may build classes of that package",
     "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
     "page=docs/verdicts.md": "judge all again from docs/evidence and write the page",
@@ -55,7 +58,9 @@ def main(arguments: list[str]) -> int:
             show_help()
         return 0
     try:
+        arguments, given = take_flags(arguments)
         options = read(arguments)
+        engine = engine_options(given, options["workers"])
         allow_from([f"allow_targets={options['allow_targets']}"])  # inherited by the processes of `workers`
         if options["page"]:
             if Path(options["page"]).is_dir():
@@ -67,7 +72,8 @@ def main(arguments: list[str]) -> int:
         chosen, left_out = select(claims, words, broken), unreadable(broken, words)
         warn(mistake for mistake in broken.values() if mistake not in left_out)
         out = Path(options["out"])
-        out.mkdir(parents=True, exist_ok=True)
+        if not engine.plan:
+            out.mkdir(parents=True, exist_ok=True)
         if sum(claim.evidence == "training" for claim in chosen) > 1:
             print(f"looking for finished runs in {out / 'cache'}", flush=True)
         from normexp.claims.verify_claims import verify_all  # torch and Lightning take seconds to import
@@ -77,7 +83,7 @@ def main(arguments: list[str]) -> int:
             out,
             tuned=options["tune"] != "none",
             command=command_of_one(options),
-            workers=workers(options["workers"]),
+            options=engine,
             keep_in=Path(options["keep"]) / KEPT.name if options["keep"] else None,
         )
         if options["claim"] in ("demo", "initialization", "all"):
@@ -151,13 +157,9 @@ def read(arguments: list[str]) -> dict[str, str]:
     return options
 
 
-def workers(asked: str) -> int:
-    """Number of training claims that run at a time."""
-    import torch
-
-    from normexp.cores import cores
-
-    return int(asked) if asked != "auto" else 1 if torch.cuda.is_available() else cores()
+def engine_options(given: list[tuple[str, str]], workers: str) -> Options:
+    """Where and how runs are trained: the flags, which are those of a sweep."""
+    return options_of([*([("workers", workers)] if workers != "auto" else []), *given])
 
 
 def command_of_one(options: dict[str, str]) -> str:

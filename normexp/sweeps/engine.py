@@ -52,10 +52,10 @@ class Engine:
         self._kill = False
 
     def add(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Run these, too; returns those that stand for them: a cell whose run is known already is that cell."""
+        """Run these, too; returns those that stand for them: a cell of which a run is known already is that cell."""
         found = []
         for cell in cells:
-            known = self._by_folder.setdefault(cell.folder, cell)
+            known = next((self._by_folder[f] for f in cell.folders if f in self._by_folder), cell)
             if known is cell:
                 self._by_folder.update(dict.fromkeys(cell.folders, cell))
                 self.cells.append(cell)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hydra.errors import OverrideParseException
 
-from normexp.claims.evidence.parallel import outcome
+from normexp.claims.outcome import outcome
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
 from normexp.commands import verify as command
 
@@ -188,7 +188,7 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     from normexp.claims.verify_claims import verify_all
 
     claim = read(GOOD.replace("norm=none", "norm.epss=1"), tmp_path)
-    assert verify_all([claim], tmp_path / "out", tuned=True, command="", workers=1) == 1
+    assert verify_all([claim], tmp_path / "out", tuned=True, command="") == 1
     said = capsys.readouterr()
     assert re.fullmatch(r"Error: X91: norm\.epss: no such key; did you mean norm\.eps\?.*\n", said.err)
     assert "Error" not in said.out

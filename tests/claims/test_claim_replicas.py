@@ -9,7 +9,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from normexp.build import CONFIGS, build, compose
-from normexp.claims.evidence.training_runs import Runs, Wanted, tune
+from normexp.claims.evidence.train_call import train
+from normexp.claims.evidence.training_runs import Runs, tune
+from normexp.claims.evidence.wanted import Wanted, tuning
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, read_claim
 
@@ -28,13 +30,19 @@ def cache(tmp_path_factory) -> Path:
 def runs_in(cache: Path, **more) -> Runs:
     asked = {"id": "X1", "name": "x", "sentence": "x", "source": "x", "covers": (), "evidence": "training"}
     claim = Claim(**asked, arms=ARMS, fixed=FIXED, seeds=[8, 16], **more)
-    return Runs(claim, cache, report=lambda line: None)
+    return Runs(claim, cache)
+
+
+def train_missing(runs: Runs, asked: list[Wanted]) -> None:
+    """What the engine does in processes of their own."""
+    for _, together in runs.cells(asked):
+        train(runs.call(together))
 
 
 def trained(runs: Runs, arm: str, seeds: range, level="") -> list[tuple[str, int | None]]:
     """(mode, number of replicas) of each seed's run, trained or from the cache."""
     asked = [Wanted(arm, level, seed, None) for seed in seeds]
-    runs.train(asked)
+    train_missing(runs, asked)
     found = [runs.summary(run)[0]["execution"] for run in asked]
     return [(execution["mode"], execution.get("replicas")) for execution in found]
 
@@ -72,6 +80,7 @@ def test_all_seeds_and_rates_of_an_arm_share_a_process(cache):
     rates = {"lr": [0.01, 0.1, 1e30], "seeds": 2}
     runs = runs_in(cache, replicas=True, tune=rates)
     runs.claim = dataclasses.replace(runs.claim, arms={"second": ARMS["second"]})
+    train_missing(runs, tuning(runs.claim))
     chosen = tune(runs.claim, runs)
     assert set(chosen) == {("second", "")}
     assert chosen["second", ""] in (0.01, 0.1)
@@ -84,6 +93,7 @@ def test_all_seeds_and_rates_of_an_arm_share_a_process(cache):
 @pytest.mark.parametrize("replicas", [False, True])
 def test_a_run_in_the_cache_says_how_it_was_composed_as_any_run_does(cache, replicas):
     runs = runs_in(cache, replicas=replicas)
+    trained(runs, "first", range(1, 2))
     _, folder = runs.summary(Wanted("first", "", 1, None))
     saved = folder / ".hydra"
     names = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
@@ -96,10 +106,10 @@ def test_a_run_in_the_cache_says_how_it_was_composed_as_any_run_does(cache, repl
 
 
 def test_replicas_are_part_of_the_protocol_where_they_are_asked_for(tmp_path):
-    text = (CONFIGS / "claim" / "P08.yaml").read_text()
-    path = tmp_path / "P08.yaml"
+    text = (CONFIGS / "claim" / "P10.yaml").read_text()
+    path = tmp_path / "P10.yaml"
     path.write_text(text + "\nreplicas: true\n")
-    known = load_claims(CONFIGS / "claim")["P08"]
+    known = load_claims(CONFIGS / "claim")["P10"]
     assert read_claim(path).protocol != known.protocol
     path.write_text(text + "\nreplicas: false\n")
     assert read_claim(path).protocol == known.protocol

@@ -1,16 +1,20 @@
 """The plan counts what is missing, and each run says which one it is."""
 
 import dataclasses
+import json
 import re
+from pathlib import Path
 
 import pytest
 
-from normexp.claims.evidence.claim_progress import to_train
+from normexp.claims.evidence.asking import Asking
 from normexp.claims.evidence.cost import run_count
 from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.evidence.wanted import Wanted
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.claim import Claim
-from normexp.claims.verify_claims import plan, verify
+from normexp.claims.verify_claims import verify_all
+from normexp.sweeps.options import Options
 
 CLAIM = Claim(
     id="X9",
@@ -42,22 +46,76 @@ def no_figure(monkeypatch):
     monkeypatch.setattr("normexp.claims.verify_claims.draw", lambda *arguments: None)
 
 
-def test_each_run_is_counted_and_the_cache_takes_none(tmp_path, capsys):
-    assert to_train(CLAIM, Runs(CLAIM, tmp_path / "cache")) == 12  # two arms are one
-    assert "at most 12 of 18 runs to train" in plan([CLAIM], tmp_path, tuned=True)
-    verify(CLAIM, tmp_path, tuned=True, command="")
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[1] for line in lines] == [f" {n} of at most 12" for n in range(1, 11)]
-    assert lines[0] == "  X9: 1 of at most 12: noisy seed 0, about 12 s left"
-    assert all(re.search(r"about [\d.:]+ (s|min) left$", line) for line in lines)
-    assert to_train(CLAIM, Runs(CLAIM, tmp_path / "cache")) == 0  # decided at the first look
-    assert "at most 0 of 18 runs to train (quick budget), about 0 s" in plan([CLAIM], tmp_path, tuned=True)
+def to_train(claim: Claim, out: Path) -> int:
+    return Asking(claim, Runs(claim, out / "cache")).at_most()
 
 
-def test_runs_that_tune_are_counted_and_tune_none_has_none(tmp_path):
+def ask(out: Path, *claims: Claim, **more) -> int:
+    return verify_all(
+        list(claims), out, tuned=more.pop("tuned", True), command="x claim={id}", options=Options(**more)
+    )
+
+
+def said(capsys, word: str) -> list[str]:
+    return [line for line in capsys.readouterr().out.splitlines() if word in line]
+
+
+def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(tmp_path, capsys):
+    assert to_train(CLAIM, tmp_path) == 12  # two arms are one
+    assert ask(tmp_path, CLAIM, plan=True) == 0
+    out = capsys.readouterr().out
+    assert "at most 12 of 18 runs to train" in out
+    assert re.search(r"to run +10 runs", out)  # of the first look
+    assert not (tmp_path / "cache").exists()
+    assert ask(tmp_path, CLAIM) == 0
+    lines = said(capsys, "  completed ")
+    assert [line.split()[0] for line in lines] == [f"{n}/10" for n in range(1, 11)]
+    assert len(list(tmp_path.glob("cache/.sweeps/*/logs/mlp/*.log"))) == 10
+    verdict = json.loads((tmp_path / "X9" / "verdict.json").read_text())
+    assert verdict["runs"]["trained"] == 10
+    assert verdict["command"] == "x claim=X9"
+    assert to_train(CLAIM, tmp_path) == 0  # decided at the first look
+    assert ask(tmp_path, CLAIM) == 0
+    out = capsys.readouterr().out
+    assert "at most 0 of 18 runs to train (quick budget), about 0 s" in out
+    assert "completed" not in out
+    assert json.loads((tmp_path / "X9" / "verdict.json").read_text())["runs"] == {
+        **verdict["runs"], "trained": 0, "from_cache": 10,
+    }  # fmt: skip
+
+
+def test_claims_share_their_runs_and_one_that_cannot_run_takes_nobody_along(tmp_path, capsys):
+    twin = dataclasses.replace(
+        CLAIM, id="X8", name="y", arms={"noisy": ["norm=batchnorm_noisy"], "none": ["norm=none"]}
+    )
+    wrong = dataclasses.replace(CLAIM, id="X7", name="z", fixed=[*CLAIM.fixed, "norm.epss=1"])
+    assert ask(tmp_path, CLAIM, wrong, twin) == 1
+    out = capsys.readouterr()
+    assert out.err.startswith("Error: X7: norm.epss: no such key")
+    assert len([line for line in out.out.splitlines() if "  completed " in line]) == 10
+    for name in ("X9", "X8"):
+        assert json.loads((tmp_path / name / "verdict.json").read_text())["runs"]["trained"] == 10
+    assert not (tmp_path / "X7").exists()
+
+
+def test_run_that_fails_leaves_its_claim_without_verdict_and_names_the_log(tmp_path, capsys):
+    runs = Runs(CLAIM, tmp_path / "cache")
+    folder = runs.folder(Wanted("none", "", 3, None))
+    folder.mkdir(parents=True)
+    (folder / "mine.txt").write_text("in the way")
+    other = dataclasses.replace(CLAIM, id="X8", name="y", first_seed=50)
+    assert ask(tmp_path, CLAIM, other) == 1
+    out = capsys.readouterr()
+    assert re.search(
+        r"Error: X9: mlp/none-bs32-s3-.*: holds files that are no run of normexp.*\.log\)", out.err
+    )
+    assert (tmp_path / "X8" / "verdict.json").exists()
+    assert not (tmp_path / "X9").exists()
+
+
+def test_runs_that_tune_are_counted_and_tune_none_has_none(tmp_path, capsys):
     tuned = dataclasses.replace(CLAIM, tune={"lr": [0.1, 0.2], "seeds": 1})
     assert run_count(tuned) == 24
-    assert (
-        to_train(tuned, Runs(tuned, tmp_path / "cache")) == 4 + 18
-    )  # whose runs are shared is not known yet
-    assert "at most 12 of" in plan([tuned], tmp_path, tuned=False)
+    assert to_train(tuned, tmp_path) == 4 + 18  # whose runs are shared is not known yet
+    ask(tmp_path, tuned, tuned=False, plan=True)
+    assert said(capsys, "at most 12 of")

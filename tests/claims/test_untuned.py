@@ -14,6 +14,7 @@ from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.verify_claims import verify_all
 
 CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
+CLAIMS["P08"] = load_claims(Path(__file__).parents[2] / "configs" / "claim", "full")["P08"]  # runs of its own
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,7 @@ def fabricated_runs(monkeypatch):
     monkeypatch.setattr(
         training_runs, "tune", lambda claim, runs: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1}
     )
+    monkeypatch.setattr(training_runs.Runs, "missing", lambda runs, asked: [])
     monkeypatch.setattr(verdicts_page, "error_rates", lambda real: "")
 
 

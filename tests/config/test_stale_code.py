@@ -10,6 +10,7 @@ import pytest
 import pytorch_lightning as pl
 
 from normexp.claims.evidence import training_runs
+from normexp.claims.evidence.wanted import Wanted
 from normexp.claims.spec.claim_files import load_claims
 from normexp.config.code import changed, in_words, record
 from normexp.config.code.changes import OLDER
@@ -41,7 +42,7 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
     for read in ("read_summary", "finished_summary"):
         monkeypatch.setattr(training_runs, read, lambda folder: summary)
     runs = training_runs.Runs(CLAIMS[claim], tmp_path)
-    return runs.summary(training_runs.Wanted("rmsnorm", "", 0, 0.1))[0]
+    return runs.summary(Wanted("rmsnorm", "", 0, 0.1))[0]
 
 
 @pytest.mark.parametrize(

@@ -1,52 +1,40 @@
 """Evidence from training: runs of every arm with the same seeds, in a cache that all claims share."""
 
-import contextlib
 import copy
 import hashlib
-import io
-import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import pandas as pd
 
 from normexp.build import build, files_of, resolved
 from normexp.claims.evidence.metric import read_metric
 from normexp.claims.evidence.subjects import composed, composed_with_hydra
+from normexp.claims.evidence.train_call import TrainCall
+from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
 from normexp.claims.judge.evidence_table import check_complete, make_table
-from normexp.claims.spec.claim import TUNING_SEEDS, Claim
+from normexp.claims.spec.claim import Claim
 from normexp.config.code import changed, in_words
 from normexp.config.identity import config_hash, default_folder
-from normexp.config.run_parts import Parts
 from normexp.runs import finished_summary, read_summary
-from normexp.training.launch import launch
-from normexp.training.replicas.launch_replicas import launch_replicas
-
-
-class Wanted(NamedTuple):
-    """One run of a claim."""
-
-    arm: str
-    level: Any
-    seed: int
-    lr: float | None
+from normexp.sweeps.cell import Cell
 
 
 class Runs:
-    """The runs of one claim. Trains missing runs, and remembers what each run cost, cached ones too.
+    """The runs of one claim in the cache that claims share: where each lies, what it came to, what all of them cost.
 
     Args:
-        report: called before each run that trains, with a line that names it.
         command: the command line that asked for the runs, for their summaries.
     """
 
-    def __init__(self, claim: Claim, outputs: Path, report: Callable[[str], None] = print, command: str = ""):
-        self.claim, self.outputs, self.report, self.command = claim, outputs, report, command
+    def __init__(self, claim: Claim, outputs: Path, command: str = ""):
+        self.claim, self.outputs, self.command = claim, outputs, command
         self.costs: dict[Path, float] = {}  # folder of each run -> seconds
         self.new: set[Path] = set()
-        self._folders: dict[Wanted, Path] = {}  # to find one takes a hundredth of a second
+        # Folder, hash and choices, which take a hundredth of a second to find.
+        self._places: dict[Wanted, tuple[Path, str, dict[str, str]]] = {}
         self._content: dict[tuple[str, Any], str] = {}  # arm and level -> hash of the data's own content
         # Monitors are no part of a run's identity, but a claim that reads their logs needs a run that had them.
         monitors = [override for override in claim.fixed if override.startswith("monitor")]
@@ -59,7 +47,7 @@ class Runs:
 
     @property
     def trained(self) -> int:
-        return len(self.new)
+        return len(self.new & self.costs.keys())
 
     @property
     def reused(self) -> int:
@@ -70,9 +58,8 @@ class Runs:
         return sum(self.costs.values())
 
     def summary(self, run: Wanted) -> tuple[dict[str, Any], Path]:
-        """Summary and folder of one run. A missing run is trained."""
+        """Summary and folder of one run, which is finished."""
         folder = self.folder(run)
-        self.train([run])
         summary = finished_summary(folder)
         if other := changed(summary, watched=self.reads_log):
             raise ValueError(
@@ -83,24 +70,42 @@ class Runs:
         self.costs[folder] = summary["seconds"] / summary["execution"].get("replicas", 1)
         return summary, folder
 
-    def train(self, runs: Iterable[Wanted]) -> None:
-        """Train the missing ones of these runs of one arm at one level: each alone, or, if the claim says so, all in
-        one process, even if only one is missing."""
+    def cells(self, runs: Iterable[Wanted]) -> list[tuple[Cell, list[Wanted]]]:
+        """The missing ones of these runs, for the engine: each alone, or, if the claim says so, all of an arm at a level
+        in one process, even if only one is missing."""
         missing = self.missing(runs)
-        for together in [missing] if missing and self.claim.replicas else [[run] for run in missing]:
-            first = together[0]
-            words = f"{first.arm} {first.level} seed {first.seed}" + (f" lr {first.lr:g}" if first.lr else "")
-            self.report(" ".join(words.split()) + (f" and {len(together) - 1} more" if together[1:] else ""))
-            parts: list[Parts] = []
-            for run in together:
-                loaded = [other.data for other in parts]
-                parts.append(self._build(run, files=self.files(run), command=self.command, loaded=loaded))
-            with contextlib.redirect_stdout(io.StringIO()):
-                if self.claim.replicas:
-                    launch_replicas(parts)
-                else:
-                    launch(parts[0])
-            self.new |= {self.folder(run) for run in together}
+        if not self.claim.replicas:
+            return [self._cell([run]) for run in missing]
+        families: dict[tuple[str, Any], list[Wanted]] = {}
+        for run in missing:
+            families.setdefault((run.arm, run.level), []).append(run)
+        return [self._cell(together) for together in families.values()]
+
+    def call(self, together: list[Wanted]) -> TrainCall:
+        """What trains them."""
+        composed = [(*self._composed(run), self.files(run)) for run in together]
+        return TrainCall(composed, self.claim.replicas, self.command)
+
+    def trainer(self, run: Wanted) -> dict[str, Any]:
+        """The trainer of a run, as plain values."""
+        return resolved(self._composed(run)[0])["trainer"]
+
+    def _cell(self, together: list[Wanted]) -> tuple[Cell, list[Wanted]]:
+        first = together[0]
+        folders = [self.folder(run) for run in together]
+        self.new |= set(folders)
+        _, digest, choices = self._places[first]
+        named = {
+            "claim": self.claim.id,
+            "arm": first.arm,
+            "level": first.level,
+            "seed": first.seed,
+            "lr": first.lr,
+        }
+        name = " ".join(f"{key}={value}" for key, value in named.items() if value not in (None, ""))
+        estimate = self.claim.seconds * len(together)
+        config = {"fast_dev_run": False}
+        return Cell(name.replace(", ", ","), [], choices, config, digest, folders, estimate), together
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
         """The runs that are not in the cache. Arms with equal overrides share runs, which count once."""
@@ -111,23 +116,20 @@ class Runs:
 
     def folder(self, run: Wanted) -> Path:
         """The folder of a run, which may not exist yet."""
-        if run not in self._folders:
+        if run not in self._places:
             if (run.arm, run.level) not in self._content:
-                self._content[run.arm, run.level] = self._build(run).data.fingerprint
+                self._content[run.arm, run.level] = build(*self._composed(run)).data.fingerprint
             cfg, choices = self._composed(run)
             config = resolved(cfg)
             digest = config_hash(config, self._content[run.arm, run.level])
-            self._folders[run] = default_folder(config, choices, digest)
-        return self._folders[run]
+            self._places[run] = default_folder(config, choices, digest), digest, choices
+        return self._places[run][0]
 
     def files(self, run: Wanted) -> dict[str, str]:
         """The files of `.hydra/`, as training writes them, so that `normexp evaluate` works in the cache too."""
         own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
         _, hydra_config = composed_with_hydra(self._overrides(run))
         return files_of(self._composed(run)[0], hydra_config, own)
-
-    def _build(self, run: Wanted, **more: Any) -> Parts:
-        return build(*self._composed(run), **more)
 
     def _composed(self, run: Wanted) -> tuple[Any, dict[str, str]]:
         cfg, choices = composed(self._overrides(run))
@@ -145,19 +147,18 @@ class Runs:
 
 
 def tune(claim: Claim, runs: Runs) -> dict[tuple[str, Any], float]:
-    """The best learning rate of each arm at each level, from one grid, by mean validation accuracy over seeds that no
-    verdict sees. The lower validation loss breaks ties. A rate that diverged once is excluded."""
+    """The best learning rate of each arm at each level, from one grid, by mean validation accuracy over the finished
+    runs of `tuning`. The lower validation loss breaks ties. A rate that diverged once is excluded."""
     if claim.tune is None:
         raise ValueError(f"claim={claim.id}: tunes no learning rate; give it tune")
-    seeds, grid = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"]), claim.tune["lr"]
-    chosen = {}
-    for arm in claim.arms:
-        for level in claim.levels:
-            asked = {lr: [Wanted(arm, level, seed, lr) for seed in seeds] for lr in grid}
-            runs.train(itertools.chain(*asked.values()))
-            scores = {lr: _score([runs.summary(run)[0] for run in own]) for lr, own in asked.items()}
-            chosen[arm, level] = max(scores, key=scores.__getitem__)
-    return chosen
+    summaries: dict[tuple[str, Any], dict[float, list[dict[str, Any]]]] = {}
+    for run in tuning(claim):
+        own = summaries.setdefault((run.arm, run.level), {}).setdefault(cast(float, run.lr), [])
+        own.append(runs.summary(run)[0])
+    return {
+        cell: max(found, key=lambda lr, found=found: _score(found[lr]))  # type: ignore[misc]
+        for cell, found in summaries.items()
+    }
 
 
 def _score(summaries: list[dict[str, Any]]) -> tuple[float, float]:
@@ -167,19 +168,13 @@ def _score(summaries: list[dict[str, Any]]) -> tuple[float, float]:
     return accuracy, -sum(summary["metrics"]["val/loss"] for summary in summaries)
 
 
-def gather(
-    claim: Claim, runs: Runs, rates: Mapping[tuple[str, Any], float | None] | None, seeds: range
-) -> pd.DataFrame:
-    """The claim's metric of every arm, level and seed."""
+def gather(claim: Claim, runs: Runs, rates: Rates, seeds: range) -> pd.DataFrame:
+    """The claim's metric of every arm, level and seed; the runs of `wanted` are finished."""
     rows = []
-    for arm in claim.arms:
-        for level in claim.levels:
-            asked = [Wanted(arm, level, seed, rates[arm, level] if rates else None) for seed in seeds]
-            runs.train(asked)
-            for run in asked:
-                value, censored = read_metric(claim.metric_of(arm), *runs.summary(run))
-                row = {"arm": arm, "factor": level, "seed": run.seed, "value": value, "censored": censored}
-                rows.append(row)
+    for run in wanted(claim, rates, seeds):
+        value, censored = read_metric(claim.metric_of(run.arm), *runs.summary(run))
+        row = {"arm": run.arm, "factor": run.level, "seed": run.seed, "value": value, "censored": censored}
+        rows.append(row)
     table = make_table(rows)
     check_complete(table, list(claim.arms), claim.levels, list(seeds))
     return table

@@ -1,0 +1,85 @@
+"""A training claim on its way to a verdict: which runs it needs now, and how many more it may need."""
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence import training_runs
+from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
+from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.spec.claim import Claim
+
+Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
+
+
+def stages(claim: Claim, runs: Runs) -> Generator[list[Wanted], None, Evidence]:
+    """Yields the runs that must be finished before it goes on: those that tune, then seeds look by look until the claim
+    is decided or its budget ends."""
+    rates: Rates = None
+    if claim.tune:
+        yield tuning(claim)
+        rates = training_runs.tune(claim, runs)
+    chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in (rates or {}).items()}
+    for seeds in claim.looks:
+        yield wanted(claim, rates, claim.seed_range(seeds))
+        table = training_runs.gather(claim, runs, rates, claim.seed_range(seeds))
+        verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
+        if verdict["verdict"] != "inconclusive":
+            break
+    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune and chosen else ()
+    verdict |= {
+        "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
+        # the grid may be too narrow
+        "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
+        "runs": {
+            "trained": runs.trained,
+            "from_cache": runs.reused,
+            "training_seconds": round(runs.seconds, 1),
+        },
+    }
+    return table, verdict
+
+
+class Asking:
+    """Attributes:
+    evidence: table and verdict, once no run is missing any more.
+    """
+
+    def __init__(self, claim: Claim, runs: Runs):
+        self.claim, self.runs = claim, runs
+        self.evidence: Evidence | None = None
+        self._stages = stages(claim, runs)
+        self._now: list[Wanted] | None = None
+        self._looked = 0  # stages that were asked for
+        self._started = time.perf_counter()
+
+    def missing(self) -> list[Wanted]:
+        """The runs without which it cannot go on; none when it has its evidence."""
+        while self.evidence is None:
+            if self._now is None:
+                try:
+                    self._now = next(self._stages)
+                    self._looked += 1
+                except StopIteration as end:
+                    self.evidence = end.value
+                    self.evidence[1]["seconds"] = time.perf_counter() - self._started
+                    break
+            if found := self.runs.missing(self._now):
+                return found
+            self._now = None
+        return []
+
+    def at_most(self) -> int:
+        """Runs that are missing, at most: which ones the verdict needs is known when the learning rates are, and seeds
+        are added only until it decides."""
+        missing = self.missing()
+        if not missing:
+            return 0
+        cells = len(self.claim.arms) * len(self.claim.levels)
+        if self.claim.tune and self._looked == 1:
+            return len(missing) + cells * self.claim.looks[-1]
+        rates = {(run.arm, run.level): run.lr for run in self._now or []}
+        return len(self.runs.missing(wanted(self.claim, rates, self.claim.seed_range(self.claim.looks[-1]))))

@@ -1,0 +1,23 @@
+"""One claim that cannot run must not take the others along: its error becomes a line."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from normexp.claims.spec.claim import Claim
+from normexp.cli import full_errors, one_line
+
+
+def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str, Any] | str:
+    """The verdict of a claim, or in one line why there is none."""
+    try:
+        return verify(claim)
+    except Exception as error:
+        return why(error)
+
+
+def why(error: Exception) -> str:
+    """An error in one line; its traceback on the screen where that was asked for."""
+    if full_errors():
+        traceback.print_exc()
+    return one_line(error)

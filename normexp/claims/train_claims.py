@@ -1,0 +1,120 @@
+"""The runs of several training claims through one engine: each run once, each claim judged as soon as it can be."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from normexp.claims.evidence.asking import Asking, Evidence
+from normexp.claims.evidence.train_call import TrainCall, train
+from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.evidence.wanted import Wanted
+from normexp.claims.outcome import why
+from normexp.sweeps.cell import WAITING, Cell
+from normexp.sweeps.launch import Launch
+from normexp.sweeps.options import Options
+from normexp.sweeps.places.choose import choose_place
+
+
+def train_one(asking: Asking, out: Path, command: str) -> Evidence:
+    """Train what one claim needs; returns its table and verdict, or raises ValueError in one line."""
+    training = Training([asking], out / "cache", Options(), command)
+    training.prepare()
+    for _ in training.run():
+        pass
+    if training.launch and (status := training.launch.end()) > 128:
+        sys.exit(status)
+    for line in training.failed.values():
+        raise ValueError(line)
+    assert asking.evidence is not None
+    return asking.evidence
+
+
+class Training:
+    """Args:
+    cache: the folder of all runs of claims; logs and the ledger of this launch go below it.
+    command: what was typed.
+    """
+
+    def __init__(self, asking: Sequence[Asking], cache: Path, options: Options, command: str):
+        self.asking, self.options = list(asking), options
+        self.folder = cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+        self.command = command
+        self.failed: dict[str, str] = {}  # claim -> why it has no verdict
+        self.launch: Launch | None = None
+        self._of: dict[int, tuple[Runs, list[Wanted]]] = {}  # what a cell trains
+        self._waits: dict[str, list[Cell]] = {}  # claim -> cells that it waits for
+
+    def at_most(self) -> dict[str, int]:
+        """Claim -> runs that it still has to train, at most; a claim that cannot run is left out."""
+        found = {}
+        for own in self.asking:
+            try:
+                found[own.claim.id] = own.at_most()
+            except Exception as error:
+                self.failed[own.claim.id] = why(error)
+        return found
+
+    def prepare(self) -> None:
+        """Find what is missing, and show the plan of it, if anything is."""
+        found = [(own, missing) for own in self.asking if (missing := self._missing(own))]
+        if not found:
+            return
+        trainers = [own.runs.trainer(missing[0]) for own, missing in found]
+        count = sum(len(missing) for _, missing in found)
+        place = choose_place(train, self.options, trainers, count, self.folder)
+        self.launch = Launch(place, self._payload, self.folder, self.command)
+        for own, _ in found:
+            self._is_done(own)
+        self.launch.show_plan(what="runs")
+
+    def run(self) -> Iterator[Asking]:
+        """Yields each claim when it has its evidence, or when it is among the failed."""
+        for own in self.asking:
+            if own.claim.id not in self._waits:
+                yield own
+        if self.launch is None:
+            return
+        for cell in self.launch.run():
+            if cell.state in WAITING:
+                continue
+            for own in self.asking:
+                cells = self._waits.get(own.claim.id, ())
+                if (
+                    cell in cells
+                    and not any(other.state in WAITING for other in cells)
+                    and self._is_done(own)
+                ):
+                    yield own
+
+    def _missing(self, own: Asking) -> list[Wanted]:
+        try:
+            return own.missing()
+        except Exception as error:  # one claim that cannot run must not take the others along
+            self.failed[own.claim.id] = why(error)
+            return []
+
+    def _is_done(self, own: Asking) -> bool:
+        """Whether a claim has its evidence or has failed; if not, the engine has the runs that it needs next."""
+        assert self.launch is not None
+        cells = self._waits.pop(own.claim.id, [])
+        while True:
+            broken = next((cell for cell in cells if cell.state in ("failed", "interrupted")), None)
+            if broken is not None:
+                self.failed[own.claim.id] = f"{broken.run}: {broken.error or broken.state} ({broken.log})"
+                return True
+            if not (missing := self._missing(own)):
+                return True
+            found = own.runs.cells(missing)
+            self._of |= {id(cell): (own.runs, runs) for cell, runs in found}
+            cells = self.launch.add(cell for cell, _ in found)
+            if any(cell.state in WAITING for cell in cells):
+                self._waits[own.claim.id] = cells
+                return False
+            if own.runs.missing(missing):
+                self.failed[own.claim.id] = f"{cells[0].run}: its folder was removed; ask again"
+                return True
+
+    def _payload(self, cell: Cell) -> TrainCall:
+        runs, together = self._of[id(cell)]
+        return runs.call(together)
