@@ -71,8 +71,8 @@ class Runs:
         return summary, folder
 
     def cells(self, runs: Iterable[Wanted]) -> list[tuple[Cell, list[Wanted]]]:
-        """The missing ones of these runs, for the engine: each alone, or, if the claim says so, all of an arm at a level
-        in one process, even if only one is missing."""
+        """The missing ones of these runs, for the engine: each alone, or, if the claim says so, all of an arm at one
+        level in one process, even if only one is missing."""
         missing = self.missing(runs)
         if not self.claim.replicas:
             return [self._cell([run]) for run in missing]
