@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from normexp.config.types import UNPRINTABLE
+
 _sub_command: list[str] = []  # of `normexp train`; empty if a script was started
 
 
@@ -26,8 +28,15 @@ def program(name: str) -> str:
 
 
 def typed(argv: Sequence[str]) -> str:
-    """A command line as a user types it, quoted for a shell. `sys.argv[0]` is replaced by the command."""
-    return shlex.join(["normexp", *argv[1:]] if _installed(argv) else ["python", *argv])
+    """A command line as a user types it, quoted for a shell, on one line. `sys.argv[0]` is replaced by the command."""
+    return " ".join(map(_quoted, ["normexp", *argv[1:]] if _installed(argv) else ["python", *argv]))
+
+
+def _quoted(argument: str) -> str:
+    if not UNPRINTABLE.search(argument):
+        return shlex.quote(argument)
+    text = argument.replace("\\", r"\\").replace("'", r"\'")
+    return "$'" + UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "'"
 
 
 def _installed(argv: Sequence[str]) -> bool:

@@ -96,7 +96,9 @@ def test_good_configuration_passes():
         ("model.width", 10**30, "model.width: a number of 31 digits; must be at most"),
         ("norm.eps", float("nan"), "norm.eps=nan: must be finite"),
         ("optimizer.lr", float("inf"), "optimizer.lr=inf: must be finite"),
-        ("name", "a\0b", "has a null character"),
+        ("name", "a\0b", "has a character that no line can show"),
+        ("outputs", "a\nb", "has a character that no line can show"),
+        ("model.activation", "\x1b[2J", r"model\.activation="),
         ("replicas", {"seeds": {1: 2}}, r"replicas\.seeds\.1: a key must be text"),
     ],
 )

@@ -1,5 +1,8 @@
 """`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
 
+import os
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -31,6 +34,18 @@ def test_script_is_named_as_it_was_started(monkeypatch):
     assert invocation.start() == "python ../train.py"
     invocation.restore_command()  # nothing was hidden
     assert sys.argv == ["../train.py", "norm=none"]
+
+
+@pytest.mark.parametrize("argument", ["name=a\nb", "name='a\\\tb'", "\x1b[2J", "a\u2028b", "a\x85b"])
+def test_recorded_command_is_one_line_that_a_shell_reads_back(argument):
+    recorded = invocation.typed(["train.py", argument])
+    assert recorded.isprintable()
+    if shell := shutil.which("bash"):
+        words = recorded.removeprefix("python train.py ")
+        said = subprocess.run(
+            [shell, "-c", f"printf %s {words}"], env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True
+        )
+        assert said.stdout.decode() == argument
 
 
 @pytest.mark.parametrize("arguments", [[], ["norm=none"], ["-m", "seed=0,1"]])

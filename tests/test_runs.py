@@ -6,8 +6,18 @@ import pytest
 
 from normexp.runs import read_summary, write_summary
 from normexp.runs.summary import NEEDED
+from normexp.runs.summary_checks import KINDS
 
-WHOLE = {key: {} for key in NEEDED} | {"status": "completed", "metrics": {"val/loss": 0.25}}
+EMPTY = {str: "", int: 0, float: 0.0, dict: {}}
+WHOLE = {key: EMPTY[KINDS[key]] for key in NEEDED - {"status"}} | {
+    "status": "completed",
+    "metrics": {"val/loss": 0.25, "val/accuracy": 0.5, "test/accuracy": 0.5},
+    "choices": {"model": "mlp", "norm": "none", "data": "digits"},
+    "config": {
+        "seed": 0, "batch_size": 2, "lr": 0.1, "max_epochs": 1, "max_steps": None, "accuracies": [0.5], "name": "runs",
+        "outputs": "outputs",
+    },
+}  # fmt: skip
 
 
 def test_summary_reads_back_and_leaves_no_other_file(tmp_path):

@@ -68,11 +68,12 @@ def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None
     """Print each metric beside what the run recorded."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, show_edge=False)
+    table = Table(title=Text(title), show_edge=False)
     for column in ("metric", "now", "recorded"):
         table.add_column(column, justify="left" if column == "metric" else "right")
     for name, value in metrics.items():
         old = recorded.get(name)
-        table.add_row(name, f"{value:.6f}", "" if old is None else f"{old:.6f}")
+        table.add_row(Text(name), f"{value:.6f}", "" if old is None else f"{old:.6f}")
     Console().print(table, highlight=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
 from normexp.config.targets import resolve_target
-from normexp.config.types import describe, fits_type, is_union
+from normexp.config.types import UNPRINTABLE, describe, fits_type, is_union
 
 # group -> arguments that normexp passes to the class; the node must not set them
 INJECTED = {
@@ -141,7 +141,7 @@ def check_type(path: str, value: Any, kind: Any) -> None:
 
 def check_plain(path: str, value: Any) -> None:
     """Raise ValueError with one line for a value that no setting can have: a key that is no text, a number that is
-    infinite or NaN or needs more than 64 bits, text with a null character."""
+    infinite or NaN or needs more than 64 bits, text that no line can show."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -154,5 +154,5 @@ def check_plain(path: str, value: Any) -> None:
         raise ValueError(f"{path}={value}: must be finite")
     elif isinstance(value, int) and abs(value) > LARGEST:
         raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
-    elif isinstance(value, str) and "\0" in value:
-        raise ValueError(f"{path}={value!r}: has a null character; leave it out")
+    elif isinstance(value, str) and UNPRINTABLE.search(value):
+        raise ValueError(f"{path}={value!r}: has a character that no line can show; leave it out")

@@ -1,8 +1,12 @@
 """Whether a value of a configuration fits a Python annotation, and how messages describe the annotation."""
 
+import re
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
+
+# They move the cursor or end the line, where names are shown on screens and in tables.
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def is_union(kind: Any) -> bool:

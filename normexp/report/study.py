@@ -60,10 +60,7 @@ class Study:
         )
 
     def _arm(self, row: pd.Series) -> str:
-        rest = [
-            f"{row[name]}" if isinstance(row[name], str) else f"{label(name)} {row[name]:g}"
-            for name in self.parts
-        ]
+        rest = [_worded(name, row[name]) for name in self.parts]
         return " · ".join([row["norm"], *rest])
 
     def _order(self, arm: str) -> tuple:
@@ -176,6 +173,20 @@ def find_factors(summaries: pd.DataFrame) -> list[str]:
         )
 
     return [name for name in names if name in choices or not follows(name)]
+
+
+def _worded(name: str, value: Any) -> str:
+    """A value of a factor as part of an arm's name: text as it is, a number beside what it counts."""
+    if isinstance(value, str):
+        return value
+    text = (
+        "null"
+        if value is None or value != value
+        else f"{value:g}"
+        if isinstance(value, float)
+        else f"{value}"
+    )
+    return f"{label(name)} {text}"
 
 
 def label(name: str) -> str:

@@ -38,6 +38,7 @@ SETTINGS: "dict[RcKeyType, object]" = {
     "xtick.labelsize": 7.5, "ytick.labelsize": 7.5, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
     "xtick.minor.size": 0, "ytick.minor.size": 0, "lines.linewidth": 1.6, "lines.markersize": 4.5,
     "figure.dpi": 200, "figure.constrained_layout.h_pad": 0.06, "pdf.fonttype": 42,
+    "text.parse_math": False,  # names of people's own may have a $
     "svg.hashsalt": "normexp", "svg.fonttype": "none", "image.cmap": "cividis",
 }  # fmt: skip
 

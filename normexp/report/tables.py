@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 
+from normexp.report.markdown_text import plain
 from normexp.report.seed_statistics import Estimate, clear_best, estimate, paired_difference
 from normexp.report.study import Study, label
 
@@ -91,8 +92,8 @@ def cell_text(row: pd.Series, metric: str) -> dict[str, str]:
 def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
     """The table for a paper or a README: one row an arm, one column a level."""
     levels = study.levels or [math.nan]
-    heads = [f"{level:g}" if study.x else label(study.metric) for level in levels]
-    corner = f"norm \\\\ {label(study.x)}" if study.x else "norm"
+    heads = [f"{level:g}" if study.x else plain(label(study.metric)) for level in levels]
+    corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
     lines = [f"| {corner} | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     for arm, rows in table.groupby("arm", sort=False):
         cells = []
@@ -103,18 +104,18 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
             cells.append(
                 shown + (f" ({row['diverged']} of {row['runs']} diverged)" if row["diverged"] else "")
             )
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
-    lines += ["", how_to_read(study, table)]
+        lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
+    lines += ["", plain(how_to_read(study, table))]
     return "\n".join([*lines, "", *differences_markdown(table, study.metric, baseline, lines[0])])
 
 
 def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: str) -> list[str]:
     """The paired differences to the baseline, in a table of the same columns."""
-    lines = [f"Paired difference to {baseline} over equal seeds, with its 95% interval:", "", head]
+    lines = [f"Paired difference to {plain(baseline)} over equal seeds, with its 95% interval:", "", head]
     lines.append(f"|---|{'---:|' * (head.count('|') - 2)}")
     for arm, rows in table[table["arm"] != baseline].groupby("arm", sort=False):
         cells = [cell_text(row, metric)["difference"] or "no pair" for _, row in rows.iterrows()]
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
+        lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
     return lines
 
 

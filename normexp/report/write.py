@@ -11,6 +11,7 @@ from normexp.report.figure import Skipped, narrow_all, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import finding
 from normexp.report.fonts import families
+from normexp.report.markdown_text import fenced, plain
 from normexp.report.page import blocks, comparison_html, picture, render
 from normexp.report.provenance import cautions, source
 from normexp.report.room import narrow
@@ -52,9 +53,10 @@ def write_report(
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         rows.to_csv(out / "tables" / name, index=False)
-    notes = "".join(f"- {line}\n" for line in (runs_text(study), *cautions(study)))
-    found = finding(study, table, baseline)
-    text = f"# {study.name}\n\n{found}\n\n{markdown(study, table, baseline)}\n\n{notes}\n```\n{study.command}\n```\n"
+    notes = "".join(f"- {plain(line)}\n" for line in (runs_text(study), *cautions(study)))
+    found = plain(finding(study, table, baseline))
+    head, command = plain(study.name), fenced(study.command)
+    text = f"# {head}\n\n{found}\n\n{markdown(study, table, baseline)}\n\n{notes}\n{command}\n"
     (out / "report.md").write_text(text)
     page = render(
         "page.html.j2", title=heading(study), facts=facts(study), cautions=cautions(study),

@@ -2,14 +2,16 @@
 
 import json
 import math
+import stat
 from pathlib import Path
 from typing import Any
 
 from normexp.runs.columns import RESULT_GROUPS, RESULTS
+from normexp.runs.summary_checks import STATUSES, check_summary
 from normexp.runs.whole_file import write_json
 
 SUMMARY = "summary.json"
-STATUSES = ("completed", "diverged")
+MOST_BYTES = 2**24
 NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
 
 
@@ -31,23 +33,41 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     """
     path = Path(folder) / SUMMARY
     try:
-        summary = json.loads(path.read_text())
+        summary = json.loads(_text(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy(path.parent)}") from None
+    except RecursionError:
+        raise damaged(path, "nested without end", path.parent) from None
     except ValueError as error:  # no JSON, or no text
         raise damaged(path, f"no valid JSON: {error}", path.parent) from None
     if not isinstance(summary, dict) or not summary:
         raise damaged(path, "holds no summary of a run", path.parent)
     lacking = sorted(NEEDED - set(summary))
     if lacking:
-        version = summary.get("versions", {}).get("normexp", "of unknown number")
+        versions = summary.get("versions")
+        version = versions.get("normexp") if isinstance(versions, dict) else None
+        version = version if isinstance(version, str) and len(version) < 20 else "of unknown number"
         raise ValueError(
             f"{path}: written by normexp {version}, lacks {', '.join(lacking)}; read it with that version, or "
             f"{remedy(path.parent)}"
         )
+    try:
+        check_summary(summary)
+    except ValueError as error:
+        raise damaged(path, str(error), path.parent) from None
     return summary
+
+
+def _text(path: Path) -> str:
+    """The content of a plain file of sane size: to read a pipe would wait for ever, a device has no end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(0, "is no file")
+    if status.st_size > MOST_BYTES:
+        raise OSError(0, f"is larger than {MOST_BYTES // 2**20} MiB")
+    return path.read_text()
 
 
 def finished_summary(folder: Path) -> dict[str, Any]:

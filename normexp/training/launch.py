@@ -80,7 +80,7 @@ def launch(parts: Parts) -> dict[str, Any]:
 
 def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
     """Print that a run is finished, its result, and any measurement that it lacks. Returns its summary."""
-    console.print(f"This run is finished: {path}", highlight=False, soft_wrap=True)
+    console.print(f"This run is finished: {path}", highlight=False, markup=False, soft_wrap=True)
     summary = finished_summary(path)
     show_result(summary, path, console)
     if hint := asked_otherwise(parts, summary):

@@ -35,7 +35,8 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
             _slower(summary),
             _warmup(summary),
         ]
-    if not chance:  # an old run, which did not record it
+    final = summary["metrics"].get("train/loss")
+    if not chance or final is None:  # an old run, which did not record it
         return None
     losses = training_losses(folder / "metrics.csv") if folder else []
     highest, lowest = max(losses, default=0.0), math.inf
@@ -43,7 +44,6 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
     for loss in losses:
         lowest = min(lowest, loss)
         spike = max(spike, (loss - lowest, lowest))
-    final = summary["metrics"]["train/loss"]
     if final > NEAR_CHANCE * chance:
         sign = f"it ends near chance (training loss {final:.2f}, guessing has {chance:.2f})"
         return sign, [_slower(summary)] if highest > BLOWN_UP * chance else [_longer(summary), "another lr"]

@@ -81,7 +81,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
     reached = []
     for target in summary["config"]["accuracies"]:
         steps, seconds = found.get(f"steps_to_{target:g}"), found.get(f"seconds_to_{target:g}")
-        if steps is not None:
+        if steps is not None and seconds is not None:
             reached.append(f"{target:.4g} at step {steps:,} ({seconds:.1f} s)")
     console.print(
         f"\nvalidation accuracy reached: {'; '.join(reached) or 'none of ' + str(summary['config']['accuracies'])}",

@@ -1,8 +1,10 @@
 """A run that is killed, or meets a full disk, at any of its file operations ends as if nothing had happened."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,9 @@ SCENARIOS = [
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc")
 
 
-def outcomes(scenario: str, folder: Path, *options: str) -> list[dict]:
+def outcomes(scenario: str, folder: Path, *options: str, **variables: str) -> list[dict]:
     command = [sys.executable, str(SCRIPT), scenario, str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -47,6 +49,24 @@ def test_killed_twice(scenario, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("scenario", ["full", "replicas", "no step"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_full_disk_at_every_point(scenario, tmp_path):
     check(outcomes(scenario, tmp_path / "runs", "--full-disk"), 20)
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A temporary folder on another file system than the runs, from which a move is a copy."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("no second file system")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("options", [(), ("--full-disk",)])
+def test_temporary_folder_on_another_file_system_is_not_used(options, tmp_path, elsewhere):
+    check(outcomes("full", tmp_path / "runs", "--points", "40", *options, TMPDIR=str(elsewhere)), 40)
+    assert [path.name for path in elsewhere.rglob("*") if path.is_file()] == []

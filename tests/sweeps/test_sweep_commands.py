@@ -125,7 +125,7 @@ def test_two_sweeps_at_once_do_not_touch_each_other(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 0])
 def test_two_identical_sweeps_at_once_share_the_runs(tmp_path, workers):
-    arguments = [*SMALL, "max_steps=1000", "seed=0,1,2,3", f"outputs={tmp_path}"]
+    arguments = [*SMALL, "max_steps=400", "seed=0,1,2,3", f"outputs={tmp_path}"]
     processes = [start("-m", *arguments, f"hydra.launcher.workers={workers}") for _ in range(2)]
     outputs = [process.communicate() for process in processes]
     assert [(process.returncode, err) for process, (_, err) in zip(processes, outputs, strict=True)] == [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 from pytorch_lightning import Callback
 
 from normexp.training.folder import RunFolder
@@ -61,6 +62,25 @@ def test_folder_of_a_process_killed_at_the_start_is_new(tmp_path, left):
         assert {path.name for path in (tmp_path / ".hydra").iterdir()} == {*FILES, "identity"}
         assert made.path == tmp_path
     assert [path.name for path in tmp_path.iterdir()] == [".hydra"]
+
+
+def test_lock_that_a_killed_process_left_behind_its_summary_goes(train):
+    _, path = train()
+    (path / ".lock").write_text("")
+    train()
+    assert not (path / ".lock").exists()
+
+
+def test_interruption_while_another_process_is_waited_for_leaves_its_lock(tmp_path, monkeypatch):
+    def interrupted(self, *_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("NORMEXP_WAIT", "1")
+    with folder(tmp_path / "a"):
+        monkeypatch.setattr(FileLock, "acquire", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            folder(tmp_path / "a").__enter__()
+        assert (tmp_path / "a" / ".lock").exists()
 
 
 @pytest.mark.parametrize("other", [".hydra/mine.yaml", "main.log"])

@@ -32,7 +32,7 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
     folders = [run_folder(parts) for parts in all_parts]
     waiting = [parts for parts, folder in zip(all_parts, folders, strict=True) if not folder.finished()]
     if reason := why_not(first) if waiting else None:
-        console.print(f"replicas one by one: {reason}", highlight=False)
+        console.print(f"replicas one by one: {reason}", highlight=False, markup=False)
         for parts in waiting:
             launch(parts)
     # While this process waited for the folders, another one may have trained some of the runs. So look again.

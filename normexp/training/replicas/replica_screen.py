@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from normexp.counted import counted
 from normexp.student_t import half_widths
@@ -27,7 +28,7 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
     for summary, folder in zip(summaries, folders, strict=True):
         scores = [_percent(summary["metrics"].get(metric)) for metric in SCORES.values()]
         rate = f"{summary['config']['lr']:g}"
-        table.add_row(str(summary["config"]["seed"]), rate, *scores, status_line(summary), folder.name)
+        table.add_row(str(summary["config"]["seed"]), rate, *scores, status_line(summary), Text(folder.name))
     print_whole(table, console)
     for line in means(summaries):
         console.print(line, highlight=False, markup=False)
