@@ -104,11 +104,11 @@ def depth_profile(
 
 
 def readable(values: pd.Series) -> tuple[float, float]:
-    """The ends of a logarithmic axis: all values where they span less than five decades, else five to ninety-five of a
-    hundred, with some room."""
+    """The ends of a logarithmic axis: all values where they span less than five decades, else 2% to 98% of
+    them, with some room."""
     low, high = values.min(), values.max()
     if high > 1e5 * low:
-        low, high = values.quantile(0.05), values.quantile(0.95)
+        low, high = values.quantile(0.02), values.quantile(0.98)
     return low / 1.6, high * 1.6
 
 
