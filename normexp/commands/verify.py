@@ -8,6 +8,7 @@ from normexp.claims.evidence.kept import KEPT
 from normexp.claims.pages.verdicts_page import write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import load_claims, load_each
+from normexp.claims.spec.own_claims import ENDING, own_claims
 from normexp.claims.spec.select import select, unreadable
 from normexp.cli import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line
 from normexp.config import folder
@@ -36,6 +37,7 @@ EXAMPLES = {
     "": "the initialization laboratory: what depth does, in under a minute",
     "claim=S37": "an id, a name, or several with commas",
     "claim='S3*'": "a glob; law, initialization and training are kinds; or all",
+    "claim=mine.yaml": "a claim of your own; docs/claims.md says what stands in the file",
     "claim=P10 out=DIR": "where DIR/<id>/verdict.json goes (outputs/claims)",
     "claim=P10 budget=full": "quick (the default), full (CPU) or paper (one GPU)",
     "claim=P10 tune=none": "every arm gets the optimizer's own learning rate; the fair\n"
@@ -69,6 +71,8 @@ def main(arguments: list[str]) -> int:
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
         claims, broken = load_each(CONFIGS, options["budget"])
+        words, own = own_claims(words, options["budget"])
+        claims |= own
         chosen, left_out = select(claims, words, broken), unreadable(broken, words)
         warn(mistake for mistake in broken.values() if mistake not in left_out)
         out = Path(options["out"])
@@ -166,4 +170,5 @@ def command_of_one(options: dict[str, str]) -> str:
     """The command that reproduces one claim, without its id and tune=none."""
     budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
     allowed = f" allow_targets={options['allow_targets']}" if options["allow_targets"] else ""
-    return command("verify") + " claim={id}" + budget + allowed
+    asked = options["claim"] if options["claim"].endswith(ENDING) and "," not in options["claim"] else "{id}"
+    return command("verify") + f" claim={asked}" + budget + allowed

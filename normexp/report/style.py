@@ -66,7 +66,7 @@ class Style:
             place = rests.index(rest) + again.get(norm, 0)
             self.colour[arm] = taken[norm]
             # The first is the widest and lies below: where curves coincide, all of them are seen.
-            self.width[arm] = 1.2 + 2.2 * (len(arms) - 1 - len(self.width)) / max(len(arms) - 1, 1)
+            self.width[arm] = 1.3 + min(0.6, 1.8 / len(arms)) * (len(arms) - 1 - len(self.width))
             self.dash[arm] = DASHES[place % len(DASHES)]
             self.marker[arm] = MARKERS[(norms.index(norm) if len(rests) == 1 else place) % len(MARKERS)]
 

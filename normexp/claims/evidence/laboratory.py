@@ -39,6 +39,7 @@ THEORY: Line = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
 ACTIVATIONS = {"identity": "xavier", "relu": "he", "tanh": "xavier", "sigmoid": "xavier"}
 NAMES = {"identity": "linear", "relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 DEPTH, WIDTH, BATCH = 24, 256, 128
+BEFORE, AFTER = "pre_activation", "post_activation"
 BN_RELU = math.pi / (math.pi - 1)  # growth of the squared gradient per layer (Yang et al. 2019)
 BN_LINEAR = (BATCH - 2) / (BATCH - 3)
 SIGMOID = 0.0565  # for Xavier's weights: width times variance of a weight times mean squared slope
@@ -52,7 +53,7 @@ def draw_laboratory(path: Path) -> None:
         gradients(top[0], "identity", "Linear: nothing happens")
         gradients(top[1], "relu", "ReLU: BatchNorm explodes", BN_RELU, r"$\sqrt{\pi/(\pi-1)}$ a layer")
         gradients(top[2], "tanh", "tanh: every norm explodes a little")
-        gradients(top[3], "sigmoid", "Sigmoid: BatchNorm alone survives", SIGMOID, "$\\sqrt{0.0565}$ a layer")
+        gradients(top[3], "sigmoid", "Sigmoid: only BatchNorm's last", SIGMOID, "$\\sqrt{0.0565}$ a layer")
         top[0].set_ylabel("gradient norm (last layer = 1)")
         growth(bottom[0])
         batch_size(bottom[1])
@@ -62,17 +63,21 @@ def draw_laboratory(path: Path) -> None:
         keys.append(Line2D([], [], **THEORY, label="closed form"))
         figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=10)
         figure.suptitle(
-            "Before the first step: BatchNorm rescues deep sigmoid networks and explodes deep ReLU networks; "
-            "LayerNorm does neither",
+            "Before the first step, with the norm before the activation: BatchNorm keeps the gradients of deep sigmoid "
+            "networks\nand explodes those of deep ReLU networks; the norms of single samples do neither "
+            "(MLPs of width 256, one seed)",
             fontweight="bold", fontsize=12,
         )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=120)
 
 
-def mlp(norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0) -> Network:
+def mlp(
+    norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0, position: str = BEFORE
+) -> Network:
     """A network at initialization, with the usual initialization for its activation."""
     options = [f"model.depth={depth}", f"model.width={width}", f"model.activation={activation}"]
+    options.append(f"model.norm_position={position}")
     return network(
         (f"norm={norm}", "model=mlp", *options, f"model.initialization={ACTIVATIONS[activation]}"), seed
     )
@@ -143,18 +148,25 @@ def batch_size(ax) -> None:
 
 
 def rank_collapse(ax) -> None:
-    """Similarity of two samples over depth, under three norms."""
+    """Similarity of two samples over depth, under three norms in both places."""
     depths = [1, 2, 4, 8, 16, 32]
-    for norm in ("none", "batchnorm", "layernorm"):
-        values = [
-            cosine_similarity(mlp(norm, "relu", depth=depth, width=128), seed=0, batch_size=32)
-            for depth in depths
-        ]
-        ax.plot(depths, values, **LINES[norm], marker="o")
+    for position, filled in ((BEFORE, True), (AFTER, False)):
+        for norm in ("none", "batchnorm", "layernorm") if filled else ("batchnorm", "layernorm"):
+            values = [
+                cosine_similarity(
+                    mlp(norm, "relu", depth=depth, width=128, position=position), seed=0, batch_size=32
+                )
+                for depth in depths
+            ]
+            face = LINES[norm]["color"] if filled else "white"
+            ax.plot(depths, values, **LINES[norm], marker="o", markerfacecolor=face)
+    ax.text(
+        0.97, 0.42, "filled: norm before ReLU\nhollow: norm after ReLU", transform=ax.transAxes, ha="right"
+    )
     ax.set_xscale("log", base=2)
     ax.set_xticks(depths, depths)
     ax.set_ylim(0, 1.03)
-    ax.set_title("ReLU: BatchNorm keeps samples apart")
+    ax.set_title("ReLU: where the norm stands decides")
     ax.set_ylabel("mean |cosine| of two samples")
     ax.set_xlabel("depth")
 

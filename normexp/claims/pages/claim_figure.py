@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from normexp.claims.judge.comparison import TRENDS
 from normexp.claims.judge.verdict_text import title
 
 WORD_COLORS = {
@@ -24,15 +25,16 @@ DEPENDS_COLOR = "#cc79a7"
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, colors: Mapping[str, str]) -> None:
     """Write the figure. `path` ends in .png. `colors` has one color per arm."""
     universal = all(item["comparison"]["kind"] == "every" for item in verdict["comparisons"])
-    figure = Figure(figsize=(9, 3.8) if not universal else (6.5, 3.8), layout="constrained")
+    figure = Figure(figsize=(10, 4.6) if not universal else (7, 4.6), layout="constrained")
     axes = figure.subplots(
         1, 1 if universal else 2, squeeze=False, width_ratios=None if universal else (3, 2)
     )[0]
     draw_values(axes[0], table, verdict, colors)
     if not universal:
         draw_effects(axes[1], verdict)
+    sentence = textwrap.fill(verdict["sentence"], 105 if not universal else 75)
     figure.suptitle(
-        title(verdict),
+        f"{sentence}\n{textwrap.fill(title(verdict), 100)}",
         color=WORD_COLORS.get(verdict["verdict"], DEPENDS_COLOR),
         fontweight="bold",
         fontsize=11,
@@ -58,7 +60,7 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mappin
             continue
         color = colors[arm]
         if by_arm:
-            x = [index] * len(rows)
+            x = index + aside(rows["value"])  # seeds of equal values side by side
         else:
             x = rows["factor"] if numeric else [levels.index(level) for level in rows["factor"]]
         ax.plot(x, rows["value"], "o", color=color, alpha=0.45, markersize=4, markeredgewidth=0)
@@ -80,8 +82,24 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mappin
     values = table["value"][table["value"].map(math.isfinite)]
     if (values > 0).all() and len(values) and values.max() / values.min() > 50:
         ax.set_yscale("log")
-    ax.set_title(_wrapped(verdict["measure"]), fontsize=9)
+    ax.set_ylabel(_wrapped(verdict["measure"], 40), fontsize=9)
+    ax.set_title("every seed, and the mean", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def aside(values: pd.Series) -> pd.Series:
+    """How far each point stands aside of its column, so that none hides another."""
+    place = values.groupby(values).cumcount()
+    return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
+
+
+def units_of_effect(verdict: dict[str, Any]) -> str:
+    """What the axis of effects counts."""
+    first = verdict["comparisons"][0]["comparison"]
+    if first["kind"] in TRENDS:
+        return f"change of {verdict['measure']} over the factor"
+    kind = "logarithm of the ratio" if first.get("log") else "difference"
+    return f"{kind} in {verdict['measure']}"
 
 
 def set_numeric_scale(ax, levels: list[float]) -> None:
@@ -108,14 +126,15 @@ def draw_effects(ax, verdict: dict[str, Any]) -> None:
     names = [_label(item["comparison"]) for item in judged]
     ax.set_yticks(range(len(judged)), names, fontsize=8)
     ax.set_ylim(-0.7, len(judged) - 0.3)
-    ax.set_title("effect and interval (gray: too small to matter)", fontsize=9)
+    ax.set_title(f"effect and {100 * verdict['level']:.4g}% interval; gray: too small to matter", fontsize=9)
+    ax.set_xlabel(_wrapped(units_of_effect(verdict), 48), fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def _label(comparison: dict[str, Any]) -> str:
     at = f" at {comparison['at']}" if "at" in comparison else ""
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else "")
-    return comparison["arm"] + at + (f"\n- {against}" if against else "")
+    return comparison["arm"] + at + (f"\nminus {against}" if against else "")
 
 
 def _wrapped(text: str, width: int = 62) -> str:

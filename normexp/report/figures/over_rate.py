@@ -36,6 +36,8 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
         axes.set_title(level_title(study, level))
         if study.metric.endswith("accuracy"):
             percent(axes.yaxis)
+            low, high = axes.get_ylim()
+            axes.set_ylim(max(low, 0.0), min(high, 1.0))
         if axes is list(shown.values())[-1] or len(shown) <= 2:
             label_lines(axes, ends, style)
     caption = (
@@ -56,10 +58,12 @@ def draw_arm(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: st
             axes.plot([rate, rate], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
     lost = runs[runs["status"] == "diverged"]["lr"].unique()
     place = -0.02 - 0.025 * study.arms.index(arm)
-    axes.plot(
-        lost, [place] * len(lost), "x", color=style.colour[arm], markersize=3.5, clip_on=False,
-        transform=axes.get_xaxis_transform(),
-    )  # fmt: skip
+    if len(lost):
+        (crosses,) = axes.plot(
+            lost, [place] * len(lost), "x", color=style.colour[arm], markersize=3.5, clip_on=False,
+            transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
+        crosses.set_in_layout(False)
     words = [f"rate {rate:g}: {said(study, None, value)}" for rate, value in found.items()]
     tell(axes, list(found), means, f"{arm} {panel}".strip(), words)
     return means[-1] if means else math.nan

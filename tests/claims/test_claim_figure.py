@@ -1,0 +1,37 @@
+"""What a claim's figure says: the sentence, the word, the units, every seed."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from normexp.claims.pages.claim_figure import aside, draw
+
+COMPARISON = {"kind": "smaller", "arm": "batchnorm", "baseline": "none", "margin": 2.0}
+VERDICT = {
+    "id": "mine", "sentence": "BatchNorm learns sooner.", "verdict": "supported", "scope": "", "level": 0.95,
+    "measure": "optimizer steps until 90%",
+    "comparisons": [{"comparison": COMPARISON, "interval": [-9, -3], "effect": -6.0, "verdict": "supported"}],
+}  # fmt: skip
+
+
+def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
+    rows = [("batchnorm", seed, 12.0) for seed in range(5)] + [("none", seed, 20.0) for seed in range(5)]
+    table = pd.DataFrame(rows, columns=["arm", "seed", "value"]).assign(factor="")
+    kept = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k)))
+    draw(table, VERDICT, tmp_path / "figure.png", {"batchnorm": "#0072B2", "none": "#555555"})
+    (figure,) = kept
+    values, effects = figure.axes
+    heading = figure.get_suptitle()
+    assert "BatchNorm learns sooner." in heading
+    assert "supported" in heading
+    assert values.get_ylabel().replace("\n", " ") == "optimizer steps until 90%"
+    assert effects.get_xlabel().replace("\n", " ") == "difference in optimizer steps until 90%"
+    assert [tick.get_text() for tick in effects.get_yticklabels()] == ["batchnorm\nminus none"]
+    points = values.lines[0]
+    assert len(set(points.get_xdata())) == 5  # equal values do not hide one another
+
+
+def test_points_stand_aside_only_of_their_equals():
+    places = aside(pd.Series([1.0, 2.0, 1.0, 1.0]))
+    assert list(places) == [-0.05, 0.0, 0.0, 0.05]

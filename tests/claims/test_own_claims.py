@@ -1,0 +1,52 @@
+"""Claims in files of one's own."""
+
+import pytest
+
+from normexp.claims.spec.own_claims import own_claims
+from normexp.commands.verify import command_of_one, main, read
+
+TEXT = """
+name: dividing_by_n
+sentence: Of two numbers the second is larger.
+source: me
+covers: [mine]
+evidence: training
+metric: test/accuracy
+measure: test accuracy
+arms: {one: [norm=none], two: [norm=layernorm]}
+fixed: [model=mlp, data=digits]
+seeds: 5
+comparison: {kind: greater, arm: two, baseline: one, margin: 0.01}
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_path_stands_for_the_claim_in_it(mine):
+    words, found = own_claims(f"S37, {mine}", "quick")
+    assert words == "S37,mine"
+    assert found["mine"].sentence == "Of two numbers the second is larger."
+
+
+def test_the_command_of_the_verdict_names_the_file(mine):
+    assert command_of_one(read([f"claim={mine}"])).endswith(f"claim={mine}")
+    assert command_of_one(read(["claim=S37"])).endswith("claim={id}")
+
+
+def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):
+    assert main([f"claim={tmp_path / 'absent.yaml'}"]) == 2
+    assert "no such file; name a yaml" in capsys.readouterr().err
+    mine.write_text(TEXT.replace("seeds: 5", "seeds: 2"))
+    assert main([f"claim={mine}"]) == 2
+    assert "fewer than 5 seeds rank nothing" in capsys.readouterr().err
+    other = tmp_path / "more" / "mine.yaml"
+    other.parent.mkdir()
+    other.write_text(TEXT)
+    mine.write_text(TEXT)
+    with pytest.raises(ValueError, match="two files have the name mine"):
+        own_claims(f"{mine},{other}", "quick")
