@@ -1,4 +1,4 @@
-"""The bank of runs that claims read: `python scripts/bank.py` prints its plan; `register`, `train` and `ledger` follow.
+"""The bank of runs that claims read. `python scripts/bank.py` prints its plan. Then come `register`, `train`, `ledger`.
 
 register  fixes the grid in docs/evidence/registry.jsonl, before its first run; commit that file
 train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit; takes the flags of
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.claims.evidence.bank_runs import bank_protocol, commands, rows
 from normexp.claims.evidence.bank_settings import norm_table
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "action", nargs="?", choices=("plan", "register", "train", "ledger", "table"), default="plan"
     )
-    parser.add_argument("--cells", help="some cells alone, with commas (default: all)")
+    parser.add_argument("--cells", help="only these cells, separated by commas (default: all)")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
     parser.add_argument("--reason", default="", help="register: why the grid is as it is")
     try:
@@ -70,7 +70,7 @@ def register_bank(bank: Bank, reason: str) -> str:
 
 
 def table(bank: Bank) -> str:
-    """Mean error in % over seeds with its 95% interval, a line a cell; cells that are not complete are left out."""
+    """Mean error in % over seeds with its 95% interval, one line per cell. Incomplete cells are omitted."""
     found = norm_table(bank, LEDGER)
     lines = [f"{'cell':<24}" + "".join(f"{norm:>26}" for norm in bank.norms)]
     for name, own in found.groupby("cell", sort=False) if len(found) else ():
@@ -84,7 +84,7 @@ def table(bank: Bank) -> str:
 
 
 def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
-    """A line a cell: runs that are finished, and core-seconds, from those that are."""
+    """One line per cell: finished runs, and the core time that is left, estimated from them."""
     finished = rows(bank, outputs)
     lines = [f"{'cell':<24}{'runs':>6}{'finished':>10}{'left, core time':>18}"]
     for name in cells:

@@ -1,8 +1,8 @@
 """Timings as ratios, both sides in one process: `python scripts/benchmark.py norms [--json FILE [--append]] [options]`.
 
 Each file of scripts/benchmarks is a sub-command: its `main(arguments)` prints a table and returns the table's rows.
-The JSON is a list of them, each with the machine and the versions that it was measured on; `--append` keeps the rows
-that the file has, for a table measured in parts.
+The JSON is a list of these rows, each with its machine and versions. `--append` keeps the rows of the file, for a table
+that is measured in parts.
 """
 
 import argparse

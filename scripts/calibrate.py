@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.claims.judge.calibration import calibrate
 from normexp.claims.judge.error_rates import CALIBRATION

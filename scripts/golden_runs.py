@@ -1,14 +1,14 @@
-"""Show that two versions of the code compute the same, bit for bit, so that a refactoring voids no finished run.
+"""Show that two versions of the code compute the same, bit for bit. Then a refactoring voids no finished run.
 
     python scripts/golden_runs.py record old.json --checkout ../before     each model x norm x optimizer, a few steps
     python scripts/golden_runs.py record new.json
     python scripts/golden_runs.py compare old.json new.json
 
-`compare` adds versions to normexp/config/code/equal_code.json, which `normexp.config.code.changed` reads: runs of the
-old code then count as runs of the new one, as far as golden runs tested what they use. Commit it with the change. A
-version that is there already, from this machine and this torch, need not be recorded again.
+`compare` adds versions to normexp/config/code/equal_code.json, which `normexp.config.code.changed` reads. Runs of the
+old code then count as runs of the new code, if golden runs tested everything that they use. Commit the file with the
+change. A version that this machine and this torch have recorded need not be recorded again.
 
-`record` takes five minutes; a checkout of an older commit comes from `git worktree add ../before COMMIT`.
+`record` takes five minutes. `git worktree add ../before COMMIT` makes a checkout of an older commit.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def record_checkout(out: Path, checkout: Path, only: list[str]) -> None:
-    """Train with the code of a checkout, in a process that imports it, on one thread."""
+    """Train with the code of a checkout, in a new process with one thread."""
     if os.environ.get("GOLDEN_CHECKOUT") != str(checkout):
         own = {"GOLDEN_CHECKOUT": str(checkout), "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
         command = [
@@ -66,7 +66,7 @@ def record_checkout(out: Path, checkout: Path, only: list[str]) -> None:
 
 
 def compare_records(recorded: list[Path], path: Path) -> None:
-    """Add versions to the known ones."""
+    """Add versions to the known ones, and print where they differ."""
     from golden.compare import add, write
 
     known = json.loads(path.read_text()) if path.exists() else []

@@ -1,8 +1,8 @@
 """Write the generated tables of docs/monitors.md: `python scripts/monitor_tables.py`
 
-What watching costs comes from docs/monitors_benchmark.json, by `benchmark.py monitors --json`; parts that were measured
-one by one are joined by `--benchmark FILES`. Growth of gradients comes from docs/monitors_growth.json, which `--growth
-FOLDER` takes from the runs of a study.
+The cost of monitors comes from docs/monitors_benchmark.json, which `benchmark.py monitors --json` writes. `--benchmark
+FILES` joins parts that were measured one by one. The growth of gradients comes from docs/monitors_growth.json, which
+`--growth FOLDER` makes from the runs of a study.
 """
 
 import argparse
@@ -21,11 +21,12 @@ RATE = "gradient_growth_rate/activation"
 
 
 def cost(rows: list[dict]) -> str:
-    """Two tables: time of training at the default pace over that without, and what one measurement takes."""
+    """Two tables: the time of training at the default pace relative to training without monitors, and the cost of one
+    measurement."""
     models = list(dict.fromkeys(row["model"] for row in rows))
     names = list(dict.fromkeys(row["monitors"] for row in rows))
     found = {(row["model"], row["monitors"]): row for row in rows}
-    # Rows of one measurement each time, so the median over them is the steadiest number of a step.
+    # Every row measured the time of a step, so the median over all rows is the most exact.
     steps = {m: statistics.median(row["step_ms"] for row in rows if row["model"] == m) for m in models}
     first = rows[0]
     clocks = ", ".join(f"{row['monitors']} of {row['model']}" for row in rows if row["clock"] == "cpu")
@@ -88,7 +89,7 @@ def growth_of_runs(folder: Path) -> list[dict]:
 
 
 def fill(page: str, section: str, text: str) -> str:
-    """The page with all between the section's markers replaced."""
+    """The page with the text between the section's markers replaced."""
     begin, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"
     before, _, rest = page.partition(begin)
     return f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}"

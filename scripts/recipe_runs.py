@@ -10,12 +10,12 @@ from typing import Any
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
 RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 SEEDS = range(5)
-FIRST_SEEDS = 2  # of every rate; a rate that then trails by more than HOPELESS gets no more
+FIRST_SEEDS = 2  # seeds of every rate; a rate that then trails by more than HOPELESS gets no more
 HOPELESS = {"accuracy": 0.05, "loss": 0.3}
 TEXT = ["data=python_docs", "data.context_length=32", "batch_size=16", "max_steps=300"]
 MODELS = {"mlp": [], "cnn": [], "resnet": [], "transformer": [], "gpt": TEXT}
 ALLOWED = {"accuracy": 0.02, "loss": 0.1}
-FAR_OFF = {"accuracy": 0.0, "loss": 100.0}  # what a run that diverged counts as
+FAR_OFF = {"accuracy": 0.0, "loss": 100.0}  # the value of a diverged run
 
 Row = dict[str, Any]
 
@@ -29,18 +29,18 @@ def mean(row: Row, split: str) -> float:
 
 
 def behind(row: Row, other: Row, split: str) -> float:
-    """How much worse a row is than another, in accuracy or in nats."""
+    """How much worse one row is than another, in accuracy or in nats."""
     gap = mean(other, split) - mean(row, split)
     return gap if metric_of(row["model"]) == "accuracy" else -gap
 
 
 def best_of(rows: list[Row]) -> Row:
-    """The tuned rate: the best validation, over the seeds that all have, which decides ties towards the lower rate."""
+    """The tuned rate: the best on validation, over the seeds that all rates have. The lower rate wins a tie."""
     return min(rows, key=lambda row: behind(row, rows[0], "val"))
 
 
 class Grid:
-    """The runs of one model under one norm: every rate and seed, trained where they are missing."""
+    """The runs of one model under one norm, at every rate and seed. Missing runs are trained."""
 
     def __init__(self, model: str, norm: str, outputs: str):
         from normexp.build import build, compose
@@ -53,7 +53,7 @@ class Grid:
         self.data = build(self.cfg, self.choices).data
 
     def run(self, rate: float, seed: int) -> dict[str, Any]:
-        """The summary of one run, from its folder if it is finished."""
+        """The summary of one run: from its folder if it is finished, else from training it."""
         from normexp.build import build, resolved
         from normexp.config.identity import config_hash, default_folder
         from normexp.runs import read_summary

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.commands.verify import main
 

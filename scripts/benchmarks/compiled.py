@@ -1,5 +1,5 @@
-"""`compile=true`, on a GPU also `compile=reduce-overhead` (CUDA graphs), against the plain run of each model: time of a
-step, and what compiling costs before it pays."""
+"""`compile=true`, and on a GPU `compile=reduce-overhead` (CUDA graphs), against the plain run of each model: the time
+of a step, and the number of steps after which compiling pays."""
 
 import argparse
 import contextlib
@@ -19,12 +19,12 @@ MODELS = {
     "cnn": ["model=cnn"],
     "transformer": ["model=transformer", "model.width=64"],
 }
-SETTLED = 3 * BLOCK  # steps, after which nothing is compiled any more
+SETTLED = 3 * BLOCK  # steps; after these nothing more is compiled
 
 
 @contextlib.contextmanager
 def empty_cache() -> Iterator[None]:
-    """What was compiled before is found neither in this process nor on the disk."""
+    """A context in which earlier compiled code is found neither in this process nor on disk."""
     with tempfile.TemporaryDirectory() as place:
         before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = place
@@ -37,7 +37,7 @@ def empty_cache() -> Iterator[None]:
 
 
 def once(overrides: list[str], steps: int) -> tuple[float, float]:
-    """(seconds a step when all is compiled, seconds of the run that are no such steps)."""
+    """(seconds per step after compiling, all other seconds of the run)."""
     torch._dynamo.reset()
     times, whole = train(overrides, steps)
     step = statistics.median(times.blocks[SETTLED // BLOCK :]) / BLOCK

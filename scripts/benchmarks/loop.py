@@ -1,4 +1,4 @@
-"""Training through normexp against a bare PyTorch loop: blocks of steps in turn, within one run."""
+"""Training with normexp against a bare PyTorch loop: alternating blocks of steps in one run."""
 
 import argparse
 import contextlib
@@ -29,20 +29,19 @@ MODELS = {
 }
 WARM_UP = 10  # steps
 MIN_BLOCKS = 3
-BLOCKS = {  # steps
-    "normexp": 100,  # the default pace of the monitors, so each block holds one measurement of theirs
-    "tutorial": 25,  # does the same at every step
-}
+# Steps of a block. 100 is the default pace of the monitors, so each block holds one measurement. A tutorial does the
+# same work at every step.
+BLOCKS = {"normexp": 100, "tutorial": 25}
 
 
 def parts_of(model: str, batch_size: int, options: list[str]) -> Parts:
-    # validation is no part of the comparison: the bare loop has none
+    # No validation, because the bare loop has none.
     fixed = ["recipe=plain", f"batch_size={batch_size}", "max_steps=1000000", "val_every_n_steps=1000000"]
     return build(*compose([*MODELS[model], *fixed, *options]))
 
 
 def bare_step(parts: Parts) -> Callable[[int], None]:
-    """`step(i)` of the shortest loop that trains this model on this data: no logging, nothing watched."""
+    """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = parts.module.model.train().to(device)
     x, y = (tensor.to(device) for tensor in parts.data.splits["train"])
@@ -64,10 +63,10 @@ def bare_step(parts: Parts) -> Callable[[int], None]:
 
 
 class InTurn(pl.Callback):
-    """After each block of the trainer's steps comes a block of the bare loop's, so that both meet the same machine.
+    """Runs a block of the bare loop after each block of the trainer, so both run under the same load.
 
     Attributes:
-        pairs: (trainer's, bare loop's) processor seconds of each block, or wall seconds.
+        pairs: (seconds of the trainer, seconds of the bare loop) of each block, in processor or wall time.
     """
 
     def __init__(self, step: Callable[[int], None], block: int, clock: str, seconds: float):
@@ -96,7 +95,7 @@ class InTurn(pl.Callback):
 
 
 def compare(model: str, batch_size: int, options: argparse.Namespace) -> list[dict]:
-    """One row for normexp, one for Lightning as its tutorials use it: those that were asked for."""
+    """One row per requested loop: normexp, and Lightning as its tutorials use it."""
     rows = []
     for name in options.loops.split(","):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):

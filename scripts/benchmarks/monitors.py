@@ -1,7 +1,7 @@
-"""What watching costs: within one run, blocks of steps with monitors alternate with blocks without.
+"""The cost of monitors: in one run, blocks of steps with monitors alternate with blocks without.
 
-Each watched block holds one measurement: at the default pace its cost would drown in the noise of the steps between.
-Spread over the default pace, with what the hooks cost at the steps between, it gives what training takes.
+Each watched block holds one measurement. At the default pace, its cost would drown in the noise of the other steps. The
+reported cost of training is this cost spread over the default pace, plus the cost of idle hooks at the other steps.
 """
 
 import argparse
@@ -38,16 +38,16 @@ CALLS = 1000
 
 
 class Alternating(pl.Callback):
-    """Lets the monitors see every second block of steps, and takes the time and peak memory of each block.
+    """Lets the monitors see every second block of steps, and measures the time and peak memory of each block.
 
-    Neighbouring blocks meet the same machine, so their ratio says more than that of two runs. Monitors change nothing,
-    so blocks with and without them compute the same.
+    Neighboring blocks run under the same load, so their ratio is more exact than that of two runs. Monitors change
+    nothing, so blocks with and without them compute the same.
     """
 
     def __init__(self, monitors: list[pl.Callback], clock: str):
         self.monitors = monitors
         self.now = {"wall": time.perf_counter, "cpu": time.process_time}[clock]
-        # Of each block: seconds, MiB at the peak above its start. Watched ones are odd.
+        # For each block: seconds, and MiB at the peak above its start. Odd blocks are watched.
         self.blocks: list[tuple[float, float]] = []
         self.watched = False
         self.idle = 0.0  # seconds that the hooks take in a step without a measurement
@@ -69,9 +69,8 @@ class Alternating(pl.Callback):
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
         self.pass_on("on_train_batch_end", trainer, module, outputs, batch, batch_idx)
-        if (
-            trainer.global_step == 1
-        ):  # before the first watched block, and no step at which a measurement is due
+        # Before the first watched block, at a step without a measurement.
+        if trainer.global_step == 1:
             self.time_idle_hooks(trainer, module, outputs, batch, batch_idx)
 
     def time_idle_hooks(self, trainer, module, outputs, batch, batch_idx):
@@ -105,13 +104,13 @@ class Alternating(pl.Callback):
 
 
 def nodes(monitor: str) -> dict[str, Any]:
-    """The configured monitors of a set, by name; charts are written once a run and not counted."""
+    """The configured monitors of a set, by name. Charts are written once per run and do not count."""
     config = compose([f"monitor={monitor}", "batch_size=128"])[0].monitor
     return {name: node for name, node in config.items() if "every_n_steps" in node}
 
 
 def case(name: str) -> tuple[list[pl.Callback], int]:
-    """(monitors, steps from one measurement to the next in normal use)."""
+    """(monitors, default number of steps between measurements)."""
     if name == "naive":
         return [Naive()], 1
     chosen = list(nodes("light").values()) if name == "light" else [nodes("full")[name]]

@@ -1,8 +1,8 @@
-"""What a norm costs: its time over that of torch's nearest native layer, in alternating rounds of one process.
+"""The cost of a norm: its time divided by that of torch's nearest native layer, in alternating rounds of one process.
 
-Columns: forward, forward and backward (`both`, with the quartiles over rounds and the highest ratio the project allows
-itself), and a training step of a linear map or convolution, the norm and a ReLU. `hand` is `both` for the form that
-tutorials write with x.mean() and x.var().
+Columns: forward; forward and backward (`both`, with quartiles over rounds and the project's limit); a training step of
+a linear map or convolution, the norm and a ReLU. `hand` is `both` for the form that tutorials write with x.mean() and
+x.var().
 """
 
 import argparse
@@ -76,7 +76,7 @@ def seconds(work: Callable[[], None], repeats: int, clock: Callable[[], float], 
 def compare(
     cases: dict[str, Callable[[], None]], rounds: int, measure: Callable[..., float]
 ) -> dict[str, dict]:
-    """For each case the median and quartiles, over rounds, of its time over that of `native`."""
+    """For each case, the median and quartiles over rounds of its time divided by that of `native`."""
     repeats, times = {}, {case: [] for case in cases}
     for case, work in cases.items():
         measure(work, 3)  # warm up
@@ -129,14 +129,14 @@ def main(arguments: list[str]) -> list[dict]:
         title = f"{shape} {size}, {options.device}, {options.threads} threads, torch {torch.__version__}"
         table = Table("norm", *options.modes, "quartiles of both", "limit", "hand", "us", title=title)
         for name in options.norms:
-            torch.compiler.reset()  # all norms share one `forward`, of which only so many graphs are kept
+            torch.compiler.reset()  # all norms share one `forward`, and the compiler keeps few graphs of it
             x = torch.randn(size, device=options.device, requires_grad=True)
             builders = {"native": native, "ours": ours, "hand": ByHand}
             try:
                 layers = {case: build(name, size).to(x.device) for case, build in builders.items()}
                 layers["ours"](x)
             except ValueError:
-                continue  # refused on this shape
+                continue  # the norm refuses this shape
             row = {"norm": name, "shape": shape, "device": options.device, "compiled": options.compile}
             for mode in options.modes:
                 cases = {

@@ -1,4 +1,4 @@
-"""Replicas trained together against the same runs one after the other: seed-steps a second, and equality."""
+"""Replicas trained together against the same runs one after the other: seed-steps per second, and equality."""
 
 import argparse
 import contextlib
@@ -41,8 +41,8 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def seconds(train, overrides: list[str], count: int, clock: str) -> tuple[float, int]:
-    """Time of whole fits, with logging, monitors, checkpoints and the evaluation at the end; parameters of a run.
-    All processes start at the same moment, so that each measures beside others that do the same."""
+    """Time of whole fits with logging, monitors, checkpoints and the evaluation at the end; and parameters of a run.
+    All processes start at the same moment, so all measure under the same load."""
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         folders = [Path(place) / str(index) for index in range(count)]
         for folder in folders:
@@ -69,12 +69,12 @@ def follow_parent() -> None:
 
 
 def measure(model: str, width: int, count: int, options: argparse.Namespace) -> tuple[list, int]:
-    """In one of the processes: (seconds one by one, seconds together) of each round, and parameters of a run."""
+    """Run in each process. Returns (seconds one by one, seconds together) of each round, and parameters of a run."""
     overrides = [f"model={model}", f"model.width={width}", f"batch_size={options.batch_size}"]
     overrides += [f"max_steps={options.steps}", *options.overrides]
     pairs = []
     try:
-        for train in (one_by_one, fit_replicas):  # what is done once in a process is not counted
+        for train in (one_by_one, fit_replicas):  # warm up: work that a process does once is not counted
             seconds(train, [*overrides, "max_steps=2"], count, options.clock)
         for number in range(options.rounds):
             taken = {}

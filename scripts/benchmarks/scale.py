@@ -1,5 +1,5 @@
-"""How the time of a step and the peak of memory grow with batch size, depth, width and number of seeds, or whether
-memory grows with the steps of a run."""
+"""How the time of a step and the peak of memory grow with batch size, depth, width and number of seeds. With `--leak`:
+whether memory grows with the steps of a run."""
 
 import argparse
 import statistics
@@ -36,13 +36,13 @@ LEAST_STEPS, MOST_STEPS = 4 * BLOCK, 200 * BLOCK
 
 
 def measured(overrides: list[str], steps: int) -> tuple[float, float]:
-    """(seconds a step, MiB of a run's training above what was there before, weights included)."""
+    """(seconds per step, MiB that training takes, weights included)."""
     times, _ = train(overrides, steps)
     return statistics.median(times.blocks[1:]) / BLOCK, times.rise
 
 
 def grow(model: str, axis: str, options: argparse.Namespace) -> list[dict]:
-    """One row a value: time and memory over those of the first value, in rounds that go through all values in turn."""
+    """One row per value: time and memory divided by those of the first value. Each round goes through all values."""
     values = AXES[model][axis]
     fixed = [f"model={model}", *options.overrides]
     plans = []

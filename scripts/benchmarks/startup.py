@@ -1,4 +1,4 @@
-"""From the command to the first training step, split into its parts, and how long `train.py --help` takes."""
+"""The time from the command to the first training step, split into parts, and the time of `train.py --help`."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ HELP_LIMIT = 0.6  # seconds
 
 
 def first_step(overrides: list[str]) -> dict[str, float]:
-    """Seconds that each part took in one process."""
+    """Seconds of each part in one process."""
     with tempfile.TemporaryDirectory() as place:
         command = [
             "scripts/benchmarks/measure/startup_marks.py",

@@ -1,4 +1,4 @@
-"""Many short processes of one thread against one after the other on all cores; times of the table and the report."""
+"""Many processes of one thread against one process after the other on all cores. Also: time of the table and report."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ LOAD = "import sys; from normexp.runs import load; print(len(load(sys.argv[1])))
 
 
 def processor_seconds() -> float:
-    """Of all commands that ended so far."""
+    """Processor seconds of all commands that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -36,7 +36,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": processor_seconds}
 
 
 def seconds(*command: str, clock: str = "wall") -> float:
-    """Time of a command, start of Python and imports included: what a person waits for."""
+    """Time of a command, with the start of Python and imports, as a user sees it."""
     started = CLOCKS[clock]()
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
@@ -47,7 +47,7 @@ def seconds(*command: str, clock: str = "wall") -> float:
 
 
 def launch(runs: int, overrides: list[str], *, workers: int, replicas: bool = False) -> float:
-    """Seconds of a whole sweep; the launcher shares the cores out among the workers."""
+    """Seconds of a whole sweep. The launcher divides the cores among the workers."""
     seeds = -(-runs // 4)
     axis = f"replicas={seeds}" if replicas else f"seed=range(0,{seeds})"
     grid = ["norm=none,batchnorm,layernorm,groupnorm", axis]
@@ -57,7 +57,7 @@ def launch(runs: int, overrides: list[str], *, workers: int, replicas: bool = Fa
 
 
 def compare_sweeps(what: str, runs: int, own: dict, other: dict, options: argparse.Namespace) -> dict:
-    """The same sweep both ways in turn, the first way changing from round to round."""
+    """Run the same sweep both ways in turn. The order changes from round to round."""
     pairs = []
     for round_number in range(options.rounds):
         taken = {}
@@ -82,7 +82,7 @@ def row(what: str, ratios: list[float], own: float, other: float, runs: int | No
 
 
 def copies(run: Path, count: int, to: Path) -> Path:
-    """A study of `count` runs made of one real run: its files, under other norms, batch sizes and seeds."""
+    """A study of `count` copies of one real run, under other norms, batch sizes and seeds."""
     summary = read_summary(run)
     for index in range(count):
         norm = NORMS[index % len(NORMS)]
@@ -95,7 +95,7 @@ def copies(run: Path, count: int, to: Path) -> Path:
         folder = to / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
         folder.mkdir(parents=True)
         shutil.copy(run / "metrics.csv", folder)
-        shift = 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals are not empty
+        shift = 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals have a width
         metrics = {name: value + shift for name, value in summary["metrics"].items()}
         choices = {**summary["choices"], "norm": norm}
         write_summary(
@@ -105,7 +105,7 @@ def copies(run: Path, count: int, to: Path) -> Path:
 
 
 def forget(study: Path) -> None:
-    """Make the next reader fetch these files from the disk, where the system offers that."""
+    """Make the next reader fetch these files from disk, if the system can."""
     for path in study.rglob("*"):
         if path.is_file() and hasattr(os, "posix_fadvise"):
             with path.open("rb") as file:
@@ -116,7 +116,7 @@ def forget(study: Path) -> None:
 def time_reading(options: argparse.Namespace) -> list[dict]:
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        # as many rows as 1,000 steps with the light monitors leave
+        # As many rows as 1,000 steps with the light monitors give.
         seconds("train.py", "max_steps=1000", "norm=batchnorm", f"run_dir={place}/one", "trainer=cpu")
         counts = (options.table_runs, options.report_runs)
         table, study = (copies(Path(place) / "one", n, Path(place) / f"study{n}") for n in counts)

@@ -1,1 +1,1 @@
-"""Golden runs: small runs by which two versions of the code are compared bit for bit; `scripts/golden_runs.py`."""
+"""Golden runs: small runs that compare two versions of the code bit for bit; see `scripts/golden_runs.py`."""

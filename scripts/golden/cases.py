@@ -1,10 +1,10 @@
-"""The runs: each model x norm x optimizer, and one or more for whatever else a run may use."""
+"""The golden runs: each model x norm x optimizer, and at least one for every other part of a run."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# Each setting that decides a number stands here, so that a new default in configs/ is not taken for a change of code.
+# Every setting that decides a number is fixed here, so a new default in configs/ does not look like a change of code.
 STEPS = 3
 SHARED = (
     "seed=1", "batch_size=16", f"max_steps={STEPS}", f"val_every_n_steps={STEPS}", "log_every_n_steps=1", "eps=1e-5",
@@ -20,7 +20,8 @@ MODELS = {
     "transformer": TOKENS,
     "gpt": (*TOKENS, *TEXT),
 }
-# The first of each family trains with every optimizer and as replicas, the others with SGD: they share its class.
+# The first norm of each family trains with every optimizer and as replicas. The others share its class and train with
+# SGD only.
 NORMS = (
     ("none",), ("affine",), ("adanorm",), ("batchrenorm",), ("groupnorm",), ("instancenorm",), ("scalenorm",),
     ("batchnorm", "batchnorm_cumulative", "batchnorm_eps_outside", "batchnorm_frozen", "batchnorm_ghost",
@@ -67,7 +68,7 @@ WATCHED = (("mlp", "layernorm"), ("cnn", "batchnorm"), ("gpt", "rmsnorm"))
 
 
 class Case(NamedTuple):
-    """A run: its name, the sets of keys in its configuration that it tests, and its overrides."""
+    """A golden run: its name, the keys of its results, and its overrides."""
 
     name: str
     tests: tuple[tuple[str, ...], ...]
@@ -75,7 +76,7 @@ class Case(NamedTuple):
 
 
 def all_cases(configs: Path) -> list[Case]:
-    """Those that a folder of configurations offers: an older version has not every choice."""
+    """The golden runs that a folder of configurations offers. An older version lacks some choices."""
     offered = {group.name: {path.stem for path in group.glob("*.yaml")} for group in configs.iterdir()}
     known: dict[str, Case] = {}
     for case in (*training(), *options(), *data(), *monitors(sorted(offered["monitor"] - {"none"}))):

@@ -1,4 +1,4 @@
-"""Put the golden runs of a version among those of others, and say where they differ."""
+"""Add the golden runs of a version to those of other versions, and say where they differ."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ REFUSED = "refused"
 
 
 def results(record: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """Key -> run -> digest. A run that this version refuses stands under the keys that it has in other entries."""
+    """Key -> run -> digest. A run that this version refuses gets the keys that it has in other entries."""
     found: dict[str, dict[str, str]] = {}
     keys_of: dict[str, list[str]] = {}
     for entry in known:
@@ -24,8 +24,8 @@ def results(record: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, di
 
 
 def add(known: list[dict[str, Any]], record: dict[str, Any]) -> list[str]:
-    """Add a version to the entry of its results, or as a new entry; gives a line for each run that differs from the
-    last entry of the same place."""
+    """Add a version to the entry with its results, or as a new entry. Returns a line for each run that differs from the
+    last entry of the same machine and torch."""
     found, place = results(record, known), {**record["place"], "steps": STEPS, "device": "cpu"}
     beside = [entry for entry in known if entry["place"] == place]
     same = next((entry for entry in beside if entry["results"] == found), None)
@@ -38,7 +38,7 @@ def add(known: list[dict[str, Any]], record: dict[str, Any]) -> list[str]:
 
 
 def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
-    """A line for each run that differs or that one of the two does not have."""
+    """A line for each run that differs, or that one of the two lacks."""
     old, new = (
         {name: digest for runs in side.values() for name, digest in runs.items()} for side in (before, after)
     )
@@ -47,7 +47,7 @@ def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, st
 
 
 def write(path: Path, entries: list[dict[str, Any]]) -> None:
-    """One line for each version and each key, so that a diff can be read."""
+    """Write one line per version and per key, so that a diff is readable."""
     path.write_text("[\n" + ",\n".join(_text(entry) for entry in entries) + "\n]\n")
 
 

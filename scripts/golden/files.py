@@ -1,4 +1,4 @@
-"""Small files in the layouts of the standard data sets, with random content that is always the same."""
+"""Small files in the layouts of the standard data sets. Their content is random but always the same."""
 
 import pickle
 import struct
@@ -13,7 +13,7 @@ CIFARS = {"CIFAR10": ("labels", 10), "CIFAR100": ("fine_labels", 100)}
 
 
 def write_files(root: Path) -> None:
-    """IDX files, CIFAR's pickles, a folder of PNGs and a text."""
+    """Write IDX files, CIFAR's pickles, a folder of PNGs and a text."""
     random = np.random.default_rng(0)
     for name, side in SIDES.items():
         write_idx(root / name / "raw", random, side)
@@ -53,7 +53,7 @@ def write_cifar(root: Path, random: np.random.Generator, dataset: type, labels: 
 
 
 def accept_files() -> None:
-    """Take torchvision's checksums out: no other file can have them."""
+    """Remove torchvision's checksums, which only the real files have."""
     for name in CIFARS:
         dataset = getattr(torchvision.datasets, name)
         dataset.train_list = [[file, None] for file, _ in dataset.train_list]

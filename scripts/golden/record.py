@@ -1,4 +1,4 @@
-"""Train the golden runs with the code at hand, and say what came of each."""
+"""Train the golden runs with the present code, and return their results."""
 
 import contextlib
 import csv
@@ -19,13 +19,13 @@ import torch
 from golden.cases import Case, all_cases
 from golden.files import accept_files, write_files
 
-TIMES = ("seconds", "time")  # in the names of what differs from run to run
+TIMES = ("seconds", "time")  # metrics with these in their names differ from run to run
 
 
 def record(checkout: Path, only: list[str]) -> dict[str, dict[str, Any]]:
-    """Name of a run -> `{"keys", "digest", "losses"}`, or `{"refused"}` with the line that the run ended in.
+    """Name of a run -> `{"keys", "digest", "losses"}`, or `{"refused"}` with the error line of the run.
 
-    A key lists what the run tests: the last names of classes, and `training` or `replicas`.
+    A key lists what the run tests: the last parts of classes' names, and `training` or `replicas`.
     """
     found = {}
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
@@ -69,7 +69,7 @@ def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
 
 
 def rows_of(path: Path) -> list[tuple[int, str, str]]:
-    """(step, metric, value) of each row whose value does not tell the time."""
+    """(step, metric, value) of each row whose value is not a time."""
     with path.open(newline="") as file:
         return [
             (int(row["step"]), row["metric"], row["value"])

@@ -1,4 +1,4 @@
-"""Which version of the code was at hand, in which records of runs can name it, and where it ran."""
+"""The version of the code, in the form that records of runs use, and the machine on which it ran."""
 
 import platform
 import re
@@ -10,8 +10,8 @@ import torch
 
 
 def version(checkout: Path) -> dict[str, Any]:
-    """Commit, and the digest of each class that a configuration of the project can name: `sources` of today's kind, or
-    `older` where the code is from before it."""
+    """Commit, and the digest of each class that the project's configurations can name: `sources` as today, or `older`
+    if the code is older than `sources`."""
     texts = [path.read_text() for path in sorted((checkout / "configs").rglob("*.yaml"))]
     named = {name for text in texts for name in re.findall(r"_target_: *(normexp[\w.]+)", text)}
     named |= {f"normexp.norms.{name}" for name in ("WeightNormalization", "WeightStandardization")}
@@ -25,7 +25,7 @@ def digests(names: list[str]) -> dict[str, dict[str, str]]:
     config["monitor"] = {name: {"_target_": name} for name in names if "monitors" in name}
     try:
         from normexp.config.code import REPLICAS, TRAINING, sources
-    except ImportError:  # of the older kind, until 4118e89
+    except ImportError:  # the code is older than `sources`, which came with 4118e89
         from normexp.sources import sources
 
         return {"older": sources(config)}
@@ -33,7 +33,7 @@ def digests(names: list[str]) -> dict[str, dict[str, str]]:
 
 
 def place() -> dict[str, Any]:
-    """What else the bits of a result depend on."""
+    """The machine and the libraries on which the bits of a result depend."""
     cpu = (
         re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
         if Path("/proc/cpuinfo").exists()

@@ -1,1 +1,1 @@
-"""What the project is compared with, and how much slower it may be."""
+"""Code to compare the project with, and limits on how much slower the project may be."""

@@ -1,4 +1,4 @@
-"""The callback that a notebook would have in place of the light set, written without care."""
+"""A careless callback, as in a notebook, for comparison with the light set of monitors."""
 
 import pytorch_lightning as pl
 import torch
@@ -6,10 +6,10 @@ from torch import nn
 
 
 class Naive(pl.Callback):
-    """The questions of the light set answered the obvious way: at every step, each number copied to the host by itself.
+    """Measures what the light set measures, in the obvious way: at every step, and each number is copied to the host.
 
-    Not number for number the same: percentiles of all values, gradient norms and update ratios of each parameter; no
-    saturation, no growth rates.
+    The numbers are not all the same: percentiles are of all values, gradient norms and update ratios are of each
+    parameter, and there are no saturation and no growth rates.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""What norms are compared with: torch's nearest native layer, and the form that tutorials write."""
+"""Norms for comparison: torch's nearest native layer, and the form that tutorials write."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ def features(shape: tuple[int, ...]) -> int:
 
 
 def native(name: str, shape: tuple[int, ...]) -> nn.Module:
-    """torch's layer over the same axes, of the family that the config `name` belongs to; LayerNorm if to none."""
+    """torch's layer over the same axes, of the family of the config `name`; LayerNorm if torch has no such family."""
     c, image, tokens = features(shape), len(shape) == 4, len(shape) == 3
     if name.startswith(("batch", "power", "switchable")):
         return nn.BatchNorm2d(c) if image else OverRows(nn.BatchNorm1d(c))
@@ -23,7 +23,7 @@ def native(name: str, shape: tuple[int, ...]) -> nn.Module:
 
 
 class OverRows(nn.Module):
-    """A layer for (N, C), on tokens (N, T, C)."""
+    """Applies a layer for (N, C) to tokens (N, T, C)."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class OverRows(nn.Module):
 
 
 class OverTime(OverRows):
-    """A layer for (N, C, T), on tokens (N, T, C)."""
+    """Applies a layer for (N, C, T) to tokens (N, T, C)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layer(x.transpose(1, 2)).transpose(1, 2)
@@ -53,9 +53,7 @@ class ByHand(nn.Module):
         self.dims = list(range(channel, last + 1))
         if self.batch or name.startswith("instance"):
             self.dims = [dim for dim in range(0 if self.batch else 1, last + 1) if dim != channel]
-        self.groups = (
-            4 if name.startswith("group") else 1
-        )  # then the channels of a group are an axis of their own
+        self.groups = 4 if name.startswith("group") else 1  # the channels of a group become a separate axis
         self.grouped = (*shape[:channel], self.groups, shape[channel] // self.groups, *shape[channel + 1 :])
         self.shape = shape
         per_channel = (shape[channel], *[1] * (last - channel))

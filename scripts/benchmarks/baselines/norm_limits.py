@@ -1,15 +1,16 @@
-"""How long a norm may take: forward and backward over torch's nearest native layer."""
+"""Limits of a norm's time: forward and backward, divided by the time of torch's nearest native layer."""
 
-ON_CPU = {  # uncompiled
+# Uncompiled.
+ON_CPU = {
     "batchnorm": 1.05, "batchnorm_unbiased": 1.35, "batchnorm_eps_outside": 1.8, "layernorm": 1.05,
     "layernorm_unbiased": 1.35, "layernorm_eps_outside": 2.9, "layernorm_annotated": 2.9, "groupnorm": 1.05,
     "instancenorm": 1.05, "rmsnorm": 0.4,
 }  # fmt: skip
-COMPILED_ON_GPU = 1.3  # every norm
+COMPILED_ON_GPU = 1.3  # for every norm
 
 
 def limit(norm: str, device: str, compiled: bool) -> float | None:
-    """None where no limit is set."""
+    """The limit of a norm; None if there is none."""
     if device == "cuda":
         return COMPILED_ON_GPU if compiled else None
     return None if compiled else ON_CPU.get(norm)

@@ -1,4 +1,4 @@
-"""Lightning as its tutorials use it, to stand beside normexp in the benchmark of the training loop."""
+"""Lightning as its tutorials use it, for comparison in the benchmark of the training loop."""
 
 import io
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from torchvision import transforms
 
 
 class Images(Dataset):
-    """PIL images that are transformed one by one when they are asked for, as torchvision's data sets do."""
+    """PIL images, transformed one by one when they are read, as in torchvision's data sets."""
 
     def __init__(self, x: Tensor, y: Tensor):
         self.x, self.y = (255 * x).to(torch.uint8).cpu().numpy(), y.tolist()
@@ -34,7 +34,7 @@ class Images(Dataset):
 
 
 class Tutorial(pl.LightningModule):
-    """Logs loss and accuracy at every step and for every epoch, on the progress bar and in TensorBoard."""
+    """Logs loss and accuracy at every step and every epoch, to the progress bar and to TensorBoard."""
 
     def __init__(self, model: nn.Module, make_optimizer: Callable, num_classes: int):
         super().__init__()
@@ -54,7 +54,7 @@ class Tutorial(pl.LightningModule):
 
 
 def fit_as_tutorials_do(parts, folder: Path, callbacks: list[pl.Callback]) -> None:
-    """Train the same model on the same images with a DataLoader of PIL images, a log call and a bar at each step."""
+    """Train the same model on the same images with a DataLoader of PIL images. Log and draw the bar at each step."""
     images = Images(*parts.data.splits["train"])
     loader = DataLoader(images, batch_size=parts.config["batch_size"], shuffle=True, drop_last=True)
     bar = pl.callbacks.RichProgressBar(console_kwargs={"file": io.StringIO(), "force_terminal": True})

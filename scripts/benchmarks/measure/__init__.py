@@ -1,1 +1,1 @@
-"""What is measured, and on which machine."""
+"""Measurements of time and memory, and the machine they are made on."""

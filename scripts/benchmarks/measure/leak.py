@@ -19,14 +19,14 @@ from normexp.training.fit import fit
 from .peak_memory import give_back, resident
 
 SMALL = ["model=mlp", "model.depth=2", "model.width=32", "norm=batchnorm", "monitor=light"]
-MARKS = 10  # readings of memory in a run; the first one is where the run has all that it needs
-# KiB a step. A tensor of one number, kept at each step, takes more than half a KiB; what the charts at the end of a run
-# are drawn from, some dozen numbers every 100 steps, a fifth of this.
+MARKS = 10  # readings of memory in a run; at the first one the run has allocated everything it needs
+# KiB per step. A tensor of one number, kept at each step, takes more than half a KiB. The numbers kept for the charts
+# at the end, some dozen every 100 steps, take a fifth of this limit.
 LIMIT = 0.25
 
 
 class Resident(pl.Callback):
-    """Memory of this process at regular steps, what a GPU has allocated included.
+    """Reads the memory of this process at regular steps, including memory allocated on a GPU.
 
     Attributes:
         readings: (step, MiB).
@@ -45,9 +45,9 @@ class Resident(pl.Callback):
 
 
 def growth(overrides: list[str], steps: int = 10_000, callbacks: tuple[pl.Callback, ...] = ()) -> dict:
-    """Train a small network for `steps` and compare memory after a tenth of them with that at the end.
+    """Train a small network for `steps`, and compare the memory after a tenth of them with that at the end.
 
-    The growth a step is the median slope between any two readings, which memory that is taken once does not move.
+    The growth per step is the median slope between any two readings. Memory that is allocated once does not change it.
     """
     if steps % (2 * MARKS):
         raise ValueError(f"--steps={steps}: memory is read ten times a run; use a multiple of {2 * MARKS}")

@@ -1,4 +1,4 @@
-"""What a figure was measured on, to stand in every row of a benchmark's JSON."""
+"""The machine and the versions of a measurement, for every row of a benchmark's JSON."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ def cpu_model() -> str:
 
 
 def memory_gib() -> float | None:
-    """Of the machine; None where the system does not say."""
+    """Memory of the machine; None if the system does not say."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):
@@ -23,7 +23,7 @@ def memory_gib() -> float | None:
 
 
 def machine() -> dict[str, str | int | float | None]:
-    """Processor, cores, memory, versions; threads and GPU are torch's, if this process has imported it."""
+    """Processor, cores, memory, versions. Threads and GPU come from torch, if this process has imported it."""
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and torch.cuda.is_available()
     return {

@@ -1,4 +1,4 @@
-"""How much memory a stretch of work takes at its peak, beyond what was there when it began."""
+"""The peak memory of a piece of work, above the memory at its beginning."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,7 @@ import torch
 
 
 class PeakMemory:
-    """MiB on a GPU, or of this process under Linux; elsewhere nan."""
+    """MiB on a GPU, or of this process under Linux; nan elsewhere."""
 
     def __init__(self, device: str):
         self.on_gpu = device == "cuda"
@@ -17,9 +17,9 @@ class PeakMemory:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         elif platform.system() == "Linux":
-            give_back()  # freed memory that the process has kept would hide what comes
+            give_back()  # freed memory that the process keeps would hide a new peak
             with contextlib.suppress(OSError):
-                Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts over
+                Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
         self.before = torch.cuda.memory_allocated() / 2**20 if self.on_gpu else resident("VmRSS")
 
     def rise(self) -> float:
@@ -28,7 +28,7 @@ class PeakMemory:
 
 
 def give_back() -> None:
-    """Return freed memory that the process has kept to the system, where the C library offers that."""
+    """Return freed memory to the system, if the C library can."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

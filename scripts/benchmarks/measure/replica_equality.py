@@ -1,4 +1,4 @@
-"""How far replicas end from the same runs trained alone, for every model and norm."""
+"""The difference between replicas and the same runs trained alone, for every model and norm."""
 
 import torch
 from rich.console import Console
@@ -18,8 +18,8 @@ TINY = {
 
 
 def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
-    """Largest difference in float64 of any weight or buffer of two replicas after some steps from those of the models
-    trained alone; or the reason why they cannot be trained together."""
+    """Largest difference, in float64 and after some steps, between any weight or buffer of two replicas and of the same
+    models trained alone. Or the reason why they cannot be trained together."""
     overrides = [
         f"model={model}", *TINY[model], f"norm={norm}", "batch_size=32", "monitor=none", "trainer=cpu", "replicas=2",
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def _double(batch):
 
 
 def equality() -> list[dict]:
-    """A row for each model and norm: the difference, or why there is none."""
+    """One row per model and norm: the difference, or the reason why there is none."""
     norms = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
     table, rows = Table("norm", *TINY, title="largest difference from the run alone, float64"), []
     for norm in norms:

@@ -1,7 +1,7 @@
-"""Run `train.py` as `python train.py` would, up to its first training step, and print when it got where.
+"""Run `train.py` up to its first training step, and print when each part of the start ended.
 
-Started as a script by `benchmark.py startup`. Prints a JSON of part -> seconds since
-the epoch at which it ended, and stops the process.
+`benchmark.py startup` starts this as a script. It prints a JSON of part -> end of the part, in seconds since 1970, and
+stops the process.
 """
 
 import time
@@ -29,7 +29,7 @@ def stop_at_first_step(*_: Any) -> None:
 
 
 def marked(run):
-    """train.py's own `run`, its imports taken one by one in the order in which it would meet them."""
+    """train.py's own `run`, but with its imports made one by one, in their usual order."""
 
     def wrapper(cfg) -> None:
         mark("composing")

@@ -1,4 +1,4 @@
-"""How long the training steps of a run take and how much memory they need, by a callback in the run itself."""
+"""Time and memory of a run's training steps, measured by a callback in the run."""
 
 import contextlib
 import gc
@@ -21,11 +21,11 @@ BLOCK = 10  # steps
 
 
 class StepTimes(pl.Callback):
-    """Seconds of each block of steps, logging and monitors included.
+    """Seconds of each block of steps, including logging and monitors.
 
     Attributes:
-        blocks: of the whole run, the first one warms up.
-        rise: MiB at the peak of training, above what was there before the run.
+        blocks: seconds of all blocks. The first one warms up.
+        rise: MiB at the peak of training, above the memory before the run.
     """
 
     def __init__(self, memory: PeakMemory | None = None):
@@ -51,8 +51,8 @@ class StepTimes(pl.Callback):
 
 
 def train(overrides: list[str], steps: int) -> tuple[StepTimes, float]:
-    """One run, or replicas if the overrides ask for them, through the project's training; no
-    validation before its end. Returns its times and the seconds from building to the end."""
+    """Train one run, or replicas if the overrides ask for them, without validation before the end. Returns the times of
+    its steps, and the seconds from building to the end."""
     fixed = ["recipe=plain", f"max_steps={steps}", f"val_every_n_steps={10 * steps}"]
     gc.collect()
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):

@@ -7,7 +7,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def by_shape(rows: list[dict], corner: str, hand: str) -> str:
-    """Ratios of forward and backward, one line a norm; `hand` formats those of the tutorials' form."""
+    """Ratios of forward and backward, one line per norm. `hand` formats the ratio of the tutorials' form."""
     shapes = list(dict.fromkeys(row["shape"] for row in rows))
     found = {(row["norm"], row["shape"]): row["both"] for row in rows}
 

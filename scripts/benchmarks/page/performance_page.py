@@ -1,6 +1,6 @@
 """Write docs/performance.md from the benchmarks' JSON files: `python scripts/performance_page.py [--docs FOLDER]`
 
-The text is that of performance_page.md, beside this file. A section whose file is not there says so.
+The text is in performance_page.md, beside this file. A section whose file is missing says so.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Rows], str]]] = {
 
 
 def read(docs: Path) -> dict[str, Rows]:
-    """The rows of each section whose file is there."""
+    """The rows of each section that has a file."""
     found = {}
     for name, (file, _) in SECTIONS.items():
         path = docs / file
@@ -75,7 +75,7 @@ def gpu(found: dict[str, Rows]) -> str:
 
 
 def missing(found: dict[str, Rows]) -> str:
-    """What this page cannot say."""
+    """The measurements that this page lacks."""
     absent = [f"- `{name}`: no docs/{file}" for name, (file, _) in SECTIONS.items() if name not in found]
     no_gpu = [name for name, rows in found.items() if not on_gpu(rows)]
     on_cpu = (

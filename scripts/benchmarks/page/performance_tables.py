@@ -10,7 +10,7 @@ LOOP_LIMITS = {64: 1.25, 512: 1.15}
 
 
 def machines(rows: Rows) -> str:
-    """One line: on what the rows were measured, as they say it."""
+    """One line: the machines of the rows."""
     found = dict.fromkeys(_machine(row) for row in rows)
     return "Measured on: " + "; ".join(found) + ".\n"
 
@@ -44,7 +44,7 @@ def loop(rows: Rows) -> str:
 
 
 def seconds(rows: Rows) -> str:
-    """Of `startup` and `sweep`."""
+    """The table of `startup` or `sweep`."""
     lines = [
         [f"{r['ratio']:.2f}", spread(r), r["what"], f"{r['seconds']:.2f}", f"{r['against']:.2f}"]
         for r in rows
@@ -128,7 +128,7 @@ def replicas(rows: Rows) -> str:
         for r in rows
     ]  # fmt: skip
     options = dict.fromkeys(r["options"] or "the default data" for r in rows)
-    clock = " Processor time in place of wall time." if any(r.get("clock") == "cpu" for r in rows) else ""
+    clock = " Processor time instead of wall time." if any(r.get("clock") == "cpu" for r in rows) else ""
     return table(head, lines) + f"\nMeasured with {'; '.join(f'`{o}`' for o in options)}.{clock}\n"
 
 

@@ -1,4 +1,4 @@
-"""What was aimed at and what was measured, from the rows of all benchmarks that are there."""
+"""Targets and measurements, from the rows of all benchmarks."""
 
 from ..baselines.norm_limits import limit
 from .markdown_table import table
@@ -41,7 +41,7 @@ def _loop(found: dict[str, Rows]) -> list[list[str]]:
 
 
 def _norms(found: dict[str, Rows]) -> list[list[str]]:
-    """Of each norm the shape that is furthest above its limit, or nearest below."""
+    """For each norm, the shape that is farthest above its limit, or nearest below."""
     shapes: dict[tuple, list[tuple[float, dict]]] = {}
     for row in found.get("norms", []):
         if allowed := limit(row["norm"], row["device"], row["compiled"]):
