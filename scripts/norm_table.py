@@ -63,7 +63,7 @@ The numbers are tests passed. The columns, and the meaning of a dash:
 INVARIANCES = """## Invariances of norm(W x)
 
 The table of Ba et al. 2016 for the whole family (eps = 0, training mode), which tests/norms/test_invariances.py checks.
-{images} are tested on images, where W is a 1 x 1 convolution. A row with "measured" is not in that test yet.
+{images}: on images, where W is a 1 x 1 convolution. A row with "measured" is not in that test yet.
 """
 SPEED = """## Speed
 

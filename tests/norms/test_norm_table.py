@@ -58,7 +58,7 @@ def test_rows_of_invariances_are_those_that_the_tests_recorded(capsys):
     page = norm_table.invariances(tests, ["instancenorm", "layernorm"])
     assert "| name | column 0 | column 1 |\n" in page
     assert "| `instancenorm` | n | y |\n| `layernorm` | y | n |\n" in page
-    assert "\n`instancenorm` on images, where W" in page
+    assert "\n`instancenorm`: on images, where W" in page
     assert capsys.readouterr().out == ""
 
 
