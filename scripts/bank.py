@@ -89,7 +89,7 @@ def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
     lines = [f"{'cell':<24}{'runs':>6}{'finished':>10}{'left, core time':>18}"]
     for name in cells:
         cell = bank.cell(name)
-        own = [row["seconds"] for row in finished if row["cell"] == name]
+        own = [row["seconds"] / row["replicas"] for row in finished if row["cell"] == name]
         total = len(cell.rates) * len(bank.norms) * bank.seeds
         left = duration(sum(own) / len(own) * (total - len(own))) if own else "unknown"
         lines.append(f"{name:<24}{total:>6}{len(own):>10}{left:>18}  {cell.what}")

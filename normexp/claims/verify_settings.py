@@ -7,6 +7,8 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.evidence.kept import Kept
+from normexp.claims.evidence.ledger import read_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.settings_evidence import LEDGER
 from normexp.claims.evidence.sources import MANIPULATION, Anew, FromTable, Source
@@ -28,11 +30,10 @@ def over_settings(
     row, why = kept_registration(claim, kept, root) if kept else registration(claim, root)
     for seeds in claim.looks:
         settings = source("", claim.settings, claim.seed_range(seeds))
-        runs = ledger_rows(settings, root)
-        late: int | None = 0
-        if row and (early := too_early(row, runs, root)):
-            late = asked_late(row, runs, root)
-            row, why = (None, early) if late is None else (row, why)
+        runs = ledger_rows(claim, settings, root)
+        late, against = came_before(row, runs, root) if row else (0, "")
+        if against:
+            row, why = None, against
         verdict = make_settings_verdict(
             claim,
             settings,
@@ -66,36 +67,36 @@ def kept_registration(claim: Claim, kept: Kept, root: Path) -> tuple[Row | None,
     return row, ""
 
 
-def ledger_rows(settings: list[Setting], root: Path) -> pd.DataFrame:
-    """The ledger's rows for the runs in these settings; none for networks at initialization, which are built again each
-    time."""
+def ledger_rows(claim: Claim, settings: list[Setting], root: Path) -> pd.DataFrame:
+    """The ledgers' rows for the runs in these settings, `bank` true for those that the bank trained; none for networks
+    at initialization, which are built again each time."""
     names = {run for setting in settings for own in setting.outcomes.values() for run in own.runs}
     if not names:
-        return pd.DataFrame({"run": [], "seconds": []})
-    tables = [pd.read_csv(root / LEDGER / f"{setting.name}.csv") for setting in settings]
+        return pd.DataFrame({"run": [], "seconds": [], "bank": []})
+    bank = read_ledger(root / LEDGER, [setting.name for setting in settings]).assign(bank=True)
+    own = read_own_ledger(root / OWN_LEDGER, claim.id).assign(bank=False)
+    tables = [table for table in (bank, own) if len(table)]
     runs = pd.concat(tables, ignore_index=True).rename(columns={"hash": "run"})
     return runs[runs["run"].isin(names)].fillna({"commit": ""})
 
 
-def too_early(row: Row, runs: pd.DataFrame, root: Path) -> str:
-    """The objection to the first run that did not come after its row; empty if there is none."""
-    each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
-    found = not_after(row, each, registry_of(root))
-    return f"{len(found)} of {len(runs)} runs: {found[0]}" if found else ""
+def came_before(row: Row, runs: pd.DataFrame, root: Path) -> tuple[int, str]:
+    """(how many runs of the bank had started when a claim that reads them was registered, what speaks against the row).
 
-
-def asked_late(row: Row, runs: pd.DataFrame, root: Path) -> int | None:
-    """The number of runs that had started when the claim was registered, if all came after the bank's own row; None if
-    some did not."""
+    A run of the bank that did not come after the claim's row must have come after the bank's own.
+    """
     each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
-    own = latest(read_registry(root / REGISTRY), "bank")
-    if own is None or not_after(own, each, registry_of(root)):
-        return None
-    return sum(started(run) < datetime.fromisoformat(row.date) for run in each)
+    rows_at, own = registry_of(root), latest(read_registry(root / REGISTRY), "bank")
+    early = [run for run in each if not_after(row, [run], rows_at)]
+    wrong = [run for run in early if not run["bank"] or own is None or not_after(own, [run], rows_at)]
+    if wrong:
+        return 0, f"{len(wrong)} of {len(each)} runs: {not_after(row, wrong[:1], rows_at)[0]}"
+    return sum(started(run) < datetime.fromisoformat(row.date) for run in early), ""
 
 
 def _cost(runs: pd.DataFrame) -> dict[str, Any]:
-    return {"trained": 0, "from_cache": len(runs), "training_seconds": round(float(runs["seconds"].sum()), 1)}
+    each = runs["seconds"] / runs.get("replicas", 1)
+    return {"trained": 0, "from_cache": len(runs), "training_seconds": round(float(each.sum()), 1)}
 
 
 def _contrast(claim: Claim, source: Source) -> dict[str, list[Setting]] | None:

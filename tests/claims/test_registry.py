@@ -174,10 +174,10 @@ def test_a_row_that_was_written_anew_is_in_no_earlier_commit(repository):
 
 
 def test_the_resolved_protocol_has_every_value_and_notices_each():
-    claim = load_claims(ROOT / "configs" / "claim")["P10"]
+    claim = load_claims(ROOT / "configs" / "claim")["P13a"]
     protocol = resolved_protocol(claim)
-    assert protocol["cells"].keys() == {"batchnorm / 2", "batchnorm / 32"}
-    assert protocol["cells"]["batchnorm / 2"]["batch_size"] == 2
+    assert protocol["cells"].keys() == {"batchnorm / 16", "batchnorm / 64"}
+    assert protocol["cells"]["batchnorm / 16"]["batch_size"] == 16
     assert protocol["common"]["norm.eps"] == 1e-5
     assert "outputs" not in protocol["common"]
     for other in (
@@ -199,9 +199,9 @@ def test_laws_need_no_registration_and_contrasts_register_their_seeds():
     with pytest.raises(ValueError, match="claim=S01: evidence=law needs no registration"):
         resolved_protocol(claims["S01"])
     contrast = Contrast(varies="x", key="data", groups={"a": {"a": ["data=mnist"]}}, first_seed=200, seeds=60)
-    claim = dataclasses.replace(claims["P10"], contrast=contrast)
-    assert seeds_of(claim) == [[100, 110], [200, 260]]
-    assert "contrast a: a / batchnorm / 2" in resolved_protocol(claim)["cells"]
+    claim = dataclasses.replace(claims["P13a"], contrast=contrast)
+    assert seeds_of(claim) == [[100, 120], [200, 260]]
+    assert "contrast a: a / batchnorm / 16" in resolved_protocol(claim)["cells"]
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess:

@@ -61,6 +61,7 @@ def row_of(cell: str, summary: dict[str, Any]) -> dict[str, Any]:
         **{name: summary["convergence"].get(name) for name in SPEED},
         "seconds": round(summary["seconds"], 2),
         "mode": summary["execution"]["mode"],
+        "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
         "hash": summary["hash"],
         "finished": summary["finished"],
         "commit": summary.get("checkout", {}).get("commit", ""),

@@ -1,16 +1,20 @@
-"""From the ledger to settings for the judge: every seed at its own best rate, with its test examples."""
+"""From runs of the ledger to settings for the judge: one run per arm and seed, with its test examples."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.ledger import read_examples, read_ledger, tuned_runs
+from normexp.claims.evidence.chosen_runs import runs_at
+from normexp.claims.evidence.ledger import read_examples, read_ledger
 from normexp.claims.judge.failures import never_above_chance
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, blocks
+from normexp.claims.judge.setting_effect import noise_of_mean
+from normexp.claims.judge.uncertain_mean import UncertainMean
 from normexp.claims.spec.bank import Bank, BankCell
+from normexp.runs import TestExamples
 
 BLOCK = 16  # windows of a text that count as one example
 
@@ -41,27 +45,35 @@ def bank_settings(
         runs = ledger[ledger["cell"] == name]
         runs = runs[runs["norm"].isin(set(arms.values()))] if len(runs) else runs
         if len(runs) == len(cell.rates) * bank.seeds * len(set(arms.values())):
-            at_rate = tuned_runs(runs, measure) if rate == "own" else runs[runs["lr"] == cell.rate(rate)]
-            found.append(_setting(cell, at_rate, arms, measure, folder))
+            one = runs_at(runs, cell, measure, rate)
+            own = pd.concat([one[one["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()])
+            found.append(setting_of_runs(cell, own, measure, read_examples(folder, name)))
     return found
 
 
-def _setting(
-    cell: BankCell, runs: pd.DataFrame, arms: Mapping[str, str], measure: str, folder: Path
+def setting_of_runs(
+    cell: BankCell, runs: pd.DataFrame, measure: str, of: Callable[[str], TestExamples], column: str = "value"
 ) -> Setting:
-    """A setting from one run per norm and seed."""
+    """From one run of each arm (column `norm`), level (if there are any) and seed.
+
+    Args:
+        of: gives the test examples of a run, for `error` and `loss`.
+        column: the number of a run where the measure is another.
+    """
+    runs = runs if "level" in runs else runs.assign(level="")
     outcomes: dict[Arm, Outcomes] = {}
-    for arm, norm in arms.items():
-        own = runs[runs["norm"] == norm].sort_values("seed")
-        failed, names = _failed(own, cell), tuple(own["hash"])
-        if measure == "failed":
-            outcomes[arm, ""] = Outcomes(own["seed"].to_numpy(), failed.astype(float), failed, None, names)
-            continue
-        of = read_examples(folder, cell.name)
-        values = np.stack([_each(item.right, item.loss, measure, cell) for item in map(of, own["hash"])])
-        outcomes[arm, ""] = Outcomes(own["seed"].to_numpy(), values.mean(1), failed, values, names)
-    if measure == "failed":
-        return Setting(name=cell.name, outcomes=outcomes, labels=cell.labels)
+    for (arm, level), unsorted in runs.groupby(["norm", "level"], sort=False):
+        own = unsorted.sort_values("seed")
+        seeds, names, failed = own["seed"].to_numpy(), tuple(own["hash"]), failed_runs(own, cell)
+        if measure in ("error", "loss"):
+            each = np.stack([_each(item.right, item.loss, measure, cell) for item in map(of, names)])
+            outcomes[arm, level] = Outcomes(seeds, each.mean(1), failed, each, names)
+        else:
+            values = failed.astype(float) if measure == "failed" else own[column].to_numpy(float)
+            outcomes[arm, level] = Outcomes(seeds, values, failed | ~np.isfinite(values), None, names)
+    if measure not in ("error", "loss"):
+        guess = float(runs["steps"].max()) if measure == "steps" else None
+        return Setting(name=cell.name, outcomes=outcomes, guess=guess, labels=cell.labels)
     return Setting(
         name=cell.name,
         outcomes=outcomes,
@@ -83,7 +95,7 @@ def _each(right: np.ndarray, loss: np.ndarray, measure: str, cell: BankCell) -> 
     return blocks(values, BLOCK) if cell.test == "blocks" else values
 
 
-def _failed(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
+def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     """Whether each run failed: it diverged, or ended no better on validation than guessing."""
     accuracy = runs["val_accuracy"].fillna(0.0).to_numpy()
     right = np.round(accuracy * cell.validation)
@@ -94,9 +106,6 @@ def _failed(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
 
 def norm_table(bank: Bank, folder: Path, measure: str = "error") -> pd.DataFrame:
     """Columns: cell, norm, mean over seeds at each seed's best rate, half its interval, failed runs, seeds."""
-    from normexp.claims.judge.noise import crossed, cut_again
-    from normexp.claims.judge.uncertain_mean import UncertainMean
-
     rows = []
     for setting in bank_settings(bank, folder, {norm: norm for norm in bank.norms}, measure):
         for (norm, _), own in setting.outcomes.items():
@@ -110,11 +119,7 @@ def norm_table(bank: Bank, folder: Path, measure: str = "error") -> pd.DataFrame
             if len(trained.seeds) < 3:
                 rows.append(row | {"mean": math.nan, "low": math.nan, "high": math.nan})
                 continue
-            noise = (
-                cut_again(trained.values, setting.test_to_train)
-                if setting.design == "cut again"
-                else crossed(trained.known_examples)
-            )
+            noise = noise_of_mean(setting, trained.known_examples)
             mean = UncertainMean(float(trained.values.mean()), *map(float, noise))
             low, high = mean.interval(0.95)
             rows.append(row | {"mean": mean.effect, "low": low, "high": high})

@@ -16,16 +16,11 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.bank_runs import rows
-from normexp.claims.judge.tuning import rate_table, tuned
+from normexp.claims.evidence.chosen_runs import tuned_runs
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples, finished_summary, load_test_examples
 
-# Scores that may choose a rate (higher is better), each with a second score that breaks ties.
-SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
-    "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
-    "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
-}
-SCORES["failed"] = SCORES["error"]  # a failed run counts if it was the best of its seed
+MEASURES = ("error", "loss")  # what claims ask of the bank
 
 
 def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
@@ -36,19 +31,25 @@ def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
     for name in [] if found.empty else found["cell"].unique():
         runs = found[found["cell"] == name].reset_index(drop=True)
         summaries = [finished_summary(Path(place)) for place in runs["folder"]]
-        runs["code"] = [_digest(summary["sources"], codes) for summary in summaries]
+        runs["code"] = [code_digest(summary["sources"], codes) for summary in summaries]
         wanted = chosen(bank.cells[name], runs)
         kept = {
             row.hash: load_test_examples(row.folder) for row in runs[runs["hash"].isin(wanted)].itertuples()
         }
-        _write(folder / f"{name}.npz", {run: own for run, own in kept.items() if own is not None})
+        write_examples(folder / f"{name}.npz", {run: own for run, own in kept.items() if own is not None})
         runs.drop(columns="folder").to_csv(folder / f"{name}.csv", index=False, float_format="%.9g")
-    if codes:
-        path = folder / "code.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps(known | codes, indent=1, sort_keys=True) + "\n")
+    keep_codes(folder, codes)
     counts = {} if found.empty else found["cell"].value_counts().to_dict()
     return {str(cell): count for cell, count in counts.items()}
+
+
+def keep_codes(folder: Path, codes: dict[str, Any]) -> None:
+    """Add to `code.json` what digests of code stand for."""
+    if not codes:
+        return
+    path = folder / "code.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | codes, indent=1, sort_keys=True) + "\n")
 
 
 def read_ledger(folder: Path, cells: Iterable[str]) -> pd.DataFrame:
@@ -77,7 +78,7 @@ def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
     """Hashes of the runs at the lowest rate, and of those at each seed's best rate by error and by loss. A norm counts
     only if all its rates are finished."""
     wanted: set[str] = set(runs.loc[runs["lr"] == cell.rates[0], "hash"])
-    for measure in SCORES:
+    for measure in MEASURES:
         for _, own in runs.groupby("norm"):
             complete = own.groupby("seed")["lr"].nunique() == len(cell.rates)
             ready = own[own["seed"].isin(complete.index[complete])]
@@ -86,21 +87,8 @@ def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
     return wanted
 
 
-def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The row of each norm and seed at its best rate, by its own validation score of `measure`. If every rate failed,
-    the first row."""
-    score, tie = SCORES[measure](runs)
-    table = rate_table(
-        [
-            {"setting": row.cell, "arm": row.norm, "rate": row.lr, "seed": row.seed, "score": s, "tie": t,
-             "value": index, "failed": row.status != "completed"}
-            for index, (row, s, t) in enumerate(zip(runs.itertuples(), score, tie, strict=True))
-        ]
-    )  # fmt: skip
-    return runs.iloc[tuned(table)["value"].astype(int).tolist()]
-
-
-def _write(path: Path, examples: dict[str, TestExamples]) -> None:
+def write_examples(path: Path, examples: dict[str, TestExamples], *, losses: bool = True) -> None:
+    """Bits, and losses unless left out, of runs that met the same number of examples; no file where there are none."""
     if not examples:
         return
     names = sorted(examples)
@@ -109,12 +97,13 @@ def _write(path: Path, examples: dict[str, TestExamples]) -> None:
         hash=np.array(names),
         shape=np.array(examples[names[0]].right.shape),
         right=np.stack([np.packbits(examples[name].right) for name in names]),
-        loss=np.stack([examples[name].loss.astype(np.float16) for name in names]),
+        loss=np.stack([examples[name].loss.astype(np.float16)[: None if losses else 0] for name in names]),
         test_set=np.array([examples[name].test_set for name in names]),
     )
 
 
-def _digest(sources: dict[str, Any], codes: dict[str, Any]) -> str:
+def code_digest(sources: dict[str, Any], codes: dict[str, Any]) -> str:
+    """What stands for the code of a run in its row; `codes` keeps what it stands for."""
     digest = hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:12]
     codes[digest] = sources
     return digest

@@ -8,10 +8,10 @@ from typing import Any
 from normexp.build import resolved
 from normexp.claims.evidence.subjects import composed
 from normexp.claims.judge.rules import RULES
-from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.bank import load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, Seeds, digest, register
-from normexp.claims.spec.settings import BANK, split_options
+from normexp.claims.spec.settings import split_options
 from normexp.config.code import checkout
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import identity
@@ -65,7 +65,7 @@ def _grids(claim: Claim) -> dict[str, Any]:
     """The learning rates of a training claim over settings. They come from the cells, not from the claim's yaml."""
     if claim.evidence != "training" or not claim.settings:
         return {}
-    known = load_bank(CONFIGS / BANK).cells
+    known = load_cells(CONFIGS)
     grids = {
         name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
         for name, cell in known.items()

@@ -1,36 +1,48 @@
-"""The runs of a claim in each of its settings: networks at initialization, or runs of the bank from its ledger."""
+"""The runs of a claim in each of its settings: networks at initialization, or trained runs from the ledgers."""
 
+import contextlib
 import dataclasses
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence import functions
-from normexp.claims.evidence.bank_settings import bank_settings
+from normexp.claims.evidence.bank_settings import setting_of_runs
+from normexp.claims.evidence.chosen_runs import measure_of, runs_at
+from normexp.claims.evidence.ledger import read_examples, read_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, bank_arms, read_own_ledger
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
-from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.bank import BANK, OWN_CELLS, Bank, BankCell, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import BANK, Cells, labels, split_options
+from normexp.claims.spec.settings import Cells, labels, split_options
 from normexp.config.folder import CONFIGS
+from normexp.runs import TestExamples
 
 LEDGER = Path("docs") / "evidence" / "bank"
-# metric -> measure of the ledger
-MEASURES = {"test/error": "error", "test/loss": "loss", "failed": "failed"}
 
 
 def gather_settings(
-    claim: Claim, cells: Cells, seeds: range, function: str | None = None, root: Path = CONFIGS.parent
+    claim: Claim,
+    cells: Cells,
+    seeds: range,
+    function: str | None = None,
+    root: Path = CONFIGS.parent,
+    *,
+    check: bool = False,
 ) -> list[Setting]:
     """Every arm in each of these settings, at these seeds. Raises ValueError for a claim with other evidence.
 
     Args:
         function: for an initialization claim: the function of its manipulation check, to replace its own.
-        root: holds the bank and its ledger.
+        root: holds the bank and the ledgers.
+        check: for a training claim: the values of its manipulation check.
     """
     if claim.evidence == "initialization":
         return [_initial(claim, name, own, seeds, function) for name, own in cells.items()]
-    return _of_the_bank(claim, cells, seeds, root)
+    return _trained(claim, cells, seeds, root, check=check)
 
 
 def _initial(claim: Claim, name: str, overrides: list[str], seeds: range, function: str | None) -> Setting:
@@ -62,45 +74,66 @@ def setting_of_table(name: str, table: pd.DataFrame, kinds: dict[str, str]) -> S
     return Setting(name, outcomes, labels=kinds)
 
 
-def _of_the_bank(claim: Claim, cells: Cells, seeds: range, root: Path) -> list[Setting]:
-    bank = load_bank(root / CONFIGS.name / BANK)
-    arms = {arm: own[0].removeprefix("norm=") for arm, own in claim.arms.items() if len(own) == 1}
-    strange = [name for name in cells if name not in bank.cells]
-    if (
-        strange
-        or claim.fixed
-        or claim.factor
-        or set(arms) != set(claim.arms)
-        or not set(arms.values()) <= set(bank.norms)
-    ):
-        what = f"setting {strange[0]}" if strange else "its arms, fixed overrides or factor"
+def _trained(claim: Claim, cells: Cells, seeds: range, root: Path, *, check: bool) -> list[Setting]:
+    """The runs of a training claim, from the ledgers of the bank and of the claim's own runs."""
+    configs = root / CONFIGS.name
+    bank, known = load_bank(configs / BANK), load_cells(configs)
+    if strange := [name for name in cells if name not in known]:
         raise ValueError(
-            f"claim={claim.id}: {what} are no runs of the bank; over several settings a training claim reads arms of a "
-            "norm alone, in cells of the bank"
+            f"claim={claim.id}: setting={strange[0]}: is no cell; its rates and facts stand in {BANK} or {OWN_CELLS}"
         )
-    if claim.metric not in MEASURES:
-        raise ValueError(
-            f"claim={claim.id}: metric={claim.metric}: the bank has {', '.join(MEASURES)}; give one of these"
+    own, found = read_own_ledger(root / OWN_LEDGER, claim.id), []
+    measure = measure_of(claim.metric_of(next(iter(claim.arms))))
+    for name in cells:
+        cell = known[name]
+        runs = _runs(claim, cell, bank, own, seeds, root)
+        read = runs_at(runs, cell, measure, claim.rate)
+        folders = root / LEDGER, root / OWN_LEDGER / claim.id
+        of = _examples([folder for folder in folders if (folder / f"{name}.npz").exists()], name)
+        found.append(
+            setting_of_runs(cell, read, "value" if check else measure, of, "check" if check else "value")
         )
-    found = bank_settings(bank, root / LEDGER, arms, MEASURES[claim.metric], list(cells), claim.rate)
-    names = {setting.name for setting in found}
-    if missing := [name for name in cells if name not in names]:
-        raise ValueError(
-            f"claim={claim.id}: {', '.join(missing)}: not all runs are in the ledger; scripts/bank.py train, then "
-            "ledger"
-        )
-    return [_at(setting, seeds, claim.id) for setting in found]
+    return found
 
 
-def _at(setting: Setting, seeds: range, claim: str) -> Setting:
-    """The setting with the runs of these seeds only."""
-    has = next(iter(setting.outcomes.values())).seeds
-    if missing := sorted(set(seeds) - set(has.tolist())):
+def _runs(
+    claim: Claim, cell: BankCell, bank: Bank, own: pd.DataFrame, seeds: range, root: Path
+) -> pd.DataFrame:
+    """Every run of a claim in a cell at some seeds, named by its arms; ValueError where one is missing."""
+    parts = [own[own["cell"] == cell.name]]
+    if cell.name in bank.cells:
+        ledger = read_ledger(root / LEDGER, [cell.name])
+        for arm, norm in bank_arms(claim, bank).items() if len(ledger) else ():
+            parts.append(
+                ledger[ledger["norm"] == norm].assign(norm=arm, level="", value=ledger["train_loss"])
+            )
+    kept = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+    kept = kept[kept["seed"].isin(seeds)] if len(kept) else kept
+    rates = cell.rates if claim.rate == "own" else (cell.rate(claim.rate),)
+    has = (
+        set(zip(*(kept[key] for key in ("norm", "level", "seed", "lr")), strict=True)) if len(kept) else set()
+    )
+    each = itertools.product(claim.arms, claim.levels, seeds, rates)
+    if missing := [run for run in each if run not in has]:
+        arm, level, seed, rate = missing[0]
+        what = " ".join(f"{arm} {level} seed {seed} lr {rate:g}".split())
         raise ValueError(
-            f"claim={claim}: setting={setting.name}: the bank has no seed {missing[0]}; ask for fewer, or train more"
+            f"claim={claim.id}: setting={cell.name}: {len(missing)} runs are not in the ledger, the first {what}; "
+            f"scripts/bank.py or scripts/own_runs.py train, then ledger"
         )
-    kept = {arm: own.at(np.isin(own.seeds, list(seeds))) for arm, own in setting.outcomes.items()}
-    return dataclasses.replace(setting, outcomes=kept)
+    return kept
+
+
+def _examples(folders: list[Path], cell: str) -> Callable[[str], TestExamples]:
+    readers = [read_examples(folder, cell) for folder in folders]
+
+    def of(run: str) -> TestExamples:
+        for reader in readers:
+            with contextlib.suppress(KeyError):
+                return reader(run)
+        raise ValueError(f"setting={cell}: no test examples of run {run[:8]}; write the ledger again")
+
+    return of
 
 
 def as_table(settings: list[Setting]) -> pd.DataFrame:

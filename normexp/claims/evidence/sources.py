@@ -37,7 +37,9 @@ class Anew:
         self.parts: dict[str, list[Setting]] = {}
 
     def __call__(self, part: str, cells: Cells, seeds: range, function: str | None = None) -> list[Setting]:
-        self.parts[part] = gather_settings(self.claim, cells, seeds, function, self.root)
+        self.parts[part] = gather_settings(
+            self.claim, cells, seeds, function, self.root, check=part == MANIPULATION
+        )
         return self.parts[part]
 
     def table(self) -> pd.DataFrame:

@@ -164,10 +164,16 @@ def _influence(
         if setting.counts:  # a test set cannot resolve less than one answer (Bonett, Price 2012)
             examples = values.shape[1]
             resolution += (weight / (mean * examples + 1 if comparison.log else examples)) ** 2
+    noise = noise_of_mean(setting, influence, resolution)
+    return noise, influence if setting.design == "test set" else influence.mean(1)
+
+
+def noise_of_mean(setting: Setting, z: np.ndarray, resolution: float = 0.0) -> Noise:
+    """Of the mean of `z` (seeds, examples) by a setting's design; `resolution` as of `crossed`."""
     if setting.design == "test set":
-        return crossed(influence, resolution), influence
-    noise = cut_again(influence.mean(1), setting.test_to_train)
-    return noise._replace(variance=noise.variance + resolution / len(influence)), influence.mean(1)
+        return crossed(z, resolution)
+    noise = cut_again(z.mean(1), setting.test_to_train)
+    return noise._replace(variance=noise.variance + resolution / len(z))
 
 
 def _table(own: Mapping[Arm, Outcomes]) -> pd.DataFrame:

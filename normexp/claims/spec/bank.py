@@ -10,6 +10,8 @@ import yaml
 Sample = Literal["test set", "cut again", "blocks"]
 FACTS = ("validation", "chance", "guess_loss", "test_to_train")
 BANK_KEYS = ("norms", "seeds", "shared", "cells")
+OWN_KEYS = ("shared", "cells")
+BANK, OWN_CELLS = "bank.yaml", "own_cells.yaml"
 CELL_KEYS = ("labels", "overrides", "rates", "test", "replicas", "facts")
 
 
@@ -72,18 +74,37 @@ class Bank:
 
 def load_bank(path: Path) -> Bank:
     """Read and check `configs/bank.yaml`. Raises ValueError with one line for the first mistake."""
+    node = _read(path, BANK_KEYS)
+    if not _is_whole(node["seeds"]) or node["seeds"] < 1:
+        raise ValueError(f"{path}: seeds={node['seeds']}: must be a whole number of at least 1")
+    return Bank(norms=_texts(node["norms"], f"{path}: norms"), seeds=node["seeds"], cells=_cells(node, path))
+
+
+def load_cells(configs: Path) -> dict[str, BankCell]:
+    """All cells that a claim may name, in a folder of configurations: those of the bank, and those beside it in which
+    claims train arms of their own. None where there is neither file."""
+    bank, own = configs / BANK, configs / OWN_CELLS
+    found = dict(load_bank(bank).cells) if bank.exists() else {}
+    beside = _cells(_read(own, OWN_KEYS), own) if own.exists() else {}
+    if both := found.keys() & beside.keys():
+        raise ValueError(f"{own}: {min(both)}: is a cell of the bank; give it another name")
+    return found | beside
+
+
+def _read(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         node = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
-    _check_keys(node, BANK_KEYS, f"{path}: ")
-    if not _is_whole(node["seeds"]) or node["seeds"] < 1:
-        raise ValueError(f"{path}: seeds={node['seeds']}: must be a whole number of at least 1")
+    _check_keys(node, keys, f"{path}: ")
+    return node
+
+
+def _cells(node: dict[str, Any], path: Path) -> dict[str, BankCell]:
     if not isinstance(node["cells"], dict) or not node["cells"]:
         raise ValueError(f"{path}: cells: must be cells by name; see docs/claims.md")
     shared = _texts(node["shared"], f"{path}: shared") if node["shared"] else ()
-    cells = {name: _read_cell(name, cell, shared, path) for name, cell in node["cells"].items()}
-    return Bank(norms=_texts(node["norms"], f"{path}: norms"), seeds=node["seeds"], cells=cells)
+    return {name: _read_cell(name, cell, shared, path) for name, cell in node["cells"].items()}
 
 
 def _read_cell(name: str, node: Any, shared: tuple[str, ...], path: Path) -> BankCell:

@@ -6,9 +6,8 @@ from typing import Any
 
 import yaml
 
-from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.bank import BANK, load_cells
 
-BANK = "bank.yaml"  # in the folder that holds the folder of claims
 NAMES = {
     "data": {
         "mnist": "MNIST",
@@ -57,11 +56,8 @@ class Contrast:
 
 
 def bank_beside(claims: Path) -> Cells:
-    """Cells of the bank beside a folder of claims; none if there is no bank."""
-    path = claims.parent / BANK
-    return (
-        {name: list(cell.overrides) for name, cell in load_bank(path).cells.items()} if path.exists() else {}
-    )
+    """Cells of the bank, and those beside it, for a folder of claims; none where there is no bank."""
+    return {name: list(cell.overrides) for name, cell in load_cells(claims.parent).items()}
 
 
 def read_settings(items: list, path: Path, key: str = "settings") -> Cells:

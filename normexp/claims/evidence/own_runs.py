@@ -1,0 +1,135 @@
+"""The runs of a claim over settings that the bank does not have: which they are, their training, and their ledger.
+
+`<folder>/<id>/runs.csv` has one row a run, `<folder>/<id>/<cell>.npz` the test examples of those that are read, and
+`<folder>/code.json` what each digest of code in the rows stands for.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.bank_runs import row_of
+from normexp.claims.evidence.chosen_runs import measure_of, runs_at
+from normexp.claims.evidence.ledger import code_digest, keep_codes, write_examples
+from normexp.claims.evidence.metric import read_metric
+from normexp.claims.evidence.training_runs import Runs, Wanted
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.runs import finished_summary, load_test_examples, read_summary
+
+OWN_LEDGER = Path("docs") / "evidence" / "claims"
+OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
+
+
+def bank_arms(claim: Claim, bank: Bank) -> dict[str, str]:
+    """Arms that are a norm of the bank and nothing else, with that norm."""
+    if claim.fixed or claim.factor:
+        return {}
+    norms = {
+        arm: own[0].removeprefix("norm=")
+        for arm, own in claim.arms.items()
+        if len(own) == 1 and own[0].startswith("norm=")
+    }
+    return {arm: norm for arm, norm in norms.items() if norm in bank.norms}
+
+
+def wanted(claim: Claim, cell: BankCell, bank: Bank) -> list[Wanted]:
+    """Runs of every arm, level, seed and rate in a cell, without those that the bank has."""
+    shared = bank_arms(claim, bank) if cell.name in bank.cells else {}
+    rates = cell.rates if claim.rate == "own" else (cell.rate(claim.rate),)
+    return [
+        Wanted(arm, level, seed, rate)
+        for arm in claim.arms
+        for level in claim.levels
+        for seed in claim.seed_range(claim.looks[-1])
+        if arm not in shared or seed >= bank.seeds
+        for rate in rates
+    ]
+
+
+def runs_in(claim: Claim, cell: BankCell, outputs: Path, report: Callable[[str], None] = print) -> Runs:
+    """The runs of a claim in one cell, in the cache that all claims share."""
+    overrides = [
+        override.replace("${", r"$\{").replace("}", r"\}")
+        if "${" in override
+        else override  # as in Hydra's sweeps
+        for override in cell.overrides
+        if override != "monitor=none"
+    ]
+    own = dataclasses.replace(
+        claim, settings={}, tune=None, fixed=[*overrides, *claim.fixed], replicas=cell.replicas
+    )
+    return Runs(own, outputs / "cache", report, f"scripts/own_runs.py train claim={claim.id}")
+
+
+def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> None:
+    """Train what is missing, an arm and level of a cell after the other."""
+    for cell in cells:
+        runs = runs_in(
+            claim,
+            cell,
+            outputs,
+            lambda line, cell=cell: print(f"  {claim.id} {cell.name}: {line}", flush=True),
+        )
+        asked = wanted(claim, cell, bank)
+        for arm in claim.arms:
+            for level in claim.levels:
+                runs.train(run for run in asked if (run.arm, run.level) == (arm, level))
+
+
+def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[dict[str, Any]]:
+    """One row for each finished run of a claim in a cell, with its folder and what its metrics say."""
+    runs = runs_in(claim, cell, outputs)
+    check = claim.manipulation and claim.manipulation.metric
+    for run in wanted(claim, cell, bank):
+        folder = runs.folder(run)
+        if read_summary(folder) is None:
+            continue
+        summary = finished_summary(folder)
+        row = row_of(cell.name, summary) | {"norm": run.arm, "level": run.level, "folder": str(folder)}
+        metric = claim.metric_of(run.arm)
+        row["value"] = row["train_loss"] if metric in OF_RUNS else read_metric(metric, summary, folder)[0]
+        row["check"] = read_metric(check, summary, folder)[0] if check else None
+        yield row
+
+
+def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, folder: Path) -> int:
+    """Write the finished runs of a claim; returns how many there are. ValueError where some are missing."""
+    found: list[pd.DataFrame] = []
+    codes: dict[str, Any] = {}
+    (folder / claim.id).mkdir(parents=True, exist_ok=True)
+    for cell in cells:
+        own = pd.DataFrame(rows(claim, cell, bank, outputs))
+        if missing := len(wanted(claim, cell, bank)) - len(own):
+            raise ValueError(f"claim={claim.id}: {cell.name}: {missing} runs are missing; train them first")
+        if own.empty:
+            continue
+        own["code"] = [
+            code_digest(finished_summary(Path(place))["sources"], codes) for place in own["folder"]
+        ]
+        found.append(own)
+        measures = {measure_of(claim.metric_of(arm)) for arm in claim.arms}
+        for measure in measures & {"error", "loss"}:
+            read = runs_at(own, cell, measure, claim.rate)
+            examples = {row.hash: load_test_examples(row.folder) for row in read.itertuples()}
+            kept = {run: one for run, one in examples.items() if one is not None}
+            write_examples(folder / claim.id / f"{cell.name}.npz", kept, losses=measure == "loss")
+    if not found:
+        return 0
+    table = pd.concat(found, ignore_index=True).drop(columns="folder")
+    table.to_csv(folder / claim.id / "runs.csv", index=False, float_format="%.9g")
+    keep_codes(folder, codes)
+    return len(table)
+
+
+def read_own_ledger(folder: Path, claim: str) -> pd.DataFrame:
+    """The rows of a claim's own runs; none where it has none."""
+    path = folder / claim / "runs.csv"
+    if not path.exists():
+        return pd.DataFrame({"cell": []})
+    table = pd.read_csv(path)
+    given = table[["commit", "level"]].astype(object)
+    return table.assign(**given.where(given.notna(), ""))

@@ -1,0 +1,76 @@
+"""Runs that claims over settings add to the bank: `python scripts/own_runs.py plan claim=P10,S13`.
+
+plan    prints how many runs each claim still needs, and their core time
+train   trains what is missing; register the claims first, and run it in a clean checkout that has their rows
+ledger  writes what is finished to docs/evidence/claims, from which verdicts are judged
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+
+from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, train, wanted, write_own_ledger
+from normexp.claims.spec.bank import BANK, Bank, BankCell, load_bank, load_cells
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim_files import load_each
+from normexp.claims.spec.select import select
+from normexp.config.folder import CONFIGS
+from normexp.duration import duration
+
+ROOT = Path(__file__).parents[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="own_runs.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=("plan", "train", "ledger"))
+    parser.add_argument("claim", help="claim=ID, several with commas")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
+    asked = parser.parse_args(arguments)
+    try:
+        bank, known = load_bank(CONFIGS / BANK), load_cells(CONFIGS)
+        claims, broken = load_each(CONFIGS / "claim")
+        for claim in select(claims, asked.claim.removeprefix("claim="), broken):
+            cells = cells_of(claim, known)
+            if asked.action == "train":
+                train(claim, cells, bank, asked.outputs)
+            elif asked.action == "ledger":
+                count = write_own_ledger(claim, cells, bank, asked.outputs, ROOT / OWN_LEDGER)
+                print(f"{claim.id}: {count} runs in {OWN_LEDGER / claim.id}")
+            else:
+                print(plan(claim, cells, bank, asked.outputs), flush=True)
+    except ValueError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
+    """The cells of a training claim over settings; ValueError for another."""
+    if claim.evidence != "training" or not claim.settings:
+        raise ValueError(
+            f"claim={claim.id}: is no training claim over settings; verify.py gathers its evidence"
+        )
+    if strange := [name for name in claim.settings if name not in known]:
+        raise ValueError(
+            f"claim={claim.id}: setting={strange[0]}: is no cell; add it to configs/own_cells.yaml"
+        )
+    return [known[name] for name in claim.settings]
+
+
+def plan(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> str:
+    """Runs that are missing, and their core time by the seconds of the yaml."""
+    missing = {
+        cell.name: len(runs_in(claim, cell, outputs).missing(wanted(claim, cell, bank))) for cell in cells
+    }
+    total = sum(missing.values())
+    return (
+        f"{claim.id}: {total} runs to train, about {duration(total * claim.seconds)} of one core ({missing})"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Runs that a claim adds to the bank: which they are, and their way from folders into its ledger and out of it."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, train, wanted, write_own_ledger
+from normexp.claims.evidence.settings_evidence import gather_settings
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.bank import load_bank, load_cells
+from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.config.folder import CONFIGS
+from normexp.runs import load_test_examples
+
+SMALLER = Comparison(kind="smaller", arm="two", baseline="all", log=True)
+CELL = "small_digits"
+CLAIM = Claim(
+    id="Q03", name="n", sentence="s", source="s", covers=(), evidence="training", metric="test/error", seeds=2,
+    arms={"two": ["norm=batchnorm_ghost", "norm.virtual_batch_size=2"], "all": ["norm=batchnorm"]},
+    comparisons=[SMALLER], settings={CELL: []},
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return load_bank(CONFIGS / "bank.yaml"), load_cells(CONFIGS)
+
+
+def test_what_the_bank_has_is_not_trained_again(parts):
+    bank, cells = parts
+    claim = dataclasses.replace(CLAIM, seeds=bank.seeds + 1)
+    cell = cells["digits_mlp"]
+    asked = pd.DataFrame(wanted(claim, cell, bank))
+    assert asked.groupby("arm").size().to_dict() == {
+        "two": 7 * len(cell.rates), "all": len(cell.rates),
+    }  # fmt: skip
+    assert set(asked.loc[asked["arm"] == "all", "seed"]) == {bank.seeds}
+    for other in ({"fixed": ["batch_size=4"]}, {"factor": {"batch_size": [2, 4]}}):
+        levels = 2 if "factor" in other else 1
+        each = 2 * levels * (bank.seeds + 1) * len(cell.rates)
+        assert len(wanted(dataclasses.replace(claim, **other), cell, bank)) == each
+    one = wanted(dataclasses.replace(claim, rate="middle"), cells[CELL], bank)
+    assert {run.lr for run in one} == {cells[CELL].rates[2]}
+
+
+@pytest.mark.slow
+def test_own_runs_are_trained_kept_and_judged(parts, tmp_path):
+    bank, cells = parts
+    cell = dataclasses.replace(cells[CELL], rates=(0.01, 0.1, 1.0))
+    check = Manipulation(measure="m", metric="train/loss", comparison=SMALLER)
+    claim = dataclasses.replace(CLAIM, fixed=["max_epochs=1"], manipulation=check)
+    with pytest.raises(ValueError, match="claim=Q03: small_digits: 12 runs are missing; train them first"):
+        write_own_ledger(claim, [cell], bank, tmp_path, tmp_path / "ledger")
+    train(claim, [cell], bank, tmp_path)
+    folder = tmp_path / "root" / OWN_LEDGER
+    assert write_own_ledger(claim, [cell], bank, tmp_path, folder) == 12
+    root = root_with(tmp_path / "root", cell)
+    (setting,) = gather_settings(claim, claim.settings, range(2), root=root)
+    runs = runs_in(claim, cell, tmp_path)
+    for arm in claim.arms:  # slowly, from the folders
+        for seed in range(2):
+            own = {
+                run.lr: runs.summary(run)
+                for run in wanted(claim, cell, bank)
+                if (run.arm, run.seed) == (arm, seed)
+            }
+            best = max(
+                own,
+                key=lambda lr, own=own: (
+                    own[lr][0]["metrics"]["val/accuracy"],
+                    -own[lr][0]["metrics"]["val/loss"],
+                ),
+            )
+            examples = load_test_examples(own[best][1])
+            np.testing.assert_array_equal(setting.outcomes[arm, ""].examples[seed], ~examples.right)
+            assert setting.outcomes[arm, ""].runs[seed] == own[best][0]["hash"]
+    (checked,) = gather_settings(claim, claim.settings, range(2), root=root, check=True)
+    assert checked.design == "seeds"
+    table = pd.read_csv(folder / "Q03" / "runs.csv").set_index("hash")
+    names = checked.outcomes["two", ""].runs
+    np.testing.assert_allclose(checked.outcomes["two", ""].values, table.loc[list(names), "train_loss"])
+
+
+def root_with(root: Path, cell) -> Path:
+    """A repository whose cells are the committed ones but for the rates of one."""
+    (root / "configs").mkdir(parents=True, exist_ok=True)
+    (root / "configs" / "bank.yaml").write_text((CONFIGS / "bank.yaml").read_text())
+    text = (CONFIGS / "own_cells.yaml").read_text()
+    head, name, rest = text.partition(f"  {cell.name}:\n")
+    old = "rates: [0.01, 0.03, 0.1, 0.3, 1.0]"
+    assert old in rest
+    (root / "configs" / "own_cells.yaml").write_text(
+        head + name + rest.replace(old, f"rates: {list(cell.rates)}", 1)
+    )
+    return root
