@@ -58,7 +58,9 @@ def make_runs(
                 )
                 write_summary(folder, {
                     "status": "completed", "choices": {"norm": norm, "model": "mlp", "data": "mnist"}, "hash": name,
-                    "metrics": metrics, "config": {"lr": lr, "seed": seed}, "steps": 10, "seconds": 1.0,
+                    "metrics": metrics, "steps": 10, "seconds": 1.0,
+                    "config": {"lr": lr, "seed": seed, "batch_size": 4, "max_epochs": 1, "max_steps": None,
+                               "accuracies": [], "name": "bank/small", "outputs": str(outputs)},
                     "execution": {"mode": "replica"}, "finished": "2026-01-01T00:00:00+00:00", "sources": {"a": "1"},
                     "versions": {"torch": "2.15"}, "checkout": {"commit": "c" * 40, "dirty": False},
                     "command": "", "convergence": {}, "epochs": 1.0, "fingerprint": "", "parameters": 1,
