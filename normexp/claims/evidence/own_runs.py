@@ -4,18 +4,22 @@
 `<folder>/code.json` what each digest of code in the rows stands for.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from normexp.claims.evidence import train_call
 from normexp.claims.evidence.bank_runs import row_of
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
 from normexp.claims.evidence.ledger import code_digest, keep_codes, write_examples
 from normexp.claims.evidence.metric import read_metric
-from normexp.claims.evidence.training_runs import Runs, Wanted
+from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.evidence.wanted import Wanted
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import finished_summary, load_test_examples, read_summary
@@ -50,7 +54,7 @@ def wanted(claim: Claim, cell: BankCell, bank: Bank) -> list[Wanted]:
     ]
 
 
-def runs_in(claim: Claim, cell: BankCell, outputs: Path, report: Callable[[str], None] = print) -> Runs:
+def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
     """The runs of a claim in one cell, in the cache that all claims share."""
     overrides = [
         override.replace("${", r"$\{").replace("}", r"\}")
@@ -59,25 +63,20 @@ def runs_in(claim: Claim, cell: BankCell, outputs: Path, report: Callable[[str],
         for override in cell.overrides
         if override != "monitor=none"
     ]
-    own = dataclasses.replace(
-        claim, settings={}, tune=None, fixed=[*overrides, *claim.fixed], replicas=cell.replicas
-    )
-    return Runs(own, outputs / "cache", report, f"scripts/own_runs.py train claim={claim.id}")
+    fixed = [*overrides, *claim.fixed]
+    own = dataclasses.replace(claim, settings={}, tune=None, fixed=fixed, replicas=cell.replicas)
+    return Runs(own, outputs / "cache", f"scripts/own_runs.py train claim={claim.id}")
 
 
 def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> None:
-    """Train what is missing, an arm and level of a cell after the other."""
+    """Train what is missing in this process, one after the other."""
     for cell in cells:
-        runs = runs_in(
-            claim,
-            cell,
-            outputs,
-            lambda line, cell=cell: print(f"  {claim.id} {cell.name}: {line}", flush=True),
-        )
-        asked = wanted(claim, cell, bank)
-        for arm in claim.arms:
-            for level in claim.levels:
-                runs.train(run for run in asked if (run.arm, run.level) == (arm, level))
+        runs = runs_in(claim, cell, outputs)
+        for job, together in runs.cells(wanted(claim, cell, bank)):
+            more = f" and {len(together) - 1} more" if together[1:] else ""
+            print(f"  {cell.name}: {job.name}{more}", flush=True)
+            with contextlib.redirect_stdout(io.StringIO()):
+                train_call.train(runs.call(together))
 
 
 def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[dict[str, Any]]:
