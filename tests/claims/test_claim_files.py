@@ -18,6 +18,7 @@ from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import load_claims, read_claim
 from normexp.claims.spec.select import select
 from normexp.claims.verify_claims import verify
+from normexp.commands.verify import main
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = load_claims(ROOT / "configs" / "claim")
@@ -169,21 +170,21 @@ def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
     assert json.loads((tmp_path / "S29" / "verdict.json").read_text())["verdict"] == "refuted"
 
 
-def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path):
-    listed = command("--help").stdout
+def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path, capsys):
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
     assert all(f"  {claim} " in listed for claim in CLAIMS)
-    unknown = command("claim=S99", f"out={tmp_path / 'none'}")
-    assert unknown.returncode == 2
-    assert unknown.stderr.startswith("Error: claim=S99: no such claim; nearest: S")
+    assert main(["claim=S99", f"out={tmp_path / 'none'}"]) == 2
+    assert capsys.readouterr().err.startswith("Error: claim=S99: no such claim; nearest: S")
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("argument", ["claim=", "S37", "seed=3", "budget=huge", "tune=no", "page=docs"])
-def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path):
-    done = command(argument, f"out={tmp_path / 'none'}")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: {argument}")
-    assert done.stderr.count("\n") == 1
+def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
+    assert main([argument, f"out={tmp_path / 'none'}"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"Error: {argument}")
+    assert said.count("\n") == 1
     assert not (tmp_path / "none").exists()
 
 

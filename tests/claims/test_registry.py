@@ -14,6 +14,7 @@ from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.spec.registered_first import not_after, registry_of
 from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
 from normexp.claims.spec.settings import Contrast
+from normexp.commands.register import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -204,26 +205,23 @@ def test_laws_need_no_registration_and_contrasts_register_their_seeds():
     assert "contrast a: a / batchnorm / 16" in resolved_protocol(claim)["cells"]
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "scripts/register.py", *arguments], cwd=ROOT, capture_output=True, text=True
-    )
-
-
-def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path):
+def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path, capsys):
     path = tmp_path / "evidence" / "registry.jsonl"
-    done = command("claim=P05a", "reason=first  protocol", f"registry={path}")
+    asked = ["claim=P05a", "reason=first  protocol", f"registry={path}"]
+    script = [sys.executable, "scripts/register.py", *asked]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (row,) = read_registry(path)
-    assert (row.subject, row.reason, row.seeds, row.alpha) == ("P05a", "first protocol", [[0, 8]], 0.05)
+    claim = load_claims(ROOT / "configs" / "claim")["P05a"]
+    assert (row.subject, row.reason, row.alpha) == ("P05a", "first protocol", 0.05)
+    assert row.seeds == seeds_of(claim)
     (kept,) = (path.parent / "protocols").iterdir()
     assert digest(json.loads(kept.read_text())) == row.protocol
-    again = command("claim=P05a", "reason=again", f"registry={path}")
-    assert (again.returncode, again.stderr) == (
-        2,
-        "Error: P05a: its protocol is registered, row 1; nothing has to be done\n",
-    )
-    assert "row 1: P05a" in command(f"registry={path}").stdout
+    assert main(["claim=P05a", "reason=again", f"registry={path}"]) == 2
+    said = capsys.readouterr().err
+    assert said == "Error: P05a: its protocol is registered, row 1; nothing has to be done\n"
+    assert main([f"registry={path}"]) == 0
+    assert "row 1: P05a" in capsys.readouterr().out
     assert sorted(one.name for one in path.parent.iterdir()) == ["protocols", "registry.jsonl"]
 
 
@@ -235,8 +233,9 @@ def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path):
         (["budget=huge"], "budget=huge: choose"),
     ],
 )
-def test_mistakes_on_the_command_line_are_one_line(arguments, message):
-    done = command(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: {message}")
-    assert done.stderr.count("\n") == 1
+def test_mistakes_on_the_command_line_are_one_line(arguments, message, capsys):
+    assert main(arguments) == 2
+    out, said = capsys.readouterr()
+    assert out == ""
+    assert said.startswith(f"Error: {message}")
+    assert said.count("\n") == 1
