@@ -9,6 +9,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,6 +121,26 @@ NAMES = {
     "_SubprocessScriptLauncher": Private(
         "workers: the processes that Lightning started",
         lambda: callable(subprocess_script._SubprocessScriptLauncher),
+    ),
+    "_forkserver": Private(
+        "this_machine: start the server that forks workers under blocked signals",
+        lambda: isinstance(forkserver._forkserver, forkserver.ForkServer),
+    ),
+    "_forkserver_pid": Private(
+        "this_machine: whether that server runs",
+        lambda: forkserver.ForkServer()._forkserver_pid is None,
+    ),
+    "_skip_next_val": Private(
+        "epoch_loop: whether Lightning leaves out the next validation",
+        lambda: trainer().fit_loop.epoch_loop._skip_next_val is False,
+    ),
+    "_batches_that_stepped": Private(
+        "epoch_loop: the count of steps in a checkpoint",
+        lambda: trainer().fit_loop.epoch_loop._batches_that_stepped == 0,
+    ),
+    "_val_check_time_interval": Private(
+        "epoch_loop: whether validation goes by the clock",
+        lambda: hasattr(trainer(), "_val_check_time_interval"),
     ),
     "_num_ready_batches_reached": Private(
         "epoch_loop: whether the epoch is over",

@@ -74,7 +74,7 @@ class Activations(StepMonitor):
     steps_alone = True
 
     def remedy(self) -> str:
-        have = sorted({place for place, (kind, _) in PLACES.items() if f" 0 {kind}" not in f" {self._found}"})
+        have = sorted({place for place, (kind, _) in PLACES.items() if f" 0 {kind}" not in f" {self.found}"})
         usable = [place for place in have if place not in self.places]
         return f"set places={usable}, or define `sites()`" if usable else super().remedy()
 

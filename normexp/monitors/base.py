@@ -54,7 +54,7 @@ class Monitor(Callback):
         self.started_at: int | None = None  # the last step at which a measurement began
         self._held_out: Any = None
         self.training_batch: Any = None  # the batch of the step
-        self._found = ""  # of the module: its places, for a message
+        self.found = ""  # of the module: its places, for a message
         self._warned = False
 
     def keys(self) -> set[str]:
@@ -88,13 +88,13 @@ class Monitor(Callback):
         self._ours = names_its_sites(module) and type(getattr(module, "model", None)).__module__.startswith(
             OURS
         )
-        if not self._found:
-            self._found = f"{type(module).__name__} has {described(sites_of(module))}"
+        if not self.found:
+            self.found = f"{type(module).__name__} has {described(sites_of(module))}"
 
     def _say_nothing_was_there(self, step: int) -> None:
         """An error in a model of this project, whose places are known; else a warning, once."""
         text = (
-            f"monitor {type(self).__name__}: recorded nothing at step {step}; {self._found}; {self.remedy()}"
+            f"monitor {type(self).__name__}: recorded nothing at step {step}; {self.found}; {self.remedy()}"
         )
         if self._ours:
             raise ValueError(text)

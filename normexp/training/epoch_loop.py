@@ -1,9 +1,11 @@
 """Lightning's training step without the parts that this project does not use. They take a quarter of the time of a
 small model."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
 
 from normexp.training.lightning import callbacks_of
@@ -13,8 +15,9 @@ class PlainEpochLoop(_TrainingEpochLoop):
     """Same steps, same order of hooks, same progress and checkpoints as Lightning's loop, bit for bit.
 
     Each step omits: moving the batch (it lies on the device already), `self.log` and the trainer's profiler around some
-    twenty calls, closures, and the inspection of signatures. So `self.log` works only during evaluation. The recorder
-    and the monitors write to the loggers themselves.
+    twenty calls, closures, the inspection of signatures, hooks that nothing overrides, and, between two validations,
+    the questions whether one is due. So `self.log` works only during evaluation. The recorder and the monitors write
+    to the loggers themselves.
 
     Lightning keeps its loops private. A test compares this loop with the original, and `pyproject.toml` pins the minor
     version for which it was written.
@@ -33,6 +36,15 @@ class PlainEpochLoop(_TrainingEpochLoop):
             given = trainer.fit_loop.epoch_loop
             trainer.fit_loop.epoch_loop = cls(trainer, min_steps=given.min_steps, max_steps=given.max_steps)
 
+    def on_run_start(self, data_fetcher) -> None:
+        super().on_run_start(data_fetcher)
+        self._overriding: dict[str, list[Callable]] = {}
+        schedules = self.trainer.lr_scheduler_configs
+        self._each_step = all(
+            config.interval == "step" and config.frequency == 1 and not config.reduce_on_plateau
+            for config in schedules
+        )
+
     def advance(self, data_fetcher) -> None:
         if self.restarting:  # before the first step of a resumed run, a validation may be due
             return super().advance(data_fetcher)
@@ -47,11 +59,39 @@ class PlainEpochLoop(_TrainingEpochLoop):
         progress.increment_started()
         outputs = self.optimize(batch, batch_idx)
         progress.increment_processed()
-        self.update_lr_schedulers("step", update_plateau_schedulers=False)
-        if self._num_ready_batches_reached():
-            self.update_lr_schedulers("epoch", update_plateau_schedulers=False)
+        self.step_schedules()
         self.call("on_train_batch_end", outputs, batch, batch_idx)
         progress.increment_completed()
+
+    def on_advance_end(self, data_fetcher) -> None:
+        if self.something_is_due():
+            super().on_advance_end(data_fetcher)
+        else:
+            self._batches_that_stepped += 1  # all that Lightning does between two events
+
+    def something_is_due(self) -> bool:
+        """Whether a validation, an end or a schedule of Lightning's own may be due after this step."""
+        trainer = self.trainer
+        if trainer.should_stop or trainer.received_sigterm or self._skip_next_val:
+            return True
+        if self.batch_progress.is_last_batch or not self._each_step:
+            return True
+        every = trainer.val_check_batch
+        if every is None or trainer._val_check_time_interval is not None:
+            return True
+        batches = self.batch_idx if trainer.check_val_every_n_epoch else self.total_batch_idx
+        return every != float("inf") and (batches + 1) % every == 0
+
+    def step_schedules(self) -> None:
+        if not self._each_step:
+            self.update_lr_schedulers("step", update_plateau_schedulers=False)
+            if self._num_ready_batches_reached():
+                self.update_lr_schedulers("epoch", update_plateau_schedulers=False)
+            return
+        for config in self.trainer.lr_scheduler_configs:
+            self.scheduler_progress.increment_ready()
+            config.scheduler.step()
+            self.scheduler_progress.increment_completed()
 
     def optimize(self, batch: Any, batch_idx: int) -> dict[str, Any]:
         """One forward and backward pass and the optimizer's step."""
@@ -64,7 +104,7 @@ class PlainEpochLoop(_TrainingEpochLoop):
         progress.zero_grad.increment_ready()
         self.call("on_before_zero_grad", optimizer)
         progress.zero_grad.increment_started()
-        optimizer.zero_grad()
+        clear_gradients(optimizer)
         progress.zero_grad.increment_completed()
         self.call("on_before_backward", outputs["loss"])
         outputs["loss"].backward()
@@ -79,8 +119,29 @@ class PlainEpochLoop(_TrainingEpochLoop):
         return outputs | {"loss": outputs["loss"].detach()}
 
     def call(self, hook: str, *arguments: Any) -> None:
+        """Call a hook of those callbacks that override it, then of the module, as Lightning does."""
         trainer = self.trainer
         module = trainer.lightning_module
-        for callback in callbacks_of(trainer):
-            getattr(callback, hook)(trainer, module, *arguments)
+        if hook not in self._overriding:
+            every = callbacks_of(trainer)
+            self._overriding[hook] = [
+                getattr(own, hook) for own in every if overrides(own, hook, pl.Callback)
+            ]
+        for method in self._overriding[hook]:
+            method(trainer, module, *arguments)
         getattr(module, hook)(*arguments)
+
+
+def overrides(instance: object, hook: str, base: type) -> bool:
+    """Whether calling this hook does anything: the base's hooks are empty."""
+    return hook in vars(instance) or getattr(type(instance), hook) is not getattr(base, hook)
+
+
+def clear_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """What `optimizer.zero_grad()` does, without the profiler around it."""
+    if type(optimizer).zero_grad is not torch.optim.Optimizer.zero_grad:
+        optimizer.zero_grad()
+        return
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            weight.grad = None
