@@ -1,0 +1,100 @@
+"""Write the numbers of README.md between their markers, from docs/readme.json.
+
+`python scripts/readme.py` writes them. `--study FOLDER --walk FOLDER` first reads them from finished runs: the study
+that README.md names, with its report, and the folder in which its first verdict was asked for.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # so that it also runs where the package is not installed
+
+README, RECORD = ROOT / "README.md", ROOT / "docs" / "readme.json"
+FIGURE = ROOT / "docs" / "images" / "batch_size.png"
+BASELINE = "none"
+
+
+def read_study(folder: Path) -> dict[str, Any]:
+    """What came of the study: its sentence, its table and every value behind them. Copies its figure."""
+    from normexp.report.finding import finding
+    from normexp.report.study import open_study
+    from normexp.report.tables import comparison, markdown
+
+    study = open_study(folder)
+    table = comparison(study, BASELINE)
+    shutil.copy(folder / "report" / "figures" / "final.png", FIGURE)
+    values = study.chosen[["arm", study.x, "seed", study.metric]].values.tolist()
+    return {
+        "command": study.command.partition(" outputs=")[0],
+        "finding": finding(study, table, BASELINE),
+        "table": markdown(study, table, BASELINE).partition("\n\nPaired difference")[0],
+        "values": values,
+    }
+
+
+def read_walk(folder: Path) -> dict[str, Any]:
+    """What came of the claim that README.md walks through."""
+    from normexp.claims.judge.verdict_text import paragraph
+
+    (path,) = folder.glob("outputs/claims/*/verdict.json")
+    verdict = json.loads(path.read_text())
+    kept = ("verdict", "effect", "interval", "n_seeds", "seconds")
+    return {"text": paragraph(verdict), **{name: verdict[name] for name in kept}}
+
+
+def blocks(record: dict[str, Any]) -> dict[str, str]:
+    """Marker -> what stands there."""
+    from normexp.build import compose, resolved
+    from normexp.config.construct import construct
+
+    data = construct("data", resolved(compose(["data=digits"])[0])["data"], ())
+    data.load()
+    sizes = {split: f"{len(rows):,}" for split, rows in data.splits.items()}
+    total = sum(len(rows) for rows in data.splits.values())
+    walk = record["walk"]
+    return {
+        "finding": record["study"]["finding"],
+        "table": record["study"]["table"],
+        "walk": f"```\n{walk['text']}\n```",
+        "digits": (
+            f"Of the {total:,} images of `digits`, {sizes['train']} train, {sizes['val']} validate and "
+            f"{sizes['test']}, a fixed stratified part, test."
+        ),
+    }
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """The README with each part between its markers."""
+    for name, part in parts.items():  # Markdown takes what stands between comments as its own paragraph
+        pattern = rf"(<!-- numbers: {name} -->\n).*?(<!-- end -->)"
+        text, count = re.subn(pattern, lambda m, part=part: f"{m[1]}{part}\n{m[2]}", text, flags=re.S)
+        if count != 1:
+            raise ValueError(f"README.md: {count} places are marked `numbers: {name}`; mark one")
+    return text
+
+
+def main() -> None:
+    """Read what was asked for, then write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--study", type=Path, help="the study's folder, with its report")
+    parser.add_argument("--walk", type=Path, help="the folder of the first verdict")
+    given = parser.parse_args()
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    if given.study:
+        record["study"] = read_study(given.study)
+    if given.walk:
+        record["walk"] = read_walk(given.walk)
+    RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    README.write_text(filled(README.read_text(), blocks(record)))
+
+
+if __name__ == "__main__":
+    main()

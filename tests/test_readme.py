@@ -1,0 +1,83 @@
+"""README.md: every number in it is made, its commands are commands, and its first verdict can be asked for."""
+
+import json
+import re
+import shlex
+from collections import defaultdict
+
+import numpy as np
+import pytest
+import readme
+import yaml
+from scipy import stats
+
+from normexp import cli
+from normexp.claims.spec.own_claims import own_claims
+
+TEXT = readme.README.read_text()
+RECORD = json.loads(readme.RECORD.read_text())
+
+
+def test_numbers_are_those_of_the_record():
+    assert readme.filled(TEXT, readme.blocks(RECORD)) == TEXT
+
+
+def test_the_table_is_computed_from_the_values_of_the_runs():
+    """Recomputed here from every run's test accuracy."""
+    values = defaultdict(list)
+    for arm, level, _, accuracy in RECORD["study"]["values"]:
+        values[arm, f"{level:g}"].append(100 * accuracy)
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in RECORD["study"]["table"].splitlines()
+        if line.startswith("|")
+    ]
+    levels = rows[0][1:]
+    shown = {
+        (row[0], level): cell.strip("*")
+        for row in rows[2:]
+        for level, cell in zip(levels, row[1:], strict=True)
+    }
+    assert shown.keys() == values.keys()
+    for key, own in values.items():
+        half = stats.t.ppf(0.975, len(own) - 1) * stats.sem(own)
+        assert shown[key] == f"{np.mean(own):.1f} ± {half:.1f}", key
+
+
+def test_no_other_number_is_written_by_hand():
+    """Measured numbers have decimals or three digits; they stand between markers, in code, or nowhere."""
+    rest = re.sub(r"<!-- numbers: .*?<!-- end -->|```.*?```|`[^`]*`|\]\([^)]*\)", "", TEXT, flags=re.S)
+    assert re.findall(r"\d+\.\d+|\d{3,}|\d+ ?%", rest) == []
+
+
+def test_the_first_screen_has_a_figure_a_finding_and_two_commands():
+    first = TEXT.splitlines()[:26]
+    assert sum(line.startswith("![") for line in first) == 1
+    assert RECORD["study"]["finding"] in first
+    blocks = re.findall(r"```bash\n(.*?)```", "\n".join(first), re.S)
+    assert [len(block.splitlines()) for block in blocks] == [2]
+
+
+def test_the_claim_of_the_walk_is_a_claim_and_gave_that_word(tmp_path):
+    text = re.search(r"<!-- walk -->\n```yaml\n(.*?)```", TEXT, re.S)[1]
+    (tmp_path / "my_claim.yaml").write_text(text)
+    _, found = own_claims(str(tmp_path / "my_claim.yaml"), "quick")
+    assert found["my_claim"].sentence == yaml.safe_load(text)["sentence"]
+    assert found["my_claim"].sentence in " ".join(RECORD["walk"]["text"].split())
+    assert RECORD["walk"]["verdict"].upper() in RECORD["walk"]["text"]
+
+
+def commands() -> list[list[str]]:
+    lines = [line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
+    found = [shlex.split(line.split(" && ")[-1], comments=True) for line in lines]
+    return [words[2:] for words in found if words[:2] == ["python", "train.py"] and "--help" not in words]
+
+
+@pytest.mark.parametrize("arguments", commands(), ids=" ".join)
+def test_commands_have_no_slip(arguments):
+    assert cli.find_mistake(arguments) is None
+
+
+def test_a_marker_that_is_gone_is_said():
+    with pytest.raises(ValueError, match="0 places are marked `numbers: digits`"):
+        readme.filled(TEXT.replace("numbers: digits", "digits"), {"digits": ""})
