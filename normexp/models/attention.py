@@ -5,11 +5,28 @@ Shapes: N samples, T tokens, C = width, h = heads, d = C / h.
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from normexp.models.transformer_weights import TransformerWeights
 from normexp.sites import Site
+
+
+def masked(layer: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
+    """What a layer gives, under the mask if there is one. A user's own norm need not know masks."""
+    return layer(x) if mask is None else layer(x, mask=mask)
+
+
+def visible(mask: Tensor, causal: bool) -> Tensor:
+    """(N, 1, T, T), True where token i may attend to token j: j is real and, with ``causal``, not after i.
+
+    Padding attends to itself, because a softmax over nothing is nan.
+    """
+    tokens = mask.shape[1]
+    every = torch.ones(tokens, tokens, dtype=torch.bool, device=mask.device)
+    seen = mask[:, None, None] & (every.tril() if causal else every)
+    return seen | torch.eye(tokens, dtype=torch.bool, device=mask.device)
 
 
 class Attention(nn.Module):
@@ -18,7 +35,8 @@ class Attention(nn.Module):
     ``qk_norm`` normalizes queries and keys over the d features of each head, with one norm for all heads (Dehghani et
     al. 2023, arXiv:2302.05442). The norm sees each head as a sample, (N*h, T, d).
 
-    Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t.
+    Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t. ``mask`` (N, T) is True at
+    real tokens: no token attends to the others.
     """
 
     def __init__(
@@ -40,14 +58,18 @@ class Attention(nn.Module):
             self.norm_query = norm(width // heads, channel_dim=-1)
         self.output = weights.linear(width, width, to_stream=True)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))  # (N, T, 3, h, d)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()  # each (N, h, T, d)
         if self.qk_norm:
-            k = self.norm_key(k.flatten(0, 1)).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
-            q = self.norm_query(q.flatten(0, 1)).unflatten(0, (-1, self.heads))
+            own = None if mask is None else mask.repeat_interleave(self.heads, 0)  # (N*h, T)
+            k = masked(self.norm_key, k.flatten(0, 1), own).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
+            q = masked(self.norm_query, q.flatten(0, 1), own).unflatten(0, (-1, self.heads))
         dropout = self.dropout if self.training else 0.0
-        x = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=self.causal)  # (N, h, T, d)
+        seen = None if mask is None else visible(mask, self.causal)
+        x = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=self.causal and seen is None
+        )  # (N, h, T, d)
         return self.output(x.transpose(1, 2).flatten(2))  # (N, T, C)
 
     def sites(self, layer: str) -> list[Site]:

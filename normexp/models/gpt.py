@@ -22,7 +22,8 @@ class GPT(nn.Module):
     A norm with statistics over tokens lets each position see later ones, past the causal mask. With such a norm the
     model warns once and sets ``leaks_future``: its training loss does not measure prediction.
 
-    Shape: tokens (N, T), int64, to logits (N, T, num_classes), for T up to the context.
+    Shape: tokens (N, T), int64, to logits (N, T, num_classes), for T up to the context. ``mask`` (N, T) is True at real
+    tokens: padding counts in no statistic and no token attends to it. The logits of padding mean nothing.
 
     Args:
         input_shape: (T,), the context in characters.
@@ -90,8 +91,8 @@ class GPT(nn.Module):
                 stacklevel=2,
             )
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.stack(self.embedding(tokens))  # (N, T, width)
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.stack(self.embedding(tokens), mask)  # (N, T, width)
         return self.output(x)  # (N, T, num_classes)
 
     def sites(self) -> list[Site]:

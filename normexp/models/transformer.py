@@ -21,6 +21,7 @@ class Transformer(nn.Module):
     arXiv:2205.01580).
 
     Shape: images (N, C, H, W) to logits (N, num_classes), through T = (H/p)(W/p) tokens of ``width`` features.
+    ``mask`` (N, T) is True at the patches that count, row by row.
 
     Args:
         input_shape: (C, H, W).
@@ -81,11 +82,14 @@ class Transformer(nn.Module):
         self.embedding = weights.linear(channels * self.patch_size**2, width)
         self.output = weights.linear(width, num_classes)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
         p = self.patch_size
         x = images.unflatten(3, (-1, p)).unflatten(2, (-1, p))  # (N, C, H/p, p, W/p, p)
         x = x.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (N, T, C*p*p)
-        x = self.stack(self.embedding(x))  # (N, T, width)
+        x = self.stack(self.embedding(x), mask)  # (N, T, width)
+        if mask is not None:
+            real = mask[..., None]
+            return self.output((x * real).sum(1) / real.sum(1))  # (N, num_classes)
         return self.output(x.mean(dim=1))  # (N, num_classes)
 
     def sites(self) -> list[Site]:

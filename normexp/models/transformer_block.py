@@ -9,6 +9,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from normexp.models.activation_functions import Activation, make_activation
+from normexp.models.attention import masked
 from normexp.models.transformer_weights import TransformerWeights
 from normexp.sites import Site
 
@@ -24,8 +25,8 @@ class FeedForward(nn.Module):
         self.activation = make_activation(activation)
         self.output = weights.linear(hidden, width, to_stream=True)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.output(self.activation(self.expand(x)))
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.output(self.activation(self.expand(x)))  # of each token alone: no mask matters
 
     def sites(self, layer: str) -> list[Site]:
         return [
@@ -65,12 +66,13 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.stream = nn.Identity()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         if self.norm_position == "pre":
-            return self.stream(x + self.dropout(self.branch(self.norm(x))))
+            return self.stream(x + self.dropout(masked(self.branch, masked(self.norm, x, mask), mask)))
         if self.norm_position == "post":
-            return self.norm(self.stream(x + self.dropout(self.branch(x))))
-        return self.stream(x + self.dropout(self.norm_output(self.branch(self.norm(x)))))
+            return masked(self.norm, self.stream(x + self.dropout(masked(self.branch, x, mask))), mask)
+        branch = masked(self.branch, masked(self.norm, x, mask), mask)
+        return self.stream(x + self.dropout(masked(self.norm_output, branch, mask)))
 
     def sites(self, layer: str) -> list[Site]:
         branch, stream = self.branch.sites(layer), Site(layer, "residual", self.stream)
@@ -90,8 +92,8 @@ class Block(nn.Module):
         self.attention = attention
         self.mlp = mlp
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.mlp(self.attention(x))
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return masked(self.mlp, masked(self.attention, x, mask), mask)
 
     def sites(self, layer: str) -> list[Site]:
         return self.attention.sites(f"{layer}_attention") + self.mlp.sites(f"{layer}_mlp")

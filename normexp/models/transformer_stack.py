@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_choice, require_depth
 from normexp.models.activation_functions import Activation
-from normexp.models.attention import Attention
+from normexp.models.attention import Attention, masked
 from normexp.models.sites import layer_name
 from normexp.models.transformer_block import Block, FeedForward, Residual, TransformerNormPosition
 from normexp.models.transformer_weights import TransformerWeights
@@ -20,7 +20,7 @@ class TransformerStack(nn.Module):
     Norms inside block k are made with ``layer=k``. The final norm and the norms of queries and keys have no depth and
     keep the default, so LayerNorm Scaling does not scale them, as in its authors' code.
 
-    Shape: embedded tokens (N, T, C) to (N, T, C), for T up to ``tokens``.
+    Shape: embedded tokens (N, T, C) to (N, T, C), for T up to ``tokens``; mask (N, T), True at real tokens.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class TransformerStack(nn.Module):
             self.blocks.append(Block(residual(attention, k), residual(mlp, k)))
         self.final_norm = None if norm_position == "post" else norm(width, channel_dim=-1)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         x = self.stream(self.dropout(tokens + self.positions[: tokens.shape[1]]))  # (N, T, C)
         for block in self.blocks:
-            x = block(x)
-        return x if self.final_norm is None else self.final_norm(x)
+            x = masked(block, x, mask)
+        return x if self.final_norm is None else masked(self.final_norm, x, mask)
 
     def sites(self) -> list[Site]:
         last = len(self.blocks) + 1

@@ -14,5 +14,8 @@ class AffineOnly(Norm):
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, affine=affine)
 
+    def positions_apart(self, x: Tensor) -> bool:
+        return True
+
     def normalize(self, x: Tensor) -> Tensor:
         return functional.affine(x, self.weight, self.bias)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from normexp.arguments import require_choice
+from normexp.norms.masked import under_mask
 
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
@@ -78,8 +79,10 @@ class Norm(nn.Module):
         self.weight = nn.Parameter(torch.ones(num_features), requires_grad=trained) if has_weight else None
         self.bias = nn.Parameter(torch.zeros(num_features), requires_grad=trained) if has_bias else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         self.check_size(x)
+        if mask is not None:
+            return under_mask(self, x, mask).to(x.dtype)
         y = self.normalize(x) if self.channel_dim == 1 else self.normalize_tokens(x)
         return y.to(x.dtype)
 
@@ -90,6 +93,18 @@ class Norm(nn.Module):
     def normalize_tokens(self, x: Tensor) -> Tensor:
         """The layer for channels at the last axis, (N, T, C): every token is a sample."""
         return self.normalize(x.flatten(0, -2)).view(x.shape)  # (N T, C)
+
+    def positions_apart(self, x: Tensor) -> bool:
+        """Whether the positions of x may stand in any order and number, as samples do: under a mask the real ones are
+        cut out then."""
+        return self.channel_dim == -1 or x.dim() == 2
+
+    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The layer for x (N, C, ...) or (N, T, C), which is 0 at padding; mask (N, ...) is True at real positions."""
+        raise ValueError(
+            f"mask: {type(self).__name__} with these options has no form under a mask for x.shape={tuple(x.shape)}; "
+            "use batchnorm, layernorm, groupnorm or instancenorm"
+        )
 
     def check_size(self, x: Tensor) -> None:
         if x.dim() < 2 or x.shape[self.channel_dim] != self.num_features:

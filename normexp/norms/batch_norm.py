@@ -83,6 +83,9 @@ class BatchNorm(Norm):
     def normalize_tokens(self, x: Tensor) -> Tensor:
         return self.over_samples(x.flatten(0, -2), x.shape[0]).view(x.shape)  # (N, T, C) -> (N T, C) and back
 
+    def positions_apart(self, x: Tensor) -> bool:
+        return self.virtual_batch_size is None
+
     def over_samples(self, x: Tensor, samples: int) -> Tensor:
         if not self.uses_batch():
             return self.from_population(x)

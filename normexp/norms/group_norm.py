@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from normexp.norms import functional
+from normexp.norms import functional, masked
 from normexp.norms.base import Affine, EpsPosition, Norm
 from normexp.norms.kernels import sample_kernels
 
@@ -43,6 +43,10 @@ class GroupNorm(Norm):
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         return group_norm(x, self.num_groups, self.weight, self.bias, **options)
+
+    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        return masked.group_norm(x, mask, self.num_groups, self.weight, self.bias, **options)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, num_groups={self.num_groups}"

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from normexp.norms import functional
+from normexp.norms import functional, masked
 from normexp.norms.base import Affine, EpsPosition, Norm
 from normexp.norms.kernels import sample_kernels
 
@@ -43,6 +43,15 @@ class InstanceNorm(Norm):
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         return group_norm(x, self.num_features, self.weight, self.bias, **options)
+
+    def positions_apart(self, x: Tensor) -> bool:
+        return x.dim() == 2  # and refused there
+
+    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        channels_first = x.movedim(self.channel_dim, 1)
+        y = masked.group_norm(channels_first, mask, self.num_features, self.weight, self.bias, **options)
+        return y.movedim(1, self.channel_dim)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
         return self.normalize(x.movedim(-1, 1)).movedim(1, -1)  # (N, T, C) -> (N, C, T) and back

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from normexp.arguments import require_choice
-from normexp.norms import functional
+from normexp.norms import functional, masked
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
 from normexp.norms.kernels import sample_kernels
 
@@ -69,6 +69,14 @@ class LayerNorm(Norm):
             weight, bias = self.gain_and_shift(x)
             return sample_kernels.layer_norm(x, weight, bias, eps=self.eps, correction=self.correction)
         return super().normalize_tokens(x)
+
+    def positions_apart(self, x: Tensor) -> bool:
+        return self.per_position or super().positions_apart(x)
+
+    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        options |= {"detach": self.detach, "deviation": self.deviation}
+        return masked.group_norm(x, mask, 1, *self.gain_and_shift(x), **options)
 
     def runs_native(self) -> bool:
         return self.native and self.detach == "none" and self.deviation == "l2"

@@ -38,6 +38,9 @@ class Pointwise(Norm):
         self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
         self.shift = nn.Parameter(torch.zeros(1)) if shift else None
 
+    def positions_apart(self, x: Tensor) -> bool:
+        return True
+
     def normalize(self, x: Tensor) -> Tensor:
         scaled = x * self.alpha if self.shift is None else x * self.alpha + self.shift
         return functional.affine(FUNCTIONS[self.function](scaled), self.weight, self.bias)

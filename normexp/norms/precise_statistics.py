@@ -24,8 +24,10 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
     layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
     merged: dict[nn.Module, tuple[int, Tensor, Tensor]] = {}
 
-    def measure(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def measure(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
         x = inputs[0] if layer.channel_dim == 1 else inputs[0].flatten(0, -2)
+        if (mask := named.get("mask")) is not None:
+            x = inputs[0].movedim(layer.channel_dim, -1)[mask]
         dims, deviation = [0, *range(2, x.dim())], getattr(layer, "deviation", "l2")
         mean, var = (
             m.flatten() for m in functional.moments(functional.at_least_float32(x), dims, 0, deviation)
@@ -34,7 +36,7 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
 
     modes = {module: module.training for module in model.modules()}
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    hooks = [layer.register_forward_pre_hook(measure) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(measure, with_kwargs=True) for layer in layers]
     try:
         model.eval()
         for layer in layers:
