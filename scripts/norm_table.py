@@ -40,9 +40,9 @@ over the channel axis and all later axes; GroupNorm over a group of channels and
 axes but batch and channel. Gain and shift hold one value per channel. `normexp/norms/functional.py` has the formulas.
 `normexp/norms/kernels/native_scaling.py` explains how torch's kernels compute them.
 
-`norm(x, mask=mask)` leaves padding out. The mask has the shape of x without its channel axis, (N, T) for tokens, and is True
-at real positions. These come out as if the padding had been cut away; padding comes out as 0. BatchNorm and its kin,
-InstanceNorm, GroupNorm, LayerNorm and RMSNorm take a mask in every layout, the others on tokens.
+`norm(x, mask=mask)` leaves padding out. The mask has the shape of x without its channel axis, (N, T) for tokens, and is
+True at real positions. These come out as if the padding had been cut away; padding comes out as 0. BatchNorm and its
+kin, InstanceNorm, GroupNorm, LayerNorm and RMSNorm take a mask in every layout, the others on tokens.
 
 The models' option `weight_norm` normalizes weights instead, for example
 `model.weight_norm={_target_: normexp.norms.WeightStandardization}` or `normexp.norms.WeightNormalization`.
