@@ -66,9 +66,8 @@ class BatchNorm(Norm):
         require_choice("population_statistics", population_statistics, get_args(PopulationStatistics))
         require_choice("deviation", deviation, get_args(Deviation))
         if virtual_batch_size is not None and virtual_batch_size < 1:
-            raise ValueError(
-                f"virtual_batch_size={virtual_batch_size}: no such group; use null or a divisor of batch_size"
-            )
+            size = f"virtual_batch_size={virtual_batch_size}"
+            raise ValueError(f"{size}: no such group; use null or a divisor of batch_size")
         self.ema_keep, self.running_correction = ema_keep, running_correction
         self.population_statistics, self.virtual_batch_size = population_statistics, virtual_batch_size
         self.freeze_after, self.deviation = freeze_after, deviation
