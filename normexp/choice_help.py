@@ -16,7 +16,7 @@ WIDEST = 140  # characters of a line on a terminal; elsewhere lines are not brok
 
 
 def help_for(words: list[str]) -> str:
-    """The help of each word, or of everything; as wide as the terminal. ValueError for what there is not."""
+    """The help of each word, or of everything, as wide as the terminal. Raises ValueError for an unknown word."""
     width = min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
     return "\n\n".join(explain(word, width) for word in words) if words else help_text(width)
 

@@ -164,7 +164,7 @@ def find_mistake(arguments: list[str]) -> str | None:
 
 
 def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
-    """What is said of a key of Hydra's that would change nothing."""
+    """The message for a key of Hydra's that would have no effect."""
     sweep = is_sweep(arguments)
     if key == "hydra.run.dir" or (key == "hydra.sweep.dir" and not sweep):
         own = "outputs" if sweep else "run_dir"

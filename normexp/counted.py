@@ -1,4 +1,4 @@
-"""A number of things in words."""
+"""A number with its noun."""
 
 
 def counted(number: int, word: str) -> str:

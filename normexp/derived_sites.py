@@ -1,4 +1,4 @@
-"""Measuring places of a network that names none itself. Knows nothing of the project but what a site is."""
+"""Sites of a network that names none itself. Imports nothing of the project but `Site`."""
 
 from torch import nn
 
@@ -17,13 +17,13 @@ ATTENTION, RECURRENT, EMBEDDINGS = (
     (nn.RNNBase, nn.RNNCellBase),
     (nn.Embedding, nn.EmbeddingBag),
 )
-WHOLE = (*ATTENTION, *RECURRENT)  # their parts are not called: the weights go to one function
+WHOLE = (*ATTENTION, *RECURRENT)  # their children are not called: one function gets all weights
 
 
 def derived_sites(network: nn.Module) -> list[Site]:
-    """Norms, activations, linear maps and embeddings in the order of `named_modules` (the order of definition), named
-    `layer03_<path>`. Convolutions, attention and recurrent layers count as linear maps: they hold the weights. A module
-    that is used at several places is one site, measured at its first use."""
+    """Norms, activations, linear maps and embeddings in the order of `named_modules` (the order of definition). Names
+    are `layer03_<path>`. Convolutions, attention and recurrent layers count as linear maps, because they hold weights.
+    A module that is used at several places is one site, measured at its first use."""
     found: list[tuple[str, str, nn.Module]] = []
     whole = "\0"
     for path, child in network.named_modules():
@@ -40,7 +40,7 @@ def derived_sites(network: nn.Module) -> list[Site]:
 
 
 def kind_of(module: nn.Module) -> str | None:
-    """The kind of measuring place that a module is, None for none."""
+    """The kind of site that a module is, or None."""
     if is_norm(module):
         return "norm"
     if isinstance(module, ACTIVATIONS):

@@ -29,8 +29,10 @@ def check_kinds(
     """Refuse a model on data that it cannot read. The message names the data that fits."""
     model = resolve_target("model", config["model"]["_target_"], allowed)
     data = resolve_target("data", config["data"]["_target_"], allowed)
-    kind = config["data"].get("kind", getattr(data, "kind", None))  # one's own data has it as an option
-    accepts = config["model"].get("accepts", getattr(model, "accepts", None))  # so has one's own network
+    kind = config["data"].get("kind", getattr(data, "kind", None))  # for a user's own data it is an option
+    accepts = config["model"].get(
+        "accepts", getattr(model, "accepts", None)
+    )  # the same for a user's own network
     for group, found, attribute in (
         ("model", accepts, "accepts"),
         ("data", kind, "kind"),

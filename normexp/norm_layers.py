@@ -79,7 +79,7 @@ def norm_layer(module: nn.Module) -> NormLayer | str | None:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Whether a module is a normalization layer, by its class and attributes alone."""
+    """Whether a module is a normalization layer, judged only by its class and attributes."""
     if isinstance(module, (*BATCH, *INSTANCE, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.LocalResponseNorm)):
         return True
     if hasattr(module, "batch_statistics"):  # of this project

@@ -1,15 +1,15 @@
 """Runs that claims over settings add to the bank: `python scripts/own_runs.py plan claim=P10,S13`.
 
 plan    prints how many runs each claim still needs, and their core time
-train   trains what is missing; register the claims first, and run it in a clean checkout that has their rows
-ledger  writes what is finished to docs/evidence/claims, from which verdicts are judged
+train   trains the missing runs; register the claims first, and run it in a clean checkout that has their rows
+ledger  writes the finished runs to docs/evidence/claims, from which verdicts are judged
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it also runs where the package is not installed
+sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, train, wanted, write_own_ledger
 from normexp.claims.spec.bank import BANK, Bank, BankCell, load_bank, load_cells
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
-    """The cells of a training claim over settings; ValueError for another."""
+    """The cells of a training claim over settings. Raises ValueError for other claims."""
     if claim.evidence != "training" or not claim.settings:
         raise ValueError(
             f"claim={claim.id}: is no training claim over settings; verify.py gathers its evidence"
@@ -62,7 +62,7 @@ def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
 
 
 def plan(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> str:
-    """Runs that are missing, and their core time by the seconds of the yaml."""
+    """The missing runs, and their core time by the seconds in the yaml."""
     missing = {
         cell.name: len(runs_in(claim, cell, outputs).missing(wanted(claim, cell, bank))) for cell in cells
     }

@@ -1,4 +1,4 @@
-"""Cells that differ in plain values alone: one is resolved, the others follow."""
+"""Cells that differ only in plain values: one is resolved, and the others are derived from it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,14 @@ Path = tuple[str | int, ...]
 
 
 class Followers:
-    """Where each of some keys arrives in a resolved configuration, through references too.
+    """The places in a resolved configuration where the values of some keys appear, directly or through references.
 
-    Found by setting each key to a mark and resolving once. Resolving takes OmegaConf 10 ms or more, and a sweep over
-    a thousand seeds asks for the same a thousand times.
+    To find them, each key is set to a mark and the configuration is resolved once. OmegaConf takes 10 ms or more to
+    resolve, and a sweep over a thousand seeds would do the same a thousand times.
 
     Args:
         config: of one cell, resolved.
-        places: of each key, where its value stands.
+        places: for each key, the places of its value.
     """
 
     def __init__(self, config: dict[str, Any], places: Mapping[str, list[Path]]):
@@ -30,7 +30,7 @@ class Followers:
     def find(
         cls, task: DictConfig, config: dict[str, Any], values: tuple[tuple[str, Any], ...]
     ) -> "Followers | None":
-        """None where values could reach a result in another way than by standing somewhere as they are.
+        """Find the places; None if a value may have another effect than to appear unchanged.
 
         Args:
             task: a cell as composed.
@@ -59,7 +59,7 @@ class Followers:
         return cls(config, places)
 
     def resolve(self, values: tuple[tuple[str, Any], ...]) -> dict[str, Any] | None:
-        """The configuration with these values, which shares what they do not touch; None where they are not plain."""
+        """The configuration with these values. Untouched nodes are shared. None if a value is not plain."""
         if not all(isinstance(value, PLAIN) and "${" not in str(value) for _, value in values):
             return None
         config, own = dict(self.config), set()
@@ -70,7 +70,7 @@ class Followers:
 
 
 def _put(config: dict[str, Any], path: Path, value: Any, own: set[Path]) -> None:
-    """Replace a value; the nodes on the way to it are copied once."""
+    """Replace a value. The nodes on the way to it are copied once."""
     node: Any = config
     for depth, part in enumerate(path[:-1], 1):
         if path[:depth] not in own:
@@ -92,6 +92,6 @@ def _leaves(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _calls(text: str) -> bool:
-    """Whether a text calls a resolver, which may make anything of a value, or names a key by another key."""
+    """Whether a text calls a resolver, which may change a value, or names a key by another key."""
     inner = REFERENCE.findall(text)
     return any(":" in name for name in inner) or text.count("${") != len(inner)

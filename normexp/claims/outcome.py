@@ -1,4 +1,4 @@
-"""One claim that cannot run must not take the others along: its error becomes a line."""
+"""A claim that cannot run must not stop the others, so its error becomes a line."""
 
 import traceback
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from normexp.cli import full_errors, one_line
 
 
 def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str, Any] | str:
-    """The verdict of a claim, or in one line why there is none."""
+    """The verdict of a claim, or one line that says why there is none."""
     try:
         return verify(claim)
     except Exception as error:
@@ -17,7 +17,7 @@ def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str
 
 
 def why(error: Exception) -> str:
-    """An error in one line; its traceback on the screen where that was asked for."""
+    """An error in one line. Prints the traceback if the user asked for it."""
     if full_errors():
         traceback.print_exc()
     return one_line(error)

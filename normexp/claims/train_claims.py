@@ -1,4 +1,4 @@
-"""The runs of several training claims through one engine: each run once, each claim judged as soon as it can be."""
+"""Train the runs of several claims with one engine: each run once. A claim is judged when its runs are finished."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from normexp.sweeps.places.choose import choose_place
 
 
 def train_one(asking: Asking, out: Path, command: str) -> Evidence:
-    """Train what one claim needs; returns its table and verdict, or raises ValueError in one line."""
+    """Train the runs of one claim. Returns its table and verdict, or raises ValueError with one line."""
     training = Training([asking], out / "cache", Options(), command)
     training.prepare()
     for _ in training.run():
@@ -32,21 +32,21 @@ def train_one(asking: Asking, out: Path, command: str) -> Evidence:
 
 class Training:
     """Args:
-    cache: the folder of all runs of claims; logs and the ledger of this launch go below it.
-    command: what was typed.
+    cache: the folder of all runs of claims, and of the logs and the ledger of this launch.
+    command: the typed command line.
     """
 
     def __init__(self, asking: Sequence[Asking], cache: Path, options: Options, command: str):
         self.asking, self.options = list(asking), options
         self.folder = cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         self.command = command
-        self.failed: dict[str, str] = {}  # claim -> why it has no verdict
+        self.failed: dict[str, str] = {}  # claim -> reason why it has no verdict
         self.launch: Launch | None = None
         self._of: dict[int, tuple[Runs, list[Wanted]]] = {}  # what a cell trains
         self._waits: dict[str, list[Cell]] = {}  # claim -> cells that it waits for
 
     def at_most(self) -> dict[str, int]:
-        """Claim -> runs that it still has to train, at most; a claim that cannot run is left out."""
+        """Claim -> most runs that it still has to train. A claim that cannot run is omitted."""
         found = {}
         for own in self.asking:
             try:
@@ -56,7 +56,7 @@ class Training:
         return found
 
     def prepare(self) -> None:
-        """Find what is missing, and show the plan of it, if anything is."""
+        """Find the missing runs, and show their plan if there are any."""
         found = [(own, missing) for own in self.asking if (missing := self._missing(own))]
         if not found:
             return
@@ -69,7 +69,7 @@ class Training:
         self.launch.show_plan(what="runs")
 
     def run(self) -> Iterator[Asking]:
-        """Yields each claim when it has its evidence, or when it is among the failed."""
+        """Yield each claim when it has its evidence or has failed."""
         for own in self.asking:
             if own.claim.id not in self._waits:
                 yield own
@@ -90,12 +90,12 @@ class Training:
     def _missing(self, own: Asking) -> list[Wanted]:
         try:
             return own.missing()
-        except Exception as error:  # one claim that cannot run must not take the others along
+        except Exception as error:  # a claim that cannot run must not stop the others
             self.failed[own.claim.id] = why(error)
             return []
 
     def _is_done(self, own: Asking) -> bool:
-        """Whether a claim has its evidence or has failed; if not, the engine has the runs that it needs next."""
+        """Whether a claim has its evidence or has failed. If not, gives the engine the runs that it needs next."""
         assert self.launch is not None
         cells = self._waits.pop(own.claim.id, [])
         while True:

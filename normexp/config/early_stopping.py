@@ -1,4 +1,4 @@
-"""When a configuration lets a run end before its length. Knows no torch."""
+"""The rule of a configuration that ends a run early. Imports no torch."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -10,9 +10,9 @@ FORMS = "early_stopping=5, early_stopping={patience: 5, metric: loss, min_delta:
 @dataclass(frozen=True)
 class EarlyStop:
     """Args:
-    patience: validations in a row without progress after which a run ends.
+    patience: end a run after this many validations in a row without progress.
     metric: of validation.
-    min_delta: progress is a change by more than this.
+    min_delta: a smaller change is no progress.
     """
 
     patience: int
@@ -21,7 +21,8 @@ class EarlyStop:
 
 
 def early_stop(config: dict[str, Any]) -> EarlyStop | None:
-    """What `early_stopping` asks for: nothing, a number of validations, or keys. ValueError in one line for else."""
+    """The rule in `early_stopping`, which is null, a number of validations, or keys. Raises ValueError with one line
+    for anything else."""
     asked = config.get("early_stopping")
     if asked is None:
         return None

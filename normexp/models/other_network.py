@@ -1,4 +1,4 @@
-"""Anybody's network as a model of a run: the norm of the run in place of its own, sites found in its layers."""
+"""A network from elsewhere as the model of a run. The run's norm replaces its norms; sites are found in its layers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +17,15 @@ NESTED = ("state_dict", "model", "model_state", "state_dict_ema")  # where check
 
 
 class OtherNetwork(nn.Module):
-    """A network from elsewhere. Its normalization layers are replaced by the run's norm, which takes over their gain,
-    shift and running statistics; `swapped` is the table of that.
+    """A network from elsewhere. The run's norm replaces its normalization layers and keeps their gain, shift and
+    running statistics. `swapped` is the table of the replacements.
 
     Shape: images (N, C, H, W) to logits (N, num_classes), or tokens (N, T) to (N, T, num_classes). An image of one
-    channel is shown on all the `channels` that the network takes.
+    channel is copied to all `channels` that the network takes.
     """
 
     accepts = "image"
-    derives_sites = True  # of a network that names none: monitors look for functions that it calls, too
+    derives_sites = True  # if the network names no sites, monitors also look for functions that it calls
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class OtherNetwork(nn.Module):
 def _swapped(network: nn.Module, norm: Callable[..., nn.Module]) -> SwapTable | None:
     if any(is_norm(module) for module in network.modules()):
         return swap(network, norm)
-    if getattr(norm, "func", norm).__name__ != "Identity":  # every arm would be the same network
+    if getattr(norm, "func", norm).__name__ != "Identity":  # otherwise every arm would be the same network
         raise ValueError(
             f"model: {type(network).__name__} has no normalization layer to replace; use another network or norm=none"
         )
@@ -63,9 +63,9 @@ def _swapped(network: nn.Module, norm: Callable[..., nn.Module]) -> SwapTable | 
 def load_weights(network: nn.Module, file: str) -> list[str]:
     """Load a file of weights (a state_dict, or a checkpoint that has one) into a network.
 
-    Nothing but tensors and plain values is read from it (`weights_only=True`). The names must be those of the network.
-    A tensor of another shape is left out where it belongs to the last layer or the first, which depend on the number of
-    classes and on the size of images. Returns the names of those.
+    Only tensors and plain values are read (`weights_only=True`). The names must be those of the network. The shapes of
+    the last and the first layer depend on the number of classes and on the images, so a tensor of theirs with another
+    shape is omitted. Returns the names of omitted tensors.
 
     Raises:
         ValueError: no such file, no weights in it, or weights of another network.
@@ -75,7 +75,7 @@ def load_weights(network: nn.Module, file: str) -> list[str]:
         raise ValueError(f"model.weights={file}: not found; name a file of weights, as torch.save writes it")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of a file that may hold anything
+    except Exception as error:  # the file may hold anything
         reason = " ".join(str(error).split())[:120]
         raise ValueError(f"model.weights={file}: cannot be read as weights ({reason})") from None
     for key in NESTED:

@@ -1,4 +1,4 @@
-"""One's own network as a model: `model=module model.path=my_package.MyNet`."""
+"""A user's own network as a model: `model=module model.path=my_package.MyNet`."""
 
 import inspect
 from collections.abc import Callable
@@ -13,15 +13,15 @@ GIVEN = ("input_shape", "num_classes", "norm")
 
 class OwnNetwork(OtherNetwork):
     """Your `nn.Module`. Its constructor gets those of `input_shape`, `num_classes` and `norm` that it takes, and the
-    options below `model.module`. One that takes no `norm` has its normalization layers replaced.
+    options in `model.module`. If it takes no `norm`, its normalization layers are replaced.
 
     Args:
         norm: factory, called as ``norm(num_features, channel_dim, layer=k)``.
         module: the class, with its options.
-        path: of the class, which stands in `module`.
+        path: dotted path of the class.
         accepts: image, (N, C, H, W) to logits (N, num_classes); text, tokens (N, T) to (N, T, num_classes).
-        swap: false keeps the network's own norms, whatever the run's norm is.
-        weights: a file of weights; the last layer stays as initialized where its number of classes differs.
+        swap: false keeps the network's own norms; the run's norm is then ignored.
+        weights: a file of weights. If the number of classes differs, the last layer stays as initialized.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class OwnNetwork(OtherNetwork):
             self.convolves = network.convolves
 
     def sites(self):
-        """Those that the network names itself, else those found in its layers."""
+        """The sites that the network names itself, else those found in its layers."""
         return self.network.sites() if hasattr(self.network, "sites") else super().sites()
 
 

@@ -1,18 +1,18 @@
-"""The beginning of a network for small images."""
+"""Change the first layers of a network for small images."""
 
 import torch
 from torch import nn
 
 
 def make_stem_small(network: nn.Module) -> None:
-    """Let the first convolution keep the resolution, and drop the max-pooling that follows it, in place.
+    """Let the first convolution keep the resolution, and remove the max-pooling after it, in place.
 
-    A kernel larger than 3 becomes its inner 3x3 and a network over patches gets patches of half the side: the usual
-    form of ImageNet's networks on images of 32x32 (for ResNet: He et al. 2015, section 4.2). Weights are those of the
-    middle of the old kernel, scaled by the ratio of the sides, which keeps the variance of what comes out.
+    A kernel larger than 3 becomes its inner 3x3. A network over patches gets patches of half the side. This is the
+    usual form of ImageNet's networks for images of 32x32 (for ResNet: He et al. 2015, section 4.2). The weights are the
+    middle of the old kernel, scaled by the ratio of the sides, which keeps the variance of the output.
 
     Raises:
-        ValueError: no convolution, or one that keeps the resolution as it is.
+        ValueError: no convolution, or a first one that already keeps the resolution.
     """
     convolutions = [(path, m) for path, m in network.named_modules() if isinstance(m, nn.Conv2d)]
     if not convolutions or convolutions[0][1].stride == (1, 1):
@@ -43,7 +43,7 @@ def make_stem_small(network: nn.Module) -> None:
         if isinstance(module, nn.MaxPool2d):
             _put(network, other, nn.Identity())
         if isinstance(module, nn.MaxPool2d) or (isinstance(module, nn.Conv2d) and module is not stem):
-            break  # what comes after the second convolution is no part of the beginning
+            break  # layers after the second convolution are not the stem
 
 
 def _put(network: nn.Module, path: str, module: nn.Module) -> None:

@@ -11,13 +11,13 @@ from normexp.models.small_stem import make_stem_small
 
 
 class Timm(OtherNetwork):
-    """A network of timm by its name, built without weights from the net: `pip install normexp[timm]`.
+    """A network of timm by its name. No weights are downloaded. Needs `pip install normexp[timm]`.
 
     Args:
         input_shape: (C, H, W).
         norm: factory, called as ``norm(num_features, channel_dim, layer=k)`` for each norm of the network.
-        stem: small keeps the resolution at the beginning, for images of 32x32; see `make_stem_small`.
-        weights: a file of weights; the last layer stays as initialized where its number of classes differs.
+        stem: small keeps the resolution in the first layers, for images of 32x32; see `make_stem_small`.
+        weights: a file of weights. If the number of classes differs, the last layer stays as initialized.
         options: of `timm.create_model`, e.g. `drop_path_rate: 0.1`.
 
     Raises:
@@ -40,7 +40,7 @@ class Timm(OtherNetwork):
         except ImportError:
             raise ValueError("model=timm: timm is not installed; pip install normexp[timm]") from None
         require_choice("model.stem", stem, ("own", "small"))
-        if not name.isidentifier() or not timm.is_model(name):  # another name is taken for an address
+        if not name.isidentifier() or not timm.is_model(name):  # timm would take another name for an address
             raise ValueError(f"model.name={name}: timm has no such network; timm.list_models() names them")
         channels, *sides = input_shape
         for key in ("pretrained", "checkpoint_path", "num_classes", "in_chans"):

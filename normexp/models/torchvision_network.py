@@ -17,8 +17,8 @@ class Torchvision(OtherNetwork):
     Args:
         input_shape: (C, H, W); C is 1 or 3. A vit is built for the side of the image.
         norm: factory, called as ``norm(num_features, channel_dim, layer=k)`` for each norm of the network.
-        stem: small keeps the resolution at the beginning, for images of 32x32; see `make_stem_small`.
-        weights: a file of weights; the last layer stays as initialized where its number of classes differs.
+        stem: small keeps the resolution in the first layers, for images of 32x32; see `make_stem_small`.
+        weights: a file of weights. If the number of classes differs, the last layer stays as initialized.
         options: of torchvision's builder, e.g. `dropout: 0.1`.
 
     Raises:
@@ -39,7 +39,7 @@ class Torchvision(OtherNetwork):
         from torchvision import models
 
         require_choice("model.stem", stem, ("own", "small"))
-        # of `torchvision.models` itself: detection and segmentation lie in packages below
+        # Only of `torchvision.models` itself, because detection and segmentation lie in its sub-packages.
         if name not in (known := models.list_models(module=models)):
             near = difflib.get_close_matches(name, known, n=3) or known[:3]
             raise ValueError(

@@ -1,7 +1,7 @@
 """Activations that a network calls as functions: `F.relu(x)`, `torch.tanh(x)`, `x.sigmoid()`.
 
-No module stands for them, so no hook sees them. On measured steps torch hands every call of a function to a
-`TorchFunctionMode`, which calls it as it is: values, gradients and random numbers stay the same bits.
+They are no modules, so no hook sees them. On measured steps, torch passes every call of a function to a
+`TorchFunctionMode`, which calls it unchanged: values, gradients and random numbers stay the same bits.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ BOUNDS = {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu6": (0.0, 6.0),
 }  # fmt: skip
 
-# Called with the site and the input, before the function runs; what it gives is called with the output.
+# Called with the site and the input before the function runs. Its result is called with the output.
 Listener = Callable[[Site, Tensor], Callable[[Tensor], None] | None]
 
 
@@ -41,7 +41,7 @@ _deaf: list[None] = []
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Inside, nobody hears of a function that is called: monitors call some themselves."""
+    """Inside this context no listener hears of called functions, because monitors call some themselves."""
     _deaf.append(None)
     try:
         yield
@@ -50,7 +50,7 @@ def unheard() -> Iterator[None]:
 
 
 class CalledFunction(nn.Module):
-    """Stands for one call of an activation: its function with its options."""
+    """One call of an activation as a module: its function with its options."""
 
     def __init__(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class CalledFunction(nn.Module):
 
 
 class _Watch:
-    """One monitor's ear on the training steps of one module."""
+    """Listens to the training steps of one module, for one monitor."""
 
     def __init__(self, sites: Sequence[Site], listener: Listener) -> None:
         self.depth, self.listener, self.sites = guard_depth(), listener, sites
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
-        self.inside = 0  # of modules that are activations themselves
+        self.inside = 0  # number of open modules that are activations themselves
         self.last = f"layer{'0' * len(_digits(sites))}"
         self.heard: set[str] = set()
 
@@ -129,9 +129,8 @@ class _Mode(TorchFunctionMode):
         return output
 
 
-_own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = (
-    weakref.WeakKeyDictionary()
-)  # set on the object
+# The `training_step` that was set on the object itself.
+_own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = weakref.WeakKeyDictionary()
 _watches: "weakref.WeakKeyDictionary[nn.Module, list[_Watch]]" = weakref.WeakKeyDictionary()
 
 
@@ -154,8 +153,8 @@ class Listening:
 
 
 def listen(module: nn.Module, sites: Sequence[Site], listener: Listener) -> Listening:
-    """From now on `listener` hears of each activation that `module.training_step` calls as a function, in order, until
-    the handle is removed. Sites are named after the layer that ran before: `layer03_conv2_relu`."""
+    """Call `listener` for each activation that `module.training_step` calls as a function, in order, until the handle
+    is removed. A site is named after the layer that ran before it: `layer03_conv2_relu`."""
     watch = _Watch(sites, listener)
     watch.attach()
     watches = _watches.setdefault(module, [])

@@ -1,4 +1,4 @@
-"""Which layer first gives a value that is not finite: what `debug=nan` looks for."""
+"""Find the first layer whose value is not finite, for `debug=nan`."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from normexp.monitors.guard import guard_depth
 
 
 class FirstNotFinite(Callback):
-    """Looks at the output of each layer and at the gradient of each parameter in every step, and stops the run at the
-    first that is infinite or NaN. It says which one, and how large the values before it were.
+    """Checks the output of each layer and the gradient of each parameter in every step, and stops the run at the first
+    one that is infinite or NaN. Prints its name, and how large the value before it was.
 
-    It changes no number, and waits for the device once a step: it is for looking, not for measuring. Layers are the
-    modules without children, in the order in which they are called. Compiled modules run no hooks: leave `compile` out.
+    It changes no number. It waits for the device once per step, so use it to find errors, not to measure. Layers are
+    the modules without children, in the order of their calls. Compiled modules run no hooks, so do not set `compile`.
 
     Attributes:
         found: the sentence that was printed, or None.
@@ -53,7 +53,7 @@ class FirstNotFinite(Callback):
         seen = [*self._outputs, *gradients]
         if self.found or not seen:
             return
-        largest = torch.stack([value.float() for _, value in seen]).tolist()  # the one wait for the device
+        largest = torch.stack([value.float() for _, value in seen]).tolist()  # the only wait for the device
         first = next((i for i, value in enumerate(largest) if not value < float("inf")), None)  # NaN, too
         if first is None:
             return

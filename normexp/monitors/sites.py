@@ -18,7 +18,7 @@ def sites_of(module: nn.Module) -> list[Site]:
 
 
 def names_its_sites(module: nn.Module) -> bool:
-    """Whether somebody wrote down the places, so that there are no others; a wrapper of a network derives them."""
+    """Whether the module defines its sites, so that there are no others. A wrapper of a network derives them."""
     owners = (module, getattr(module, "model", None))
     return any(hasattr(owner, "sites") and not getattr(owner, "derives_sites", False) for owner in owners)
 

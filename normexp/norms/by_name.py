@@ -1,4 +1,4 @@
-"""A norm by the name of its file in `configs/norm`, without Hydra: for people who call the norms from Python."""
+"""A norm by the name of its file in `configs/norm`, without Hydra, for use from Python."""
 
 import functools
 import importlib
@@ -17,12 +17,12 @@ OURS = re.compile(r"normexp\.norms(\.[a-z_]+)?")
 
 
 def norm_named(name: str, **options: Any) -> functools.partial[nn.Module]:
-    """The factory that `norm=<name>` is on the command line: `norm(num_features, channel_dim=1, *, layer=1)`.
+    """The factory of `norm=<name>` on the command line: `norm(num_features, channel_dim=1, *, layer=1)`.
 
-    What the file leaves to the command (`${eps}`, `${seed}`) is left to the class.
+    For references such as `${eps}` and `${seed}` in the file, the default of the class is used.
 
     Args:
-        options: in place of those of the file, e.g. `num_groups=8`.
+        options: they replace those of the file, e.g. `num_groups=8`.
 
     Raises:
         ValueError: no such name, or an option that the norm does not have.

@@ -1,4 +1,4 @@
-"""Other norms in anybody's network: `normexp.norms.swap(model, "groupnorm")`."""
+"""Replace the norms of any network: `normexp.norms.swap(model, "groupnorm")`."""
 
 import fnmatch
 import functools
@@ -21,22 +21,23 @@ RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 def swap(
     module: nn.Module, norm: str | Callable[..., nn.Module], *, where: Where = None, **options: Any
 ) -> SwapTable:
-    """Let `norm` stand in place of every normalization layer inside `module`, in place; returns what was done.
+    """Replace every normalization layer inside `module` by `norm`, in place. Returns the table of replacements.
 
-    Known are torch's layers, and those of torchvision, timm and Hugging Face by their attributes and what they compute.
-    Gain, shift, eps, the pace and the statistics of a running estimate are taken over where they mean the same; device,
-    precision, mode and whether gain and shift train always are. Hooks stay with the old layers. Functional calls inside
-    a forward (`F.layer_norm`) cannot be seen. `table.undo()` puts the old layers back. Make the optimizer afterwards.
+    It knows torch's layers, and recognizes those of torchvision, timm and Hugging Face by their attributes and outputs.
+    Gain, shift, eps, and the momentum and statistics of a running estimate are kept if they mean the same in the new
+    layer. Device, precision and mode are always kept, and so is whether gain and shift train. Hooks stay with the old
+    layers. Functional calls inside a forward (`F.layer_norm`) are not seen. `table.undo()` puts the old layers back.
+    Make the optimizer after the swap.
 
     Args:
-        norm: a name of docs/norms.md, or a factory, called as `norm(num_features, channel_dim=1, layer=k)` with k
-            counting layers from 1.
-        where: which layers: a pattern of their paths ("layer4.*"), several, or a function of path and layer.
-        options: of a named norm, e.g. `num_groups=8`. Where the groups do not divide
-            the channels of a layer, the largest common divisor does.
+        norm: a name of docs/norms.md, or a factory, called as `norm(num_features, channel_dim=1, layer=k)`; k counts
+            layers from 1.
+        where: the layers to replace: a pattern of their paths ("layer4.*"), several, or a function of path and layer.
+        options: of a named norm, e.g. `num_groups=8`. If the groups do not divide the channels of a layer, their
+            greatest common divisor is used.
 
     Raises:
-        ValueError: an unknown name or option, or no normalization layer where one was looked for.
+        ValueError: an unknown name or option, or no normalization layer to replace.
     """
     if options and not isinstance(norm, str):
         raise ValueError(
@@ -48,10 +49,11 @@ def swap(
     if not layers:
         sought = "inside it" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
+    # Make all new layers before any is put in place.
     made = [
         _new(old, is_a, factory, options if isinstance(norm, str) else None, k)
         for k, (_, old, is_a) in enumerate(layers, 1)
-    ]  # before any is put
+    ]
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
     for (paths, old, is_a), (new, carried, note) in zip(layers, made, strict=True):
@@ -68,9 +70,9 @@ def swap(
 
 
 def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
-    """Each module inside with all its paths; what lies inside a swappable layer belongs to that layer."""
+    """Each module inside with all its paths. Modules inside a layer that can be swapped belong to that layer."""
     places: dict[nn.Module, list[str]] = {}
-    inside = "\0"  # of the layer that was met last: paths of what it has follow its own
+    inside = "\0"  # path of the last layer found; the paths of its modules follow directly
     for path, child in module.named_modules(remove_duplicate=False):
         if path and not path.startswith(inside):
             places.setdefault(child, []).append(path)
@@ -96,7 +98,8 @@ def _new(
     options: dict[str, Any] | None,
     layer: int,
 ) -> tuple[nn.Module | None, list[str], str]:
-    """What stands for `old`, what it took over, what it could not. Without `options` it is what the factory gives."""
+    """(the new layer, what it kept of `old`, a note on what it could not keep). `options` is None for a user's factory,
+    whose options are not changed."""
     if isinstance(is_a, str):
         return None, [], ""
     carried, notes = [], []
@@ -131,7 +134,7 @@ def _new(
 
 
 def _kept_options(factory: functools.partial, old: NormLayer, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a named norm that follow from the old layer, unless they were asked for."""
+    """Options of a named norm that follow from the old layer, unless the user set them."""
     takes = inspect.signature(factory.func).parameters
     kept: dict[str, Any] = {"eps": old.eps} if old.kind != "project" or old.eps else {}
     if (
@@ -145,7 +148,7 @@ def _kept_options(factory: functools.partial, old: NormLayer, options: dict[str,
     if "num_groups" in takes:
         kept["num_groups"] = math.gcd(factory.keywords["num_groups"], old.num_features)
     if takes.get("affine") and factory.func.__name__ == "ScaleNorm":
-        kept.pop("affine", None)  # it has no form without a gain
+        kept.pop("affine", None)  # this norm always has a gain
     return {
         key: value
         for key, value in kept.items()
@@ -160,7 +163,8 @@ def _described(new: nn.Module) -> str:
 
 
 def _fast_path_off(module: nn.Module, paths: list[str], ways_back: list[Callable[[], None]]) -> str:
-    """torch's TransformerEncoderLayer hands its norms' numbers to a fused LayerNorm in eval mode: turn that off."""
+    """In eval mode, torch's TransformerEncoderLayer passes the numbers of its norms to a fused LayerNorm. Turn that
+    off."""
     note = ""
     for path in paths:
         layer = module.get_submodule(path.rpartition(".")[0])

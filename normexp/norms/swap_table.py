@@ -1,4 +1,4 @@
-"""What a swap of norms did, layer by layer, and the way back."""
+"""The table of a swap of norms, layer by layer, and its undo."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Swap:
-    """One normalization layer: where it is, what it was, what stands there now.
+    """One normalization layer: its place, the old layer and the new one.
 
     Attributes:
-        path: of the layer in the network; one that is used at several places has them all, with commas.
-        new: None where the old layer stays, and `note` says why.
-        carried: what the new layer took over: gain, shift, running statistics, eps.
-        note: what could not be taken over, and what else was changed.
+        path: of the layer in the network. A layer that is used at several places has several, separated by commas.
+        new: None if the old layer stays; `note` says why.
+        carried: what the new layer kept: gain, shift, running statistics, eps.
+        note: what could not be kept, and what else was changed.
     """
 
     path: str
@@ -25,14 +25,14 @@ class Swap:
 
 
 class SwapTable(Sequence[Swap]):
-    """The rows of a swap. Printed, it is a table; `undo()` puts back the very layers that were there."""
+    """The rows of a swap. `print` shows a table. `undo()` puts the old layers back."""
 
     def __init__(self, rows: list[Swap], ways_back: list[Callable[[], None]]):
         self.rows, self._ways_back = rows, ways_back
 
     def undo(self) -> None:
-        """Put the old layers back as they were: a network that was not trained since computes what it did, bit for
-        bit. What the new layers learned stays with them. A second call does nothing."""
+        """Put the old layers back. A network that was not trained since the swap then computes the same as before, bit
+        for bit. The new layers keep what they learned. A second call does nothing."""
         while self._ways_back:
             self._ways_back.pop()()
 
@@ -63,6 +63,6 @@ class SwapTable(Sequence[Swap]):
 
 
 def put(network: nn.Module, path: str, module: nn.Module) -> None:
-    """Let a module stand at a place of a network."""
+    """Put a module at a path of a network."""
     parent, _, name = path.rpartition(".")
     setattr(network.get_submodule(parent), name, module)

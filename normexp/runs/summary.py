@@ -61,7 +61,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 
 def _text(path: Path) -> str:
-    """The content of a plain file of sane size: to read a pipe would wait for ever, a device has no end."""
+    """The content of a plain file of sane size. Reading a pipe would wait forever, and a device has no end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(0, "is no file")

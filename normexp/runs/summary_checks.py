@@ -1,4 +1,4 @@
-"""What `summary.json` may hold. It may come from anybody, and tables, reports and screens show what is in it."""
+"""Check the content of `summary.json`. It may come from a stranger, and tables, reports and screens show it."""
 
 import math
 from typing import Any
@@ -13,16 +13,16 @@ KINDS: dict[str, Any] = {
     "epochs": float, "seconds": float, "choices": dict, "config": dict, "metrics": dict, "convergence": dict,
     "execution": dict, "versions": dict,
 }  # fmt: skip
-# Absent in runs of earlier versions.
+# Runs of earlier versions lack these.
 LATER: dict[str, Any] = {
     "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
 }  # fmt: skip
-# What the values of these mappings are: choices are names of files, the numbers may be unknown.
+# The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {
     "choices": str | None, "metrics": float | None, "convergence": float | None, "versions": str | None,
     "execution": str | float | bool | None, "sources": str,
 }  # fmt: skip
-# What every run has chosen and been told, whatever its version.
+# Every version's runs have these choices and settings.
 INSIDE = {
     "choices": ("model", "norm", "data"),
     "metrics": ("val/accuracy", "test/accuracy"),
@@ -31,7 +31,7 @@ INSIDE = {
 
 
 def check_summary(summary: dict[str, Any]) -> None:
-    """Raise ValueError that names the first key whose value no run has written."""
+    """Raise ValueError that names the first key with a value that no run writes."""
     for key, value in summary.items():
         _check_plain(key, value)
     if summary["status"] not in STATUSES:
@@ -63,7 +63,7 @@ def _check(key: str, value: Any, kind: Any) -> None:
 
 
 def _check_plain(path: str, value: Any, depth: int = 0) -> None:
-    """Numbers that a table holds, text that a screen shows on one line, and these in lists and mappings."""
+    """Allow numbers that fit into a table, text that fits on one line of a screen, and lists and mappings of these."""
     if depth > DEEPEST:
         raise ValueError(f"{path[:60]}: nested more than {DEEPEST} deep")
     if isinstance(value, dict):

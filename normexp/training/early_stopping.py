@@ -1,4 +1,4 @@
-"""Ends a run whose validation no longer gets better."""
+"""End a run whose validation no longer improves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,9 +10,10 @@ from normexp.training.recorder import Recorder
 
 
 def without_progress(history: Sequence[Mapping[str, float]], rule: EarlyStop) -> int:
-    """How many validations in a row, up to the last one, were no better than the best before them.
+    """The number of validations in a row, up to the last one, that were no better than the best before them.
 
-    `history` has one row a validation; better means by more than `min_delta`. A value that is not finite is no better.
+    `history` has one row per validation. Better means better by more than `min_delta`. A value that is not finite is
+    not better.
     """
     sign = 1.0 if rule.metric == "accuracy" else -1.0
     best, waited = float("-inf"), 0
@@ -26,8 +27,8 @@ def without_progress(history: Sequence[Mapping[str, float]], rule: EarlyStop) ->
 
 
 class EarlyStopping(pl.Callback):
-    """Stops after `patience` validations without progress. It keeps nothing of its own: the recorder's history decides,
-    so an interrupted run stops where it would have stopped."""
+    """Stops after `patience` validations without progress. It has no state: the recorder's history decides, so a
+    resumed run stops at the same step."""
 
     def __init__(self, rule: EarlyStop, recorder: Recorder):
         self.rule, self.recorder = rule, recorder
@@ -40,11 +41,11 @@ class EarlyStopping(pl.Callback):
 
 
 def early_stopping(config: dict[str, Any], recorder: Recorder) -> list[EarlyStopping]:
-    """The callback that a configuration asks for, or none."""
+    """The callback for a configuration's rule, or none."""
     rule = early_stop(config)
     return [EarlyStopping(rule, recorder)] if rule else []
 
 
 def stopped_early(callbacks: Iterable[pl.Callback]) -> bool:
-    """Whether one of them ended its run."""
+    """Whether one of the callbacks ended its run."""
     return any(isinstance(callback, EarlyStopping) and callback.stopped for callback in callbacks)

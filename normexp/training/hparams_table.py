@@ -1,4 +1,4 @@
-"""TensorBoard's HParams table of runs: what torch's `hparams` writes, with short names in an order of our own."""
+"""TensorBoard's HParams table of runs, as torch's `hparams` writes it, but with short names in our own order."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,13 +25,13 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, Sessi
 from normexp.runs.columns import flat
 
 MAIN = ("norm", "model", "batch_size", "lr", "seed", "status")
-DIGITS = 6  # that whole numbers are set to the right of, so that their texts sort as they do
+DIGITS = 6  # whole numbers are padded to this width, so that their texts sort like numbers
 
 
 def hyperparameters(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table filters and sorts by: the main settings, then all others under their short names.
+    """The values by which the table filters and sorts: the main settings, then all others under their short names.
 
-    Whole numbers are texts: TensorBoard would show a batch size of 64 as 64.000.
+    Whole numbers are texts, because TensorBoard would show a batch size of 64 as 64.000.
     """
     config, choices = summary["config"], summary["choices"]
     row = {name: config.get(name, summary["status"]) for name in MAIN} | {
@@ -50,17 +50,17 @@ def _text(value: Any) -> Any:
 
 
 def hyperparameter_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The table's columns of results, the same for every run, also for one that diverged: tag -> value. It shows the
-    first five unasked: the status and the accuracies come before the losses."""
+    """The result columns of the table, tag -> value, equal for every run, diverged ones too. By default TensorBoard
+    shows the first five, so the status and the accuracies come before the losses."""
     metrics = sorted(summary["metrics"].items(), key=lambda item: item[0].endswith("loss"))
     diverged = {"final/diverged": float(summary["status"] == "diverged")}
     return diverged | {f"final/{name.replace('/', '_')}": value for name, value in metrics}
 
 
 def rows(params: Mapping[str, Any], metrics: Mapping[str, float]) -> list[Summary]:
-    """The three summaries that make a run a row of the table."""
+    """The three summaries that add a run to the table."""
     infos = [
-        # TensorBoard sorts by `differs` and then by name, and shows the first five unasked.
+        # TensorBoard sorts by `differs`, then by name, and shows the first five by default.
         HParamInfo(name=f"{_place(name)}{name}", display_name=name, type=_type(value), differs=name in MAIN)
         for name, value in params.items()
     ]

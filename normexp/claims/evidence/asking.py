@@ -1,4 +1,4 @@
-"""A training claim on its way to a verdict: which runs it needs now, and how many more it may need."""
+"""A training claim on its way to a verdict: the runs that it needs now, and how many more it may need."""
 
 import time
 from collections.abc import Generator
@@ -16,8 +16,8 @@ Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
 
 
 def stages(claim: Claim, runs: Runs) -> Generator[list[Wanted], None, Evidence]:
-    """Yields the runs that must be finished before it goes on: those that tune, then seeds look by look until the claim
-    is decided or its budget ends."""
+    """Yield the runs that must be finished next: first those that tune, then the seeds of each look, until the claim is
+    decided or its budget ends."""
     rates: Rates = None
     if claim.tune:
         yield tuning(claim)
@@ -32,7 +32,7 @@ def stages(claim: Claim, runs: Runs) -> Generator[list[Wanted], None, Evidence]:
     edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune and chosen else ()
     verdict |= {
         "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
-        # the grid may be too narrow
+        # For these the grid may be too narrow.
         "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
         "runs": {
             "trained": runs.trained,
@@ -45,7 +45,7 @@ def stages(claim: Claim, runs: Runs) -> Generator[list[Wanted], None, Evidence]:
 
 class Asking:
     """Attributes:
-    evidence: table and verdict, once no run is missing any more.
+    evidence: table and verdict, when no run is missing.
     """
 
     def __init__(self, claim: Claim, runs: Runs):
@@ -53,11 +53,11 @@ class Asking:
         self.evidence: Evidence | None = None
         self._stages = stages(claim, runs)
         self._now: list[Wanted] | None = None
-        self._looked = 0  # stages that were asked for
+        self._looked = 0  # number of stages so far
         self._started = time.perf_counter()
 
     def missing(self) -> list[Wanted]:
-        """The runs without which it cannot go on; none when it has its evidence."""
+        """The runs that the next stage needs; none when the evidence is complete."""
         while self.evidence is None:
             if self._now is None:
                 try:
@@ -73,8 +73,8 @@ class Asking:
         return []
 
     def at_most(self) -> int:
-        """Runs that are missing, at most: which ones the verdict needs is known when the learning rates are, and seeds
-        are added only until it decides."""
+        """Most runs that are missing. The verdict may need fewer: seeds are added only until it decides, and the runs
+        it needs are known only after the learning rates are."""
         missing = self.missing()
         if not missing:
             return 0

@@ -1,4 +1,4 @@
-"""Which run of each arm and seed is read: the one at the seed's own best rate, or at the rate of the sentence."""
+"""Choose the run of each arm and seed: at the seed's own best rate, or at the rate of the sentence."""
 
 from collections.abc import Callable
 
@@ -7,19 +7,19 @@ import pandas as pd
 from normexp.claims.judge.tuning import rate_table, tuned
 from normexp.claims.spec.bank import BankCell
 
-# What may choose a rate: higher is better, with what decides between equal ones.
+# Scores that may choose a rate (higher is better), each with a second score that breaks ties.
 SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
     "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
     "steps": lambda runs: (-runs["value"], runs["val_accuracy"]),
 }
 SCORES["fit"] = SCORES["loss"]
-SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a run that failed was the best that its seed found
+SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if it was the best of its seed
 
 
 def measure_of(metric: str) -> str:
-    """What a claim's metric asks of runs: `error` and `loss` on test have examples, `fit` is the loss on the training
-    split, `failed` asks whether they learned, `steps` when they got somewhere, `value` is any other number."""
+    """The measure of a claim's metric. `error` and `loss` on test have examples. `fit` is the loss on the training
+    split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
     known = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
     if metric in known:
         return known[metric]
@@ -27,14 +27,14 @@ def measure_of(metric: str) -> str:
 
 
 def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.DataFrame:
-    """Of the runs of one cell one for each norm, level and seed: at its `own` best rate, or at the `lowest`, `middle`
-    or `highest` of the grid."""
+    """One run of a cell per norm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
+    the grid."""
     return tuned_runs(runs, measure) if rate == "own" else runs[runs["lr"] == cell.rate(rate)]
 
 
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The row of each norm, level and seed at its best rate by its own validation score on what is measured. Where
-    every rate failed, the one that comes first."""
+    """The row of each norm, level and seed at its best rate, by its own validation score of `measure`. If every rate
+    failed, the first row."""
     score, tie = SCORES[measure](runs)
     levels = runs["level"] if "level" in runs else [""] * len(runs)
     table = rate_table(

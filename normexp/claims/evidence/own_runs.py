@@ -1,7 +1,7 @@
-"""The runs of a claim over settings that the bank does not have: which they are, their training, and their ledger.
+"""Runs of a claim over settings that the bank lacks: their list, their training, and their ledger.
 
-`<folder>/<id>/runs.csv` has one row a run, `<folder>/<id>/<cell>.npz` the test examples of those that are read, and
-`<folder>/code.json` what each digest of code in the rows stands for.
+`<folder>/<id>/runs.csv` has one row per run. `<folder>/<id>/<cell>.npz` has the test examples of the runs that are
+read. `<folder>/code.json` says what each digest of code in the rows stands for.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that ev
 
 
 def bank_arms(claim: Claim, bank: Bank) -> dict[str, str]:
-    """Arms that are a norm of the bank and nothing else, with that norm."""
+    """Arms that change only the norm, to a norm of the bank; arm -> norm."""
     if claim.fixed or claim.factor:
         return {}
     norms = {
@@ -41,7 +41,7 @@ def bank_arms(claim: Claim, bank: Bank) -> dict[str, str]:
 
 
 def wanted(claim: Claim, cell: BankCell, bank: Bank) -> list[Wanted]:
-    """Runs of every arm, level, seed and rate in a cell, without those that the bank has."""
+    """Runs of every arm, level, seed and rate in a cell, without the runs of the bank."""
     shared = bank_arms(claim, bank) if cell.name in bank.cells else {}
     rates = cell.rates if claim.rate == "own" else (cell.rate(claim.rate),)
     return [
@@ -80,7 +80,7 @@ def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> Non
 
 
 def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[dict[str, Any]]:
-    """One row for each finished run of a claim in a cell, with its folder and what its metrics say."""
+    """One row per finished run of a claim in a cell, with its folder and its metrics."""
     runs = runs_in(claim, cell, outputs)
     check = claim.manipulation and claim.manipulation.metric
     for run in wanted(claim, cell, bank):
@@ -96,7 +96,7 @@ def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[di
 
 
 def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, folder: Path) -> int:
-    """Write the finished runs of a claim; returns how many there are. ValueError where some are missing."""
+    """Write the finished runs of a claim. Returns their number. Raises ValueError if some are missing."""
     found: list[pd.DataFrame] = []
     codes: dict[str, Any] = {}
     (folder / claim.id).mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: P
 
 
 def read_own_ledger(folder: Path, claim: str) -> pd.DataFrame:
-    """The rows of a claim's own runs; none where it has none."""
+    """The rows of a claim's own runs; empty if it has none."""
     path = folder / claim / "runs.csv"
     if not path.exists():
         return pd.DataFrame({"cell": []})

@@ -1,4 +1,4 @@
-"""What one process trains for a claim: a run alone, or replicas side by side."""
+"""The runs that one process trains for a claim: a single run, or replicas."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +14,9 @@ class TrainCall:
     """Runs as composed.
 
     Args:
-        composed: of each run, its configuration, choices, and files for `.hydra/`.
-        replicas: train them in one process, as replicas, even a single one.
-        command: the command line that asks for them.
+        composed: configuration, choices and files for `.hydra/` of each run.
+        replicas: train the runs as replicas, even a single one.
+        command: the command line that asked for them.
     """
 
     composed: list[tuple[Any, dict[str, str], dict[str, str]]]

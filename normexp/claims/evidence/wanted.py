@@ -1,4 +1,4 @@
-"""Which runs a training claim asks for."""
+"""The runs that a training claim needs."""
 
 import itertools
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Wanted(NamedTuple):
 
 
 def tuning(claim: Claim) -> list[Wanted]:
-    """The runs that choose learning rates: of each arm at each level, over seeds that no verdict sees."""
+    """The runs that choose learning rates, for each arm at each level, over seeds that no verdict sees."""
     if claim.tune is None:
         return []
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])

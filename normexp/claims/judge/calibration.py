@@ -108,7 +108,7 @@ def pairs_for_half_power(draw: Draw, spread: float, trials: int) -> int | None:
 
 
 def least(shares: dict[int, float], trials: int) -> int | None:
-    """The smallest number such that it and all larger ones qualify; None if the largest does not."""
+    """The smallest number that qualifies together with all larger ones; None if the largest does not."""
     found = None
     for number in sorted(shares, reverse=True):
         if not qualifies(shares[number], trials):

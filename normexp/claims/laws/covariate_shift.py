@@ -1,7 +1,7 @@
 """The effect of one step of gradient descent on later layers: internal covariate shift in two definitions.
 
-The step is taken on a copy of the network, with all weights at once. Its length is such that, to first order, the loss
-falls by the share `step`. So an arm with small gradients does not simply take a small step.
+The step is taken on a copy of the network, with all weights at once. Its length lowers the loss, to first order, by the
+share `step`. So an arm with small gradients does not simply take a small step.
 """
 
 import copy

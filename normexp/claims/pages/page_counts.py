@@ -27,7 +27,7 @@ def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
     return (
         words_table(rows)
-        + "\n\nWith a verdict, be it inconclusive: "
+        + "\n\nWith a verdict, even an inconclusive one: "
         + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
         + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
         + f"{duration(sum(trained))} of training, runs that claims share counted in each."

@@ -1,4 +1,4 @@
-"""Claims in files of one's own, named by their paths: `claim=mine.yaml`."""
+"""Claims in a user's own files, named by their paths: `claim=mine.yaml`."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ ENDING = ".yaml"
 
 
 def own_claims(text: str, budget: str) -> tuple[str, dict[str, Claim]]:
-    """The list of claims with ids in place of paths, and the claims of the files by id.
+    """The list of claims with ids instead of paths, and the claims of the files by id.
 
-    Raises ValueError, in one line, for a file that is not there or is no claim, and for two of one name.
+    Raises ValueError with one line for a missing file, for a file that is no claim, and for two files with one name.
     """
     found: dict[str, Claim] = {}
     named = []

@@ -1,4 +1,4 @@
-"""What a person sees of several replicas: one line each, then their mean with its interval over seeds."""
+"""Print the results of replicas: one line each, then their mean with its interval over seeds."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
 
 
 def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
-    """Print one line a replica, the mean of each learning rate, and where the folders are."""
+    """Print one line per replica, the mean of each learning rate, and the folders."""
     table = Table(show_edge=False, pad_edge=False)
     for column in ("seed", "lr", *SCORES, "status", "folder"):
         left = column in ("status", "folder")
@@ -37,7 +37,7 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
 
 
 def print_whole(table: Table, console: Console) -> None:
-    """As wide as it is, so that no name in it is cut; a narrow terminal wraps the lines itself."""
+    """Print a table at its full width, so that no name is cut. A narrow terminal wraps the lines itself."""
     width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
     wide = Console(
         file=console.file,
@@ -49,7 +49,7 @@ def print_whole(table: Table, console: Console) -> None:
 
 
 def means(summaries: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a learning rate: the mean of its completed runs and its 95% t interval over seeds."""
+    """One line per learning rate: the mean of its completed runs and its 95% t interval over seeds."""
     rates = sorted({summary["config"]["lr"] for summary in summaries})
     return [
         line
