@@ -134,10 +134,6 @@ NAMES = {
         "epoch_loop: whether Lightning leaves out the next validation",
         lambda: trainer().fit_loop.epoch_loop._skip_next_val is False,
     ),
-    "_batches_that_stepped": Private(
-        "epoch_loop: the count of steps in a checkpoint",
-        lambda: trainer().fit_loop.epoch_loop._batches_that_stepped == 0,
-    ),
     "_val_check_time_interval": Private(
         "epoch_loop: whether validation goes by the clock",
         lambda: hasattr(trainer(), "_val_check_time_interval"),
