@@ -11,6 +11,7 @@ from normexp.claims.evidence import functions
 from normexp.claims.evidence.asking import Asking, Evidence
 from normexp.claims.evidence.cost import plan_text, run_count
 from normexp.claims.evidence.kept import keep
+from normexp.claims.evidence.search import search
 from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.judge.verdict import (
     UNTUNED,
@@ -146,7 +147,7 @@ def verify(
             Asking(claim, Runs(claim, out / "cache", command)), out, command
         )
     else:
-        table = functions.gather(claim, claim.looks[-1])
+        table = search(claim) if claim.search else functions.gather(claim, claim.looks[-1])
         verdict = make_verdict(claim, table, looks=1, extra={})
     seconds = time.perf_counter() - start + verdict.get("seconds", 0.0)  # those of training stand there
     verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}

@@ -121,7 +121,7 @@ def effects_of_seeds(
             raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
         values, target = (
             {arm: np.log(value) for arm, value in values.items()},
-            math.log(target) if target else 0.0,
+            log_target(comparison),
         )
     effects = np.asarray(sum(weight * values[arm] for arm, weight in weights.items())) - target
     return without_rounding(effects, max(np.abs(value).max() for value in values.values()))
@@ -142,9 +142,15 @@ def point_effect(
     if comparison.log:
         means, target = (
             {arm: math.log(mean) for arm, mean in means.items()},
-            math.log(target) if target else 0.0,
+            log_target(comparison),
         )
     return sum(weight * means[arm] for arm, weight in weights.items()) - target
+
+
+def log_target(comparison: Comparison) -> float:
+    """Of values the logarithm of the target; a target of a slope of logarithms is no value, and stays."""
+    target = comparison.target or 0.0
+    return math.log(target) if target and comparison.kind not in TRENDS else target
 
 
 def _half(setting: Setting, outcomes: Outcomes) -> float:

@@ -19,11 +19,12 @@ def judge_universal(table: pd.DataFrame, comparison: Comparison) -> dict[str, An
     if rows.empty:
         raise ValueError(f"comparison: no value of arm={comparison.arm} at={comparison.at}; check the yaml")
     levels = list(dict.fromkeys(table["factor"]))
-    excess = np.array([_excess(comparison, row, levels) for row in rows.itertuples(index=False)])
+    excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst = rows.iloc[int(np.argmax(excess))]
     where = f"arm={worst['arm']}" + (f" factor={worst['factor']}" if worst["factor"] != "" else "")
+    where = str(worst["case"]) if "case" in rows else f"{where} seed={worst['seed']}"
     failing = int((excess > 0).sum())
-    note = f"{failing} of {len(rows)} cases fail, the worst {where} seed={worst['seed']}" if failing else ""
+    note = f"{failing} of {len(rows)} cases fail, the worst: {where}" if failing else ""
     return {
         "verdict": "refuted" if failing else "supported",
         "effect": float(worst["value"]),
@@ -33,7 +34,7 @@ def judge_universal(table: pd.DataFrame, comparison: Comparison) -> dict[str, An
     }
 
 
-def _excess(comparison: Comparison, row: Any, levels: list) -> float:
+def outside(comparison: Comparison, row: Any, levels: list) -> float:
     """How far a value lies outside its bound; 0 or below if it lies within."""
     if np.isnan(row.value):
         return float("inf")

@@ -55,6 +55,8 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
 def scope_of_one_setting(claim: Claim, word: str, cases: int) -> tuple[str, str]:
     """The word and its scope. A law has no scope. Cases never support a universal sentence that mathematics does not
     prove; it then has "no counterexample" among them."""
+    if claim.search and word == "refuted":
+        return word, f"by a counterexample, after a search of {cases} cases"
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
     if universal and word == "supported" and claim.expected != "supported":
         return NO_COUNTEREXAMPLE, f"in {cases} cases"

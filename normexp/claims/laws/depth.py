@@ -84,8 +84,9 @@ def growth_of(profile: Tensor) -> float:
 
 
 def gradient_instability(network: Network, *, seed: int, batch_size: int) -> float:
-    """|log of `gradient_growth`|: 0 if gradients neither vanish nor explode."""
-    return abs(math.log(gradient_growth(network, seed=seed, batch_size=batch_size)))
+    """|log of `gradient_growth`|: 0 if gradients neither vanish nor explode, nan if they are 0 throughout."""
+    growth = gradient_growth(network, seed=seed, batch_size=batch_size)
+    return abs(math.log(growth)) if growth > 0 else math.nan
 
 
 def gradient_imbalance(network: Network, *, seed: int, batch_size: int) -> float:

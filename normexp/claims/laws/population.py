@@ -21,16 +21,32 @@ def eval_change(norm: NormFactory, *, seed: int, features: int = 8) -> float:
 
 
 @torch.no_grad()
-def standardized(norm: NormFactory, *, seed: int, case: str, features: int = 8) -> float:
-    """Largest |mean| and |variance - 1| over the batch in one of four cases."""
+def standardized(
+    norm: NormFactory, *, seed: int, case: str = "training", std: float = 1.0, features: int = 8
+) -> float:
+    """Largest |mean| and |variance - 1| over a batch of exactly this std, in training, in eval mode, or after a trained
+    gain and shift; 1 - std^2 / (std^2 + eps) in theory, while training."""
     layer = norm(features).double().train()
-    x = sample(seed, 64, features) * (1e-3 if case == "std 1e-3" else 1.0) + 2
+    x = exact_std(seed, std, features)
     if case == "trained gain and shift":
         with torch.no_grad():
             layer.get_parameter("weight").fill_(2.0)
             layer.get_parameter("bias").fill_(1.0)
     y = layer.eval()(x) if case == "eval mode" else layer(x)
     return max(float(y.mean(0).abs().max()), float((y.var(0, correction=0) - 1).abs().max()))
+
+
+def exact_std(seed: int, std: float, features: int) -> Tensor:
+    """A batch (64, features) of mean 2 and exactly this biased std in each feature."""
+    x = sample(seed, 64, features)
+    return std * (x - x.mean(0)) / x.std(0, correction=0) + 2
+
+
+@torch.no_grad()
+def std_over_divisor(norm: NormFactory, *, seed: int, std: float, features: int = 8) -> float:
+    """The norm's output in units of (x - mean) / std, for a batch of exactly this std; sqrt(std^2 / (std^2 + eps))."""
+    x = exact_std(seed, std, features)
+    return float(norm(features).double().train()(x).std(0, correction=0).mean())
 
 
 @torch.no_grad()
@@ -68,6 +84,28 @@ def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch
         layer.get_parameter("bias").copy_(first.mean(0))
         x = first if batch == "same" else second
         return float((layer(x) - x).abs().max() / std)
+
+
+DISTRIBUTIONS = {
+    "normal": torch.distributions.Normal(0.0, 1.0),
+    "uniform": torch.distributions.Uniform(-(3**0.5), 3**0.5),
+    "exponential": torch.distributions.Exponential(1.0),
+    "Cauchy": torch.distributions.Cauchy(0.0, 1.0),
+}
+
+
+def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: int) -> float:
+    """Median over 4,000 batches of the error of a batch's `mean` or biased `variance` as an estimate of that of a
+    million values."""
+    state = torch.random.get_rng_state()
+    torch.manual_seed(seed)
+    values = DISTRIBUTIONS[distribution].sample((1_000_000,)).double()
+    torch.random.set_rng_state(state)
+    generator = torch.Generator().manual_seed(seed)
+    batches = values[torch.randint(len(values), (4000, batch_size), generator=generator)]
+    if of == "mean":
+        return float((batches.mean(1) - values.mean()).abs().median())
+    return float((batches.var(1, correction=0) - values.var(correction=0)).abs().median())
 
 
 def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> float:

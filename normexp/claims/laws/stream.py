@@ -15,16 +15,30 @@ def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:
     return torch.stack([x.double().square().mean() for x in found])  # E||x||^2 / d = mean of squares
 
 
-def block_norm(network: Network, *, seed: int, batch_size: int, block: int, added: float = 0.0) -> float:
-    """E||x||^2 / d after block `block`, minus `added`. Lemma 2 of Xiong et al. 2020: 3/2 for Post-LN before its last
-    norm; between 1 + l/2 and 1 + 3l/2 for Pre-LN."""
-    return float(stream_norms(network, seed=seed, batch_size=batch_size)[2 * block]) - added
+def block_norm(
+    network: Network, *, seed: int, batch_size: int, block: int, added: float | str = 0.0
+) -> float:
+    """E||x||^2 / d after block `block`, minus `added`, or minus that of the `embedding`. Lemma 2 of Xiong et al. 2020:
+    3/2 for Post-LN before its last norm; between 1 + l/2 and 1 + 3l/2 for Pre-LN."""
+    norms = stream_norms(network, seed=seed, batch_size=batch_size)
+    return float(norms[2 * block] - (norms[0] if isinstance(added, str) else added))
 
 
 def stream_growth(network: Network, *, seed: int, batch_size: int) -> float:
     """Mean square of the stream after the last block, divided by that at the embedding."""
     norms = stream_norms(network, seed=seed, batch_size=batch_size)
     return float(norms[-1] / norms[0])
+
+
+def unit_drift(network: Network, *, seed: int, batch_size: int) -> float:
+    """How the deviation of a unit's values changes over the blocks: |log2 of its ratio to that at the first block's
+    output|, the mean over tokens at the block where it is largest. Outputs of a Post-LN block are behind its norm."""
+    with torch.no_grad(), outputs(network.train(), "residual") as stream, outputs(network, "norm") as norms:
+        network(noise(network, seed, batch_size))
+    post = len(norms) == len(stream) - 1  # no norm behind the last block, which ends in one
+    blocks = norms[1::2] if post else stream[2::2]
+    stds = torch.stack([x.double().std(-1, correction=0) for x in blocks])  # (L, N, T)
+    return float((stds / stds[0]).log2().abs().mean((1, 2)).max())
 
 
 def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:

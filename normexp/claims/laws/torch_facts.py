@@ -28,6 +28,33 @@ def expected_variance(*, seed: int, correction: int, n: int, samples: int = 200_
     return float(sample(seed, samples, n).var(1, correction=correction).mean())
 
 
+def variance_error(*, seed: int, correction: int, n: int, samples: int = 20_000) -> float:
+    """Root mean square error of the variance of n standard normal values as an estimate of 1. Biased it is
+    sqrt(2 n - 1) / n, unbiased sqrt(2 / (n - 1)), hence larger."""
+    return float((sample(seed, samples, n).var(1, correction=correction) - 1).square().mean().sqrt())
+
+
+def std_against(*, seed: int, form: str, mean: float, n: int = 768) -> float:
+    """Relative distance of torch.std in float32 (root mean square over 64 rows) from the same in `two passes` (the
+    mean, then the squared differences) or from the root of the `mean of squares` less the square of the mean, of values
+    of this mean and a deviation of 1."""
+    x = (sample(seed, 64, n) + mean).float()
+    if form == "two passes":
+        written = (x - x.mean(1, keepdim=True)).square().sum(1).div(n - 1).sqrt()
+    else:
+        written = (x.square().mean(1) - x.mean(1).square()).clamp_min(0).mul(n / (n - 1)).sqrt()
+    return float((written / x.std(1) - 1).square().mean().sqrt())
+
+
+def parameter_of(*, seed: int, dtype: str) -> float:
+    """1 where torch.nn.Parameter takes a tensor of this type, 0 where it raises."""
+    try:
+        nn.Parameter(torch.zeros(3, dtype=getattr(torch, dtype)))
+    except RuntimeError:
+        return 0.0
+    return 1.0
+
+
 def document_statistic(*, seed: int, statistic: str) -> float:
     """A number of document 004 for [[1, 2], [3, 4]]. It is not random."""
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
@@ -71,9 +98,11 @@ def activation_at(*, seed: int, function: str, at: float = 100.0) -> float:
     return float(f(torch.tensor([at, -at], dtype=torch.float64)).abs().max())
 
 
-def flat_share(*, seed: int, function: str, slope: float = 0.01, n: int = 100_000) -> float:
-    """Share of standard normal inputs at which |f'| is below `slope`."""
-    return float((derivative(function, sample(seed, n)).abs() < slope).double().mean())
+def flat_share(
+    *, seed: int, function: str, slope: float = 0.01, scale: float = 1.0, n: int = 100_000
+) -> float:
+    """Share of normal inputs of deviation `scale` at which |f'| is below `slope`."""
+    return float((derivative(function, scale * sample(seed, n)).abs() < slope).double().mean())
 
 
 def mean_derivative(*, seed: int, function: str, scale: float = 1.0, n: int = 400_000) -> float:
@@ -82,7 +111,8 @@ def mean_derivative(*, seed: int, function: str, scale: float = 1.0, n: int = 40
 
 
 def derivative(function: str, x: Tensor) -> Tensor:
-    """Elementwise derivative at `x` of a function of `torch.nn.functional`, by its name."""
+    """Elementwise derivative at `x` of a function of `torch.nn.functional`, or else of `torch`, by its name."""
     x = x.requires_grad_()
-    (slope,) = torch.autograd.grad(getattr(torch.nn.functional, function)(x).sum(), x)
+    f = getattr(torch.nn.functional, function, None) or getattr(torch, function)
+    (slope,) = torch.autograd.grad(f(x).sum(), x)
     return slope

@@ -109,6 +109,32 @@ def document_row(norm: NormFactory, *, seed: int, entry: str) -> float:
 
 
 @torch.no_grad()
+def range_ratio(norm: NormFactory, *, seed: int, std: float, features: int = 16) -> float:
+    """Distance from the smallest to the largest output over that of the inputs, of 64 samples of this deviation."""
+    x = std * sample(seed, 64, features)
+    y = norm(features).double().train()(x)
+    return float((y.max() - y.min()) / (x.max() - x.min()))
+
+
+@torch.no_grad()
+def written_badly(*, seed: int, slip: str, shape: str) -> float:
+    """Largest difference between LayerNorm and its formula with a slip: no keepdim, or the wrong axis (the batch's) or
+    none in mean and std; 0 where the slip raises an error. `shape` is such as 4x8."""
+    x = sample(seed, *map(int, shape.split("x")))
+    right = (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + 1e-5)
+    try:
+        if slip == "no keepdim":
+            y = (x - x.mean(-1)) / (x.std(-1, correction=0) + 1e-5)
+        elif slip == "wrong axis":
+            y = (x - x.mean(0, keepdim=True)) / (x.std(0, correction=0, keepdim=True) + 1e-5)
+        else:
+            y = (x - x.mean()) / (x.std(correction=0) + 1e-5)
+    except RuntimeError:
+        return 0.0
+    return float((y - right).abs().max())
+
+
+@torch.no_grad()
 def affine_start(norm: NormFactory, *, seed: int, features: int = 4) -> float:
     """Largest distance of the gain from 1 and the shift from 0 at the start, plus 1 for each of them that does not have
     one trained value per feature."""

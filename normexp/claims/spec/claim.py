@@ -61,6 +61,8 @@ class Claim:
         paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
             `effect` if it is known on the claim's own scale.
         manipulation: a measure and a comparison, which must be supported before a causal word can be.
+        search: for a universal sentence, the budget and the space of a search for counterexamples: `cases`, `choose`
+            (override or option -> its values, or {low, high, log}), `weights` (whether initial weights are drawn).
     """
 
     id: str
@@ -94,6 +96,7 @@ class Claim:
     failed: str = "left_out"
     paper_effect: dict[str, Any] | None = None
     manipulation: Manipulation | None = None
+    search: dict[str, Any] | None = None
 
     @property
     def looks(self) -> list[int]:
@@ -131,7 +134,7 @@ class Claim:
             *(["rate"] if self.rate != "own" else []),
             *(
                 name
-                for name in ("first_seed", "replicas", "settings", "contrast", "manipulation")
+                for name in ("first_seed", "replicas", "settings", "contrast", "manipulation", "search")
                 if getattr(self, name)
             ),
         )
@@ -141,6 +144,8 @@ class Claim:
     @property
     def cells(self) -> int:
         """Number of values at the last look."""
+        if self.search:
+            return int(self.search["cases"])
         return len(self.arms) * len(self.levels) * self.looks[-1] * max(len(self.settings), 1)
 
 

@@ -129,6 +129,8 @@ def _check(claim: Claim, path: Path) -> None:
             raise ValueError(f"{path}: metric={shorten(claim.metric)}: has none for arm {arm}; add it")
     for comparison in claim.comparisons:
         _check_comparison(claim, comparison, path)
+    if claim.search:
+        _check_search(claim, path)
     if claim.manipulation:
         if not getattr(claim.manipulation, needed):
             raise ValueError(f"{path}: manipulation: needs {needed}, as evidence={claim.evidence} has")
@@ -137,6 +139,18 @@ def _check(claim: Claim, path: Path) -> None:
     if not claim.settings and any(alone.values()):
         key = next(name for name, given in alone.items() if given)
         raise ValueError(f"{path}: {key}: is for claims over several settings; name them under settings")
+
+
+def _check_search(claim: Claim, path: Path) -> None:
+    if claim.evidence == "training" or claim.settings or claim.factor or len(claim.arms) > 1:
+        raise ValueError(
+            f"{path}: search: is for a law or for initial networks, with one arm and without settings or factor"
+        )
+    for comparison in claim.comparisons:
+        if comparison.kind != "every":
+            raise ValueError(
+                f"{path}: search: kind={comparison.kind}: counterexamples are to a universal sentence; give kind: every"
+            )
 
 
 def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:

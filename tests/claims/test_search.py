@@ -1,0 +1,192 @@
+"""Searches for counterexamples: what they draw, what they find without being told, and what their words say."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from normexp.claims.evidence.kept import KEPT, read_kept
+from normexp.claims.evidence.search import changed, draw, search
+from normexp.claims.evidence.subjects import network
+from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.laws.depth import gradient_growth
+from normexp.claims.laws.weights import Weights, fill, matrix
+from normexp.claims.spec.claim_files import load_claims, read_claim
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def weights(**changes) -> Weights:
+    return dataclasses.replace(Weights("normal", "iid", 0.0, "none", 1.0, False), **changes)
+
+
+@pytest.mark.parametrize("entries", ["normal", "uniform", "signs", "sparse", "heavy-tailed"])
+def test_entries_have_mean_zero_and_the_variance_of_their_fan_in(entries):
+    drawn = matrix(weights(entries=entries), 400, 500, generator()) * math.sqrt(500)
+    assert float(drawn.mean()) == pytest.approx(0, abs=0.02)
+    assert float(drawn.var()) == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (64, 16), (16, 64)])
+def test_orthogonal_weights_are_orthogonal(shape):
+    drawn = matrix(weights(structure="orthogonal"), *shape, generator()).double()
+    short = drawn @ drawn.T if shape[0] <= shape[1] else drawn.T @ drawn
+    assert torch.allclose(short, short[0, 0] * torch.eye(len(short), dtype=torch.float64), atol=1e-5)
+
+
+def test_structures_are_what_they_say():
+    square = {
+        name: matrix(weights(structure=name), 32, 32, generator())
+        for name in ("symmetric", "circulant", "low rank")
+    }
+    assert torch.allclose(square["symmetric"], square["symmetric"].T)
+    assert torch.allclose(square["circulant"][3], square["circulant"][0].roll(3))
+    assert torch.linalg.matrix_rank(square["low rank"]) == 4
+    mirrored = matrix(weights(pairs="mirrored", mean=0.5), 8, 8, generator())
+    assert torch.allclose(mirrored[:4, :4], -mirrored[4:, :4])
+    assert torch.allclose(mirrored[:4, :4], -mirrored[:4, 4:])
+    assert torch.allclose(mirrored[:4, :4], mirrored[4:, 4:])
+    repeated = matrix(weights(pairs="repeated"), 8, 6, generator())
+    assert torch.allclose(repeated[:4], repeated[4:])
+
+
+def test_a_shifted_mean_is_that_of_the_review():
+    """N(0.5, 1) / 16 at a width of 256 is a mean of half a deviation at scale 1."""
+    drawn = matrix(weights(mean=0.5), 256, 256, generator())
+    assert float(drawn.mean()) == pytest.approx(0.5 / 16, rel=0.02)
+    assert float(drawn.std()) == pytest.approx(1 / 16, rel=0.02)
+
+
+def test_looks_linear_weights_make_a_relu_network_linear():
+    """Shang et al. 2016, Balduzzi et al. 2017: the two halves of each layer are relu(z) and relu(-z)."""
+    net = network(("model=mlp", "norm=none", "model.depth=4", "model.width=32"), 0)
+    fill(net, weights(structure="orthogonal", pairs="mirrored"), 0)
+    net.layers.eval()
+
+    def hidden(x):
+        for layer in net.layers:
+            x = layer(x)
+        return x[:, :16] - x[:, 16:]
+
+    a, b = torch.randn(2, 5, 256, generator=generator())
+    assert torch.allclose(hidden(a) + hidden(b), hidden(a + b), atol=1e-5)
+    assert gradient_growth(net, seed=0, batch_size=8) == pytest.approx(0.5, rel=1e-3)  # Q / sqrt(2) a layer
+
+
+def test_every_case_can_be_drawn_again_and_changes_one_part():
+    claim = CLAIMS["S17a"]
+    assert draw(claim, generator(3)) == draw(claim, generator(3)) != draw(claim, generator(4))
+    case = draw(claim, generator(3))
+    for seed in range(20):
+        other = changed(claim, case, generator(seed))
+        parts = vars(case.weights) | case.chosen, vars(other.weights) | other.chosen
+        assert sum(parts[0][key] != parts[1][key] for key in parts[0]) <= 1
+
+
+@pytest.fixture(scope="module")
+def found() -> pd.DataFrame:
+    """What was found when the claim was judged; that the search finds it again is a slow test."""
+    return read_kept(ROOT / KEPT, CLAIMS["P17b"]).known_table
+
+
+@pytest.mark.slow
+def test_the_search_finds_the_same_again(found):
+    again = search(CLAIMS["P17b"])
+    assert again["case"].tolist() == found["case"].tolist()
+    assert again["value"].to_numpy() == pytest.approx(found["value"].to_numpy(), rel=1e-2, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_another_generator_finds_them_too():
+    cases_of_the_review(search(dataclasses.replace(CLAIMS["P17b"], first_seed=5000)))
+
+
+def test_the_search_finds_what_the_review_knew_without_being_told(found):
+    assert len(found) == CLAIMS["P17b"].search["cases"]
+    cases_of_the_review(found)
+    told = (ROOT / "configs" / "claim" / "P17b.yaml").read_text()
+    assert not any(word in told for word in ("mirrored", "orthogonal", "0.5"))
+
+
+def cases_of_the_review(found: pd.DataFrame) -> None:
+    """iid weights with a mean (the review's N(0.5, 1) / 16), and orthogonal looks-linear ones."""
+    cases = found[found["value"] < math.log(1.2)]["case"]
+    iid = cases[cases.str.startswith("iid") & ~cases.str.contains("pairs|mean 0 ")]
+    assert len(iid) > 0
+    assert len(cases[cases.str.startswith("orthogonal") & cases.str.contains("mirrored pairs")]) > 0
+
+
+def test_a_counterexample_holds_when_it_is_built_by_hand():
+    """With torch alone: W_k of N(0.5, 1) / 16, BatchNorm, ReLU; and [[Q, -Q], [-Q, Q]] of orthogonal Q."""
+
+    def growth(matrices, batch=128, layers=24):
+        h = torch.randn(batch, 256, generator=generator(1)).double()
+        outputs = []
+        for w in matrices[:layers]:
+            z = h @ w.T
+            z.requires_grad_() if not outputs else z.retain_grad()
+            outputs.append(z)
+            h = torch.relu((z - z.mean(0)) / z.var(0, correction=0).sqrt())
+        (h * torch.randn(h.shape, generator=generator(2))).sum().backward()
+        sizes = [float(z.grad.square().sum().log()) for z in outputs]
+        inner = sizes[layers // 4 : layers - layers // 4]
+        return math.exp((inner[0] - inner[-1]) / (len(inner) - 1))
+
+    normal = [torch.randn(256, 256, generator=generator(10 + k)).double() / 16 for k in range(24)]
+    assert growth(normal) == pytest.approx(1.467, abs=0.05)
+    assert growth([w + 0.5 / 16 for w in normal]) < 1.2
+    blocks = [torch.linalg.qr(w[:128, :128])[0] for w in normal]
+    assert growth([torch.cat([torch.cat([q, -q], 1), torch.cat([-q, q], 1)]) for q in blocks]) < 1.05
+
+
+def test_words_of_a_search(found):
+    verdict = make_verdict(CLAIMS["P17b"], found, looks=1, extra={})
+    assert verdict["verdict"] == "refuted"
+    assert verdict["scope"] == "by a counterexample, after a search of 400 cases"
+    assert "of 400 cases fail, the worst: " in verdict["note"]
+    verdict = make_verdict(CLAIMS["P17b"], found.assign(value=1.0), looks=1, extra={})
+    assert (verdict["verdict"], verdict["scope"]) == ("no counterexample", "in 400 cases")
+
+
+def test_a_law_is_searched_by_its_options():
+    claim = dataclasses.replace(CLAIMS["X01"], search=CLAIMS["X01"].search | {"cases": 8})
+    table = search(claim)
+    assert len(table) == 8
+    assert table["case"].str.contains("mean .*; features").all()
+    assert (table["value"] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("search", "{cases: 4, weights: true}", "search={'cases': 4, 'weights': True}: must be like"),
+        ("search", "{cases: 40}", "search={'cases': 40}: must be like"),
+        ("search", "{cases: 40, choose: {mean: {low: 0}}}", "must be like"),
+        (
+            "arms",
+            "{a: [norm=none], b: [norm=batchnorm]}",
+            "search: is for a law or for initial networks, with one arm",
+        ),
+        (
+            "comparison",
+            "{kind: greater, arm: batchnorm, target: 1}",
+            "search: kind=greater: counterexamples are to",
+        ),
+    ],
+)
+def test_mistakes_in_a_search_are_one_line(key, value, message, tmp_path):
+    text = (ROOT / "configs" / "claim" / "P17b.yaml").read_text()
+    lines = [f"{key}: {value}" if line.startswith(f"{key}:") else line for line in text.splitlines()]
+    path = tmp_path / "P17b.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=message) as error:
+        read_claim(path)
+    assert "\n" not in str(error.value)
