@@ -20,7 +20,7 @@ from normexp.sweeps.options import Options, options_of, take_flags
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
     "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
-    "batchnorm_prevents_rank_collapse,layernorm_prevents_rank_collapse,post_norm_stream"
+    "pre_norm_stream_is_stable"
 )
 DEFAULTS = {
     "claim": "demo",

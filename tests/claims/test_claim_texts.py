@@ -16,8 +16,18 @@ def test_training_claims_that_tune_nothing_say_why():
 def test_initialization_claims_say_what_they_feed_and_name_no_data():
     for claim in CLAIMS.values():
         if claim.evidence == "initialization":
-            text = any("model=gpt" in overrides for overrides in [claim.fixed, *claim.arms.values()])
-            assert ("on random tokens" if text else "on Gaussian noise") in claim.measure, claim.id
+            all_overrides = [claim.fixed, *claim.arms.values(), *claim.settings.values()]
+            fed = {
+                "random tokens": any("model=gpt" in own for own in all_overrides),
+                "digits": any("data=digits" in own for own in all_overrides),
+                "text": any("data=python_docs" in own for own in all_overrides),
+            }
+            assert {name: name in claim.measure for name in fed} == fed, claim.id
+            assert ("Gaussian noise" in claim.measure) == any(
+                "model=gpt" not in claim.fixed + own and not any(o.startswith("data=") for o in own)
+                for own in claim.settings.values() or [[]]
+                if "model=gpt" not in own
+            ), claim.id
             assert not any(override.startswith("data") for override in claim.fixed), claim.id
 
 
