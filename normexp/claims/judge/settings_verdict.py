@@ -9,7 +9,7 @@ from normexp.claims.judge.depends import ContrastJudgement, judge_contrast
 from normexp.claims.judge.judge_settings import SettingsJudgement, judge_settings
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_word import INCONCLUSIVE, REFUTED, SUPPORTED, VARIES
-from normexp.claims.judge.verdict import of_the_claim
+from normexp.claims.judge.verdict import head, of_the_claim
 from normexp.claims.judge.voting import Rules
 from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.spec.registry import ALPHA, Row
@@ -57,21 +57,7 @@ def make_settings_verdict(
     scope = ", ".join(filter(None, (scope, UNREGISTERED if row is None else late)))
     kept = asdict(decided)
     return {
-        "id": claim.id,
-        "name": claim.name,
-        "sentence": claim.sentence,
-        "verdict": word,
-        "scope": scope,
-        **{key: kept[key] for key in ("effect", "interval", "level", "n_seeds")},
-        "measure": claim.measure,
-        "source": claim.source,
-        "covers": list(claim.covers),
-        "evidence": claim.evidence,
-        **{key: kept[key] for key in ("method", "p_raw", "p_adjusted", "note", "comparison")},
-        "more_seeds": None,
-        "means": claim.note,
-        "expected": claim.expected,
-        "as_expected": None if claim.expected is None else word == claim.expected,
+        **head(claim, word, scope, kept),
         "comparisons": [asdict(judgement) for judgement in judgements],
         "arms": arm_means(settings),
         **{

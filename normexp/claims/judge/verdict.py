@@ -27,28 +27,36 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
     judgements = judge(table, claim.comparisons, better=claim.better, looks=looks, trained=trained)
     found, deciding = overall(judgements)
     word, scope = scope_of_one_setting(claim, found, len(table))
-    kept = asdict(deciding)
     return {
-        "id": claim.id,
-        "name": claim.name,
-        "sentence": claim.sentence,
-        "verdict": word,
-        "scope": scope,
-        **{key: kept[key] for key in ("effect", "interval", "level", "n_seeds")},
-        "measure": claim.measure,
-        "source": claim.source,
-        "covers": list(claim.covers),
-        "evidence": claim.evidence,
-        **{key: kept[key] for key in ("method", "p_raw", "p_adjusted", "more_seeds", "note", "comparison")},
-        "means": claim.note,
-        "expected": claim.expected,
-        "as_expected": None if claim.expected is None else word == claim.expected,
+        **head(claim, word, scope, asdict(deciding)),
         "comparisons": [asdict(judgement) for judgement in judgements],
         "arms": arm_means(table),
         "settings": [],
         "failures": failed_runs(table) if trained else {},
         **of_the_claim(claim),
         **extra,
+    }
+
+
+def head(claim: Claim, word: str, scope: str, decided: dict[str, Any]) -> dict[str, Any]:
+    """The keys with which every verdict begins, from the claim, its word and the comparison that decided."""
+    return {
+        "id": claim.id,
+        "name": claim.name,
+        "sentence": claim.sentence,
+        "verdict": word,
+        "scope": scope,
+        **{key: decided[key] for key in ("effect", "interval", "level", "n_seeds")},
+        "measure": claim.measure,
+        "source": claim.source,
+        "covers": list(claim.covers),
+        "evidence": claim.evidence,
+        **{key: decided[key] for key in ("method", "p_raw", "p_adjusted")},
+        "more_seeds": decided.get("more_seeds"),
+        **{key: decided[key] for key in ("note", "comparison")},
+        "means": claim.note,
+        "expected": claim.expected,
+        "as_expected": None if claim.expected is None else word == claim.expected,
     }
 
 
