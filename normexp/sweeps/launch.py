@@ -1,5 +1,6 @@
 """One launch of many runs, from its plan on the screen to its end: what every command shows and writes."""
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +13,6 @@ from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.engine import Engine
 from normexp.sweeps.ledger import Ledger
-from normexp.sweeps.places.child import AT_ONCE
 from normexp.sweeps.places.place import Place
 from normexp.sweeps.sweep_screen import show_end, show_plan
 
@@ -67,7 +67,7 @@ class Launch:
         signum = self.engine.stopped_by
         if signum is None:
             return int(any(cell.state in ("failed", "interrupted") for cell in self.cells))
-        if signum not in AT_ONCE:
+        if signum != signal.SIGINT:
             from normexp.training.interrupt import Interrupted
 
             if done := Interrupted(signum, 0, self.engine.previous).hand_on():  # Slurm starts this job again

@@ -98,7 +98,11 @@ class EventFile(TensorBoardLogger):
         name = f"{PREFIX}{max(int(time.time()), last + 1):010d}.{socket.gethostname()}"
         self._writer = _EventWriter(AppendedFile(self._folder / name))
         self._summaries = _Summaries(self._writer)
-        self._writer.flush()
+        try:
+            self._writer.flush()
+        except OSError:  # the disk is full, and nobody has this object yet to close it
+            self._writer.close()
+            raise
 
     @property
     @rank_zero_experiment

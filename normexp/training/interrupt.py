@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
-from normexp.training.slurm import requeue
+from normexp.training.slurm import preempted, requeue
 
 # Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
 STOPS = tuple(
@@ -29,7 +29,8 @@ class Interrupted(Exception):
         if callable(self.previous) and self.previous is not signal.default_int_handler:
             self.previous(self.signum, None)
             return None
-        return requeue() if self.signum not in (signal.SIGINT, signal.SIGTERM) else None
+        asked_to_end = self.signum == signal.SIGTERM and not preempted()
+        return None if asked_to_end or self.signum == signal.SIGINT else requeue()
 
 
 class StoppedAtOnce(BaseException):

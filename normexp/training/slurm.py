@@ -1,9 +1,24 @@
 """Slurm: ask to start a job again when its time is over."""
 
 import os
+import re
 import subprocess
 
 from lightning_fabric.plugins.environments import SLURMEnvironment
+
+
+def preempted() -> bool:
+    """Whether Slurm gives the place of this job to another one. It then sends SIGTERM, as `scancel` does, and does not
+    start a job again that ends by itself in its grace time."""
+    if not SLURMEnvironment.detect():
+        return False
+    command = ["scontrol", "--oneliner", "show", "job", os.environ["SLURM_JOB_ID"]]
+    try:
+        shown = subprocess.run(command, capture_output=True, text=True).stdout
+    except OSError:
+        return False
+    found = re.search(r"\bPreemptTime=(\d\S*)", shown)  # `None` where it is not preempted
+    return found is not None
 
 
 def requeue() -> str | None:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 import time
@@ -112,7 +113,7 @@ def test_batch_script_of_ones_own_starts_again(cluster, whole, tmp_path, signal)
 
 
 def test_job_that_is_preempted_goes_on_when_its_place_is_free(cluster, whole, tmp_path):
-    """SIGTERM, and the signal that the job asked for; Slurm itself starts it again."""
+    """Slurm sends SIGTERM. A job that ends in its grace time is not started again unless it asks for it."""
     script = tmp_path / "job.sh"
     train = " ".join([sys.executable, "train.py", *RUN, f"outputs={tmp_path / 'o'}"])
     script.write_text(
@@ -124,6 +125,7 @@ def test_job_that_is_preempted_goes_on_when_its_place_is_free(cluster, whole, tm
     wait_for(lambda: list((tmp_path / "o").rglob("summary.json")))
     log = (tmp_path / "log").read_text()
     assert "interrupted by SIGTERM" in log
+    assert re.search(r"Slurm starts job \d+ again", log)
     assert "resuming from checkpoints/last.ckpt" in log
     assert rows(tmp_path / "o") == whole
 

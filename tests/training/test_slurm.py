@@ -1,6 +1,7 @@
 """A machine where Slurm is installed: runs say nothing of it, and tests pass."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from lightning_fabric.plugins.environments import LightningEnvironment
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
+
+from normexp.training.interrupt import Interrupted
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +46,32 @@ def test_run_is_no_task_of_slurm_and_says_nothing(srun, train, monkeypatch, step
     assert summary["status"] == "completed"
     assert all(isinstance(environment, LightningEnvironment) for environment in found)
     assert len(found) == (steps > 0)
+
+
+SHOWN = "JobId=7 JobState=RUNNING PreemptEligibleTime=2026-11-22T03:41:16 PreemptTime={} TimeLimit=UNLIMITED"
+
+
+@pytest.mark.parametrize(
+    ("number", "preempted", "requeued"),
+    [
+        (signal.SIGTERM, "2026-11-22T03:41:36", True),
+        (signal.SIGTERM, "None", False),  # scancel: the user wants no more of it
+        (signal.SIGINT, "2026-11-22T03:41:36", False),
+        (signal.SIGUSR1, "None", True),
+    ],
+)
+def test_job_asks_to_be_started_again_unless_it_was_cancelled(
+    tmp_path, monkeypatch, number, preempted, requeued
+):
+    command = tmp_path / "scontrol"
+    command.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "{SHOWN.format(preempted)}"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for name, value in {"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "job.sh", "SLURM_JOB_ID": "7"}.items():
+        monkeypatch.setenv(name, value)
+    assert Interrupted(number, 5).hand_on() == ("Slurm starts job 7 again" if requeued else None)
+    asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
+    assert ("requeue 7\n" in asked) == requeued
 
 
 def test_whole_run_says_nothing_of_slurm(srun, tmp_path):
