@@ -38,7 +38,7 @@ def test_a_comment_of_several_lines_is_whole():
         assert line.strip("# ") in help_text()
 
 
-def test_keys_are_told_as_one_types_them_and_stand_in_one_column():
+def test_keys_are_shown_as_typed_and_in_one_column():
     text = help_text()
     assert "???" not in text
     keys = text.partition("Keys (key=value):")[2].splitlines()

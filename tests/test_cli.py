@@ -88,7 +88,7 @@ def test_interruption_before_training_is_one_line_and_status_130(capsys):
     assert capsys.readouterr() == ("", "interrupted before training; nothing was written\n")
 
 
-def test_interruption_that_an_import_turned_into_another_error_is_told_as_one(capsys):
+def test_interruption_that_an_import_turned_into_another_error_is_reported_as_one(capsys):
     """As importing numpy does when Ctrl-C comes at the wrong moment."""
 
     def imported():

@@ -129,7 +129,7 @@ class _Mode(TorchFunctionMode):
         return output
 
 
-# The `training_step` that was set on the object itself.
+# `training_step`s that were set on the object itself, to put them back.
 _own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = weakref.WeakKeyDictionary()
 _watches: "weakref.WeakKeyDictionary[nn.Module, list[_Watch]]" = weakref.WeakKeyDictionary()
 

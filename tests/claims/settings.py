@@ -26,7 +26,7 @@ def errors(rates: dict[str, float], seed: int = 0, name: str = "mnist", **option
 
 
 def values(arms: dict[str, list], name: str = "mnist", failed: dict | None = None, **options) -> Setting:
-    """A setting of one number a run."""
+    """A setting with one number per run."""
     found = {}
     for arm, own in arms.items():
         lost = np.array((failed or {}).get(arm, [False] * len(own)))

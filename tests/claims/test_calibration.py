@@ -48,7 +48,7 @@ def test_at_most_five_percent_of_words_are_false_in_every_shape(name):
     assert false_over_settings(SHAPES[name], spread, 8, 7, TRIALS) == 0.0  # 56 pairs decide nothing
 
 
-def test_what_the_floor_the_equal_weights_and_more_seeds_are_for():
+def test_errors_are_too_frequent_without_the_floor_the_equal_weights_or_more_seeds():
     stuck, log = SHAPES["5% stuck halfway"], SHAPES["lognormal(1)"]
     assert false_over_settings(stuck, spread_of(stuck), 8, 5, TRIALS, floor=False) > 0.08
     assert false_in_one_setting(stuck, spread_of(stuck), 5, TRIALS) > 0.08

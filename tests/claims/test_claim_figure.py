@@ -32,6 +32,6 @@ def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
     assert len(set(points.get_xdata())) == 5  # equal values do not hide one another
 
 
-def test_points_stand_aside_only_of_their_equals():
+def test_only_equal_points_are_moved_apart():
     places = aside(pd.Series([1.0, 2.0, 1.0, 1.0]))
     assert list(places) == [-0.05, 0.0, 0.0, 0.05]

@@ -82,9 +82,8 @@ def check(claim):
     assert verdict["verdict"] == claim.expected, verdict["note"]
 
 
-@pytest.mark.parametrize(
-    "name", ["S30", "S38", "S52"]
-)  # a trend, an infinite value, a value that is no number
+# A trend, an infinite value, a value that is no number.
+@pytest.mark.parametrize("name", ["S30", "S38", "S52"])
 def test_verdict_figure_and_section_are_written(name, tmp_path):
     verify(CLAIMS[name], tmp_path, tuned=True, command="")
     written = json.loads((tmp_path / name / "verdict.json").read_text())

@@ -50,9 +50,8 @@ def test_the_stratified_test_with_pairs_as_strata_is_mcnemars():
     ]
     chi = StratifiedTable([s for s in strata if 0 < s[:, 0].sum() < 2]).test_null_odds().statistic
     alone = found.only_arm + found.only_baseline
-    assert chi == pytest.approx(
-        (found.only_arm - found.only_baseline) ** 2 / alone
-    )  # Cochran, Mantel, Haenszel
+    # The statistic of Cochran, Mantel and Haenszel.
+    assert chi == pytest.approx((found.only_arm - found.only_baseline) ** 2 / alone)
 
 
 def test_equal_arms_fail_unequally_in_at_most_five_percent():

@@ -131,9 +131,8 @@ def test_p_value_is_scipys_and_agrees_with_the_interval():
 
 def test_rank_levels_are_wilcoxons_exact_distribution():
     for n in (5, 8, 11):
-        differences = np.arange(1, n + 1) * np.where(
-            np.arange(n) == 2, -1.0, 1.0
-        )  # rank 3 is negative: T = 3
+        # Rank 3 is negative, so T = 3.
+        differences = np.arange(1, n + 1) * np.where(np.arange(n) == 2, -1.0, 1.0)
         assert rank_levels(n)[3] == pytest.approx(stats.wilcoxon(differences, method="exact").pvalue)
 
 

@@ -104,9 +104,8 @@ def test_covariance_of_splits_cut_alike_is_over_the_seeds_that_both_have():
 
 def test_settings_of_one_test_set_are_pooled_with_their_covariance():
     generator = np.random.default_rng(5)
-    hard = generator.exponential(
-        size=500
-    )  # each model finds the same images hard, in one arm more than in the other
+    # Every model finds the same images hard, in one arm more than in the other.
+    hard = generator.exponential(size=500)
     settings = []
     for name in "abcdef":
         arms = {

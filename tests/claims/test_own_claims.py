@@ -1,4 +1,4 @@
-"""Claims in files of one's own."""
+"""Claims in a user's own files."""
 
 import pytest
 

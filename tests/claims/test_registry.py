@@ -182,9 +182,8 @@ def test_the_resolved_protocol_has_every_value_and_notices_each():
     assert protocol["common"]["norm.eps"] == 1e-5
     assert "outputs" not in protocol["common"]
     for other in (
-        dataclasses.replace(
-            claim, fixed=[*claim.fixed, "optimizer.momentum=0.8"]
-        ),  # what was a default before
+        # A value that was a default before.
+        dataclasses.replace(claim, fixed=[*claim.fixed, "optimizer.momentum=0.8"]),
         dataclasses.replace(claim, sentence="BatchNorm is fine."),
         dataclasses.replace(claim, settings={"a": ["data=mnist"], "b": ["data=digits"]}),
         dataclasses.replace(claim, comparisons=[dataclasses.replace(claim.comparisons[0], margin=0.01)]),

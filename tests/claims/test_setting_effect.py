@@ -138,18 +138,18 @@ def test_ceiling_and_floor_ask_all_arms_alike():
     assert saturation(failed, failed.outcomes.values()) == "floor"
 
 
-def test_blocks_are_means_of_neighbours():
+def test_blocks_are_means_of_neighbors():
     losses = np.arange(14.0).reshape(2, 7)
     assert blocks(losses, 3).tolist() == [[1.0, 4.0], [8.0, 11.0]]
     with pytest.raises(ValueError, match="size=4: 7 windows give 1 blocks"):
         blocks(losses, 4)
 
 
-def test_blocks_of_a_text_whose_neighbours_are_alike_keep_the_level_that_windows_lose():
+def test_blocks_of_a_text_whose_neighbors_are_alike_keep_the_level_that_windows_lose():
     generator = np.random.default_rng(1)
     held = {1: 0, 40: 0}
     for _ in range(200):
-        topic = np.repeat(generator.normal(size=50), 40)  # neighbours share it
+        topic = np.repeat(generator.normal(size=50), 40)  # neighbors share it
         windows = {
             arm: 3 + 0.2 * topic * sign + 0.3 * generator.normal(size=(5, 2000))
             for arm, sign in (("a", 1), ("b", -1))

@@ -1,4 +1,4 @@
-"""`tune=none` shows how a verdict changes; it never stands in for the fair one."""
+"""`tune=none` shows how a verdict changes without tuning. It never replaces the tuned verdict."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ CLAIMS["P08"] = load_claims(Path(__file__).parents[2] / "configs" / "claim", "fu
 
 @pytest.fixture(autouse=True)
 def fabricated_runs(monkeypatch):
-    """The arms of P08 are equal where each has its own learning rate, and far apart where it has not."""
+    """The arms of P08 are equal if each has its own learning rate, and far apart otherwise."""
 
     def gather(claim, runs, rates, seeds):
         arms = {"rmsnorm": spread(0.9, 0.001, 5), "layernorm": [0.9 if rates else 0.5] * 5}
@@ -41,7 +41,7 @@ def ask(out: Path, *, tuned: bool, name: str = "P08") -> None:
     verify_all([CLAIMS[name]], out, tuned=tuned, command="python scripts/verify.py claim={id}")
 
 
-def test_the_untuned_verdict_lies_beside_the_fair_one_and_both_words_are_said(tmp_path, capsys):
+def test_the_untuned_verdict_lies_beside_the_tuned_one_and_both_words_are_shown(tmp_path, capsys):
     ask(tmp_path, tuned=True)
     ask(tmp_path, tuned=False)
     assert word(tmp_path / "P08" / "verdict.json") == "supported"
@@ -52,14 +52,14 @@ def test_the_untuned_verdict_lies_beside_the_fair_one_and_both_words_are_said(tm
     assert "with each arm's own learning rate: SUPPORTED" in said
 
 
-def test_alone_it_says_that_the_fair_one_is_not_known_and_the_page_has_none(tmp_path, capsys):
+def test_alone_it_says_that_the_tuned_verdict_is_not_known_and_the_page_has_none(tmp_path, capsys):
     ask(tmp_path, tuned=False)
     assert "not yet known" in capsys.readouterr().out
     assert not (tmp_path / "P08" / "verdict.json").exists()
     assert written(tmp_path).startswith("not yet run")
 
 
-def test_the_page_names_it_beside_the_fair_one_and_never_in_its_place(tmp_path):
+def test_the_page_shows_it_with_the_tuned_verdict_and_never_instead(tmp_path):
     ask(tmp_path, tuned=True)
     ask(tmp_path, tuned=False)
     assert written(tmp_path).startswith("**supported (one setting, unregistered)** (untuned: refuted)")

@@ -1,11 +1,11 @@
-"""What hostile files are made of: pickles that leave a mark when they are loaded, yamls that grow."""
+"""Hostile files: pickles that leave a mark when they are loaded, and yamls that grow."""
 
 import pickle
 from pathlib import Path
 
 
 class Trap:
-    """Pickled, it touches a file when somebody loads it."""
+    """A pickle of this touches a file when it is loaded."""
 
     def __init__(self, mark: Path):
         self.mark = mark

@@ -41,7 +41,7 @@ def entry(*versions: dict, runs: str = "1", keys=TESTED, kind: str = "sources", 
 
 @pytest.fixture
 def code(tmp_path, monkeypatch):
-    """Write what golden runs found, and say which version is at hand."""
+    """Write what golden runs found, and set the present version."""
     number = iter(range(9))
 
     def set_code(*entries: dict, present: dict) -> None:
@@ -57,7 +57,7 @@ def run(recorded: dict, **execution: str) -> dict:
     return {"config": CONFIG, "sources": recorded, "execution": execution}
 
 
-def test_tested_change_is_none(code):
+def test_change_that_golden_runs_tested_does_not_count(code):
     old, new = version("1"), version("2")
     code(present=new)
     assert changed(run(old)) == list(new)
@@ -108,7 +108,7 @@ def test_results_of_two_places_are_not_compared(code):
     assert changed(run(one))
 
 
-def test_version_between_the_two_that_were_compared_is_neither(code):
+def test_version_with_half_of_a_tested_change_counts_as_changed(code):
     """A factor may have moved from one file to another: half of such a change computes something else."""
     old, new = version("1"), version("2")
     code(entry(old, new), present=new)
@@ -167,7 +167,7 @@ def test_record_of_the_older_kind_counts_where_its_version_was_tested(code):
 
 @pytest.mark.slow
 def test_golden_runs_come_out_as_they_were_recorded(tmp_path):
-    """A sample of the last entry is trained again: nobody can write down what the code does not compute."""
+    """A sample of the last entry is trained again, so the record cannot hold results that the code does not compute."""
     recorded = json.loads(equal.RECORD.read_text())[-1]
     digests = {name: digest for runs in recorded["results"].values() for name, digest in runs.items()}
     sample = sorted(digests)[:: len(digests) // 4][:4]

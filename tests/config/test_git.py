@@ -1,4 +1,4 @@
-"""A run says which commit its code was of, and whether that code was as committed."""
+"""A run records the commit of its code, and whether the code was as committed."""
 
 import subprocess
 from pathlib import Path

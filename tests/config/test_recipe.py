@@ -123,7 +123,7 @@ def summary_of(*overrides: str) -> dict:
     return {"config": config, "choices": choices, "recipe_changes": changes(config, choices)}
 
 
-def test_a_run_of_today_is_no_older_one_and_what_it_changed_is_no_news():
+def test_a_run_of_today_is_not_called_older_even_if_it_changed_its_recipe():
     assert older(summary_of("model=resnet")) is None
     assert older(summary_of("model=resnet", "lr=0.3", "max_epochs=2")) is None
 

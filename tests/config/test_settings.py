@@ -53,11 +53,11 @@ def test_option_of_the_table_is_one_that_some_choice_of_its_group_takes(key):
     assert any(option in inspect.signature(resolve_target(group, name)).parameters for name in targets)
 
 
-def test_what_is_no_identity_is_no_column_either():
+def test_settings_outside_the_identity_are_no_columns():
     assert not [key for key in NOT_IDENTITY if shown(key)]
 
 
-def test_what_changes_the_records_is_no_identity():
+def test_settings_that_change_only_the_records_are_outside_the_identity():
     assert set(RECORDED) == {"monitor", "accuracies", "log_every_n_steps"}
     assert set(RECORDED) <= NOT_IDENTITY
 

@@ -37,7 +37,7 @@ CONFIG = {
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Write files of a person's own below a folder where Python finds them."""
+    """Write a user's own files below a folder where Python finds them."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def write(files: dict[str, str]) -> Code:
@@ -55,7 +55,7 @@ def reached(code: Code, name: str) -> set[str]:
     return set(code.files(name))
 
 
-def test_files_of_the_project_and_ones_own_are_recorded(own):
+def test_files_of_the_project_and_of_users_are_recorded(own):
     own({"own_code.py": "class Watch: pass"})
     assert list(sources(CONFIG)) == ["normexp.norms.RMSNorm", "normexp.training", "own_code.Watch"]
 
@@ -198,7 +198,7 @@ def test_imports_are_followed_wherever_they_stand(own):
     assert not {"pack.unrelated", "torch"} & found
 
 
-def test_modules_beside_ones_own_are_followed_and_libraries_are_not(own):
+def test_modules_beside_a_users_own_are_followed_and_libraries_are_not(own):
     code = own({"norm_of_mine.py": "import scipy, json, helper\nclass Norm: pass", "helper.py": "x = 1"})
     assert code.files("norm_of_mine.Norm").keys() == {"norm_of_mine", "helper"}
 
@@ -219,7 +219,7 @@ def test_file_that_this_python_cannot_read_counts_as_it_is(own):
         ("def __getattr__(name): ...\n", {"pack", "pack.a", "pack.b"}),  # it may take A from anywhere
     ],
 )
-def test_package_counts_by_what_it_does_beside_handing_on_names(own, init, reached):
+def test_package_counts_by_what_it_does_besides_importing_names(own, init, reached):
     assert own({"pack/__init__.py": init, **A_AND_B}).files("pack.A").keys() == reached
 
 

@@ -24,7 +24,7 @@ CHANGED = "\nCHANGED = True\n"
 
 @pytest.fixture
 def edit(tmp_path, monkeypatch):
-    """Append to files of a copy of the project, which then counts as the code at hand."""
+    """Append to files of a copy of the project, which then counts as the present code."""
 
     def edited(*files: str, text: str = CHANGED) -> None:
         copy = tmp_path / "copy"
@@ -83,7 +83,7 @@ def test_code_that_the_run_does_not_reach_leaves_it_valid(train, edit, monkeypat
     assert verdict_reads(summary, monkeypatch, tmp_path) is summary
 
 
-def test_words_leave_a_run_valid(train, edit):
+def test_changes_of_comments_and_docstrings_leave_a_run_valid(train, edit):
     summary, _ = train(*RUN)
     edit("norms/functional.py", "lit_model.py", text='\n# A comment.\n"""Said."""\n')
     assert changed(summary) == []
@@ -130,7 +130,7 @@ def test_older_record_says_what_it_cannot_tell(train, monkeypatch, tmp_path):
         verdict_reads(summary, monkeypatch, tmp_path)
 
 
-def test_run_that_goes_on_with_other_code_is_of_no_version(train, edit, monkeypatch):
+def test_run_that_resumes_with_other_code_belongs_to_no_version(train, edit, monkeypatch):
     class Stop(pl.Callback):
         def on_train_epoch_end(self, trainer, module):
             os.kill(os.getpid(), signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Runs that are stopped at one point and started again, against the run that nobody stopped.
+"""Runs that are stopped at one point and started again, compared with an uninterrupted run.
 
     python tests/crash/crashes.py SCENARIO FOLDER [--full-disk] [--points N] [--twice]
 
@@ -106,7 +106,7 @@ class Case:
         return child(place, action)
 
     def whole(self) -> list[str]:
-        """The run that nobody stops; its points."""
+        """Train the uninterrupted run. Returns its points."""
         place = self.folder / "whole"
         if self.start(place, None):
             raise RuntimeError(place.with_suffix(".log").read_text())
@@ -121,7 +121,7 @@ class Case:
         }
 
     def stopped(self, *points: int) -> str:
-        """Launched once for each point and stopped there, then launched until the end."""
+        """Launch once for each point and stop there, then launch until the end."""
         place = self.folder / ("at-" + "-".join(map(str, points)))
         for point in points:
             self.start(place, point)

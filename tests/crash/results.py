@@ -1,4 +1,4 @@
-"""All that a run left, in a form that two runs can be compared in: everything but times, paths and processes."""
+"""Everything that a run left, in a form for comparing two runs: without times, paths and processes."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ TIMES = ("finished", "seconds")
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """What of a finished run must not depend on how often it was stopped."""
+    """The results of a finished run that must not depend on how often it was stopped."""
     checkpoints = folder / "checkpoints"
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     return {

@@ -1,4 +1,4 @@
-"""The loaders hand out what the order says, to one process or several, and evaluate everything."""
+"""The loaders give the batches of the order, to one process or several, and evaluate everything."""
 
 from types import SimpleNamespace
 

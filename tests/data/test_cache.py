@@ -1,4 +1,4 @@
-"""Decoded once: found again, built anew where the images changed, whole or not at all, by one process for all."""
+"""The cache of decoded images: found again, rebuilt when images change, whole or not at all, built by one process."""
 
 import os
 import subprocess

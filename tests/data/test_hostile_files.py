@@ -1,4 +1,4 @@
-"""Files of data that do harm, or that somebody damaged: each is refused in one line, and at once."""
+"""Harmful or damaged data files: each is refused at once, with one line."""
 
 import gzip
 import io

@@ -29,7 +29,7 @@ def image_folder(path, **options) -> ImageFolder:
     return data
 
 
-def test_images_are_resized_labelled_by_folder_and_split(folder):
+def test_images_are_resized_labeled_by_folder_and_split(folder):
     data = image_folder(folder)
     assert data.input_shape == (3, 6, 6)
     assert data.num_classes == 3
@@ -40,7 +40,7 @@ def test_images_are_resized_labelled_by_folder_and_split(folder):
     assert data.splits["test"].x[0, 0].unique().item() == pytest.approx(200 / 255)
 
 
-def test_grey_and_jpeg(folder):
+def test_gray_images_and_jpeg(folder):
     path = folder / "train" / "sky" / "photo.jpeg"
     Image.fromarray(np.full((20, 20, 3), 128, dtype=np.uint8)).save(path)
     data = image_folder(folder, channels=1)

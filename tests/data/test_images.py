@@ -48,7 +48,7 @@ def test_binarized_pixels_are_those_above_one_half():
     assert digits(binarize=True).splits["train"].x.unique().numel() == 2
 
 
-def test_a_constant_channel_is_centred_and_not_divided_by_zero():
+def test_a_constant_channel_is_centered_and_not_divided_by_zero():
     pixels = torch.zeros(5, 3, 4, 4, dtype=torch.uint8)
     pixels[:, 1] = 4
     pixels[0, 2] = 16

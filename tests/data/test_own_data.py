@@ -1,4 +1,4 @@
-"""One's own LightningDataModule or Dataset: the project's batches, the user's items, and one line for what is wrong."""
+"""A user's own LightningDataModule or Dataset: the project's batches, the user's items, one line for each mistake."""
 
 import functools
 import random
@@ -70,7 +70,7 @@ def test_fingerprints_tell_contents_apart():
     assert own(own_sets.Noisy, {"size": 59}).fingerprint not in prints
 
 
-def test_text_of_ones_own():
+def test_own_text_is_read_as_tokens():
     data = own(own_sets.Tokens, kind="text")
     assert (data.kind, data.input_shape, data.num_classes) == ("text", (8,), 5)
     x, y = next(iter(data.train_dataloader()))
@@ -110,7 +110,7 @@ def test_what_cannot_be_trained_on_is_one_line(target, options, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_run_on_ones_own_data_is_found_by_name_and_needs_leave():
+def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
     from normexp.build import build, compose
 
     overrides = [

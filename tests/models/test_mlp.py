@@ -76,7 +76,7 @@ def test_orthogonal_initialization_has_orthonormal_rows_or_columns(fan_out):
     assert torch.allclose(gram, torch.eye(len(gram), dtype=torch.float64), atol=1e-5)
 
 
-def test_norm_factory_is_told_the_depth_of_each_place():
+def test_norm_factory_gets_the_depth_of_each_place():
     calls = []
 
     def norm(num_features, channel_dim=1, *, layer=1):

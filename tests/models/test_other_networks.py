@@ -1,4 +1,4 @@
-"""Networks of torchvision, of timm and of one's own as models of a run."""
+"""Networks of torchvision, of timm and of users as models of a run."""
 
 import sys
 import types

@@ -104,7 +104,7 @@ def test_removing_the_skip_connections_keeps_weights_and_sites():
     assert names[0] == names[1]
 
 
-def test_norm_factory_is_told_the_number_of_the_convolution():
+def test_norm_factory_gets_the_number_of_the_convolution():
     layers = []
 
     def norm(num_features, channel_dim=1, *, layer=1):

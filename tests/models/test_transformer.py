@@ -123,7 +123,7 @@ def test_initialization_has_the_deviations_it_documents():
         assert model.stack.positions.std().item() == pytest.approx(0.02, rel=0.1)
 
 
-def test_depth_is_told_to_the_norms_inside_blocks_only():
+def test_only_norms_inside_blocks_get_the_depth():
     calls = []
 
     def norm(num_features, channel_dim, *, layer=1):

@@ -1,4 +1,4 @@
-"""When monitors measure, and that nothing of it shows in what they watch."""
+"""When monitors measure, and that a measurement leaves no trace in the module."""
 
 import random
 
@@ -35,7 +35,7 @@ def hooks(module):
 
 
 def state(module):
-    """Everything a monitor could leave a trace in."""
+    """Everything that a monitor could change."""
     generators = [torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()]
     gradients = {name: p.grad for name, p in module.named_parameters()}
     modes = {name: child.training for name, child in module.named_modules()}
@@ -67,7 +67,7 @@ def assert_same(a, b):
 @pytest.mark.parametrize("name", EVERY)
 def test_measuring_leaves_no_trace(name):
     module, batch = Small(), batches(1).dataset.tensors
-    module.model[1].eval()  # a mode of one's own stays too
+    module.model[1].eval()  # a submodule's own mode stays too
     before = state(module)
     values = EVERY[name](2).measure(module, batch)
     assert values
@@ -87,7 +87,7 @@ def test_training_is_bit_identical_with_a_monitor_on_and_off(name):
 
 
 def test_all_monitors_together_measure_what_each_does_alone():
-    """One's extra pass must not wake another's hooks on the training pass."""
+    """The extra pass of one monitor must not trigger another's hooks on the training pass."""
     alone = {name: fit(Small(), [make(2)], steps=4).values for name, make in EVERY.items()}
     for order in (list(EVERY), list(EVERY)[::-1]):
         together = fit(Small(), [EVERY[name](2) for name in order], steps=4).values

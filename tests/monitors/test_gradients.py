@@ -9,9 +9,8 @@ from normexp.monitors.gradients import growth_rate, joint_norms, norms_of
 
 
 def test_growth_rate_of_a_geometric_series_is_its_factor():
-    squared = 1.467 ** torch.arange(20.0, dtype=torch.float64).flip(
-        0
-    )  # the first layer has the largest gradient
+    # The first layer has the largest gradient.
+    squared = 1.467 ** torch.arange(20.0, dtype=torch.float64).flip(0)
     replicas = torch.stack([squared.sqrt(), 7 * squared.sqrt(), squared.flip(0).sqrt()])
     assert growth_rate(replicas).tolist() == pytest.approx([1.467, 1.467, 1 / 1.467])
 

@@ -85,7 +85,7 @@ def test_shift_in_training_is_that_of_the_optimizers_own_step():
     assert {step for step, _ in lines.values} == {0}  # no step follows the last
 
 
-def test_without_training_a_plain_step_is_taken_in_thought():
+def test_without_training_a_plain_step_is_computed_and_not_taken():
     module = Small(dropout=0)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     batch = batches(1).dataset.tensors
@@ -125,6 +125,5 @@ def test_proxies_in_training_take_two_consecutive_steps():
         optimizer.step()
     for name, value in step_to_step(*gradients, *weights).items():
         assert lines.values[0, f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
-    assert {step for step, _ in lines.values} == {
-        0
-    }  # the pair that began at step 2 never had its second step
+    # The pair that began at step 2 never had its second step.
+    assert {step for step, _ in lines.values} == {0}

@@ -17,7 +17,7 @@ from normexp.monitors.sites import sites_of
 
 
 class Classifier(pl.LightningModule):
-    """A network of somebody's, and the loss."""
+    """A user's network, and the loss."""
 
     def __init__(self, model):
         super().__init__()

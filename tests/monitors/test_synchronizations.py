@@ -8,10 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from normexp.monitors import Activations, Gradients
 
 LIGHT = {"activations": Activations, "gradients": Gradients}
-WAITING = {
-    torch.ops.aten._local_scalar_dense.default,
-    torch.ops.aten.nonzero.default,
-}  # item(), bool(), x[mask]
+# item(), bool(), x[mask]
+WAITING = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default}
 
 
 class Silent(Small):

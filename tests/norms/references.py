@@ -114,7 +114,7 @@ def ada_norm(x, *, eps, k, scale):
 
 
 def switchable(x, p, q, kinds, *, eps, population=None):
-    """`population`, running mean and variance (C), stands in for the batch's in eval mode."""
+    """In eval mode `population`, the running mean and variance (C), replaces the statistics of the batch."""
     samples, channels, places = x.shape
     y = torch.empty_like(x)
     for i in range(samples):

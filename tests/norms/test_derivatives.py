@@ -11,11 +11,9 @@ from torch.func import functional_call, stack_module_state
 from normexp.norms import AdaNorm
 
 SMALL = {"dense": (4, 8), "image": (2, 8, 1, 2), "tokens": (2, 2, 8)}
-POWER = (
-    "powernorm",
-    "powernorm_unscaled",
-)  # in training their backward is not the gradient: that is the method
-DETACHED = ("adanorm", "layernorm_detach")  # nor is theirs, in any mode
+# In training, their backward pass is by design not the gradient.
+POWER = ("powernorm", "powernorm_unscaled")
+DETACHED = ("adanorm", "layernorm_detach")  # the same in every mode
 NO_REPLICAS = {
     "batchnorm_noisy": "item",
     "batchnorm_frozen": "item",
@@ -102,7 +100,7 @@ def test_full_gradcheck_of_the_kernels_with_a_small_and_a_large_eps(name, eps):
 
 @pytest.mark.parametrize(("name", "layout"), DIFFERENTIATED)
 def test_second_derivatives_are_right_with_native_kernels_too(name, layout):
-    """The kernels hand over to the formula where their gradient is differentiated again."""
+    """If the gradient of a kernel is differentiated again, the formula takes over."""
     layer = build(name, layout).train(name not in POWER)
     assert gradgradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
 

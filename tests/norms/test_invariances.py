@@ -1,4 +1,4 @@
-"""Who is invariant to what: the table of Ba et al. 2016 for norm(W x), extended to the family, and where it fails.
+"""The invariances of each norm: the table of Ba et al. 2016 for norm(W x), extended to the whole family.
 
 Columns: all of W scaled, W + 1 g^T (one vector added to every row), one row of W scaled, the data set scaled, a
 constant added to the data set, one sample scaled.
@@ -30,10 +30,8 @@ TABLE = {
     "switchablenorm": "y n n y n n",  # of its three statistics each row fails one
 }
 ON_IMAGES = {name for name, layout in REFUSED if layout == "dense"}  # W is a 1 x 1 convolution there
-GROUPS_OF_MORE_THAN_TWO = {
-    "batchnorm_ghost": ["virtual_batch_size=3"],
-    "groupnorm": ["num_groups=2"],
-}  # two give +-1
+# A group of two values always gives +-1.
+GROUPS_OF_MORE_THAN_TWO = {"batchnorm_ghost": ["virtual_batch_size=3"], "groupnorm": ["num_groups=2"]}
 COLUMNS = (
     "all of W scaled",
     "W + 1 g^T",

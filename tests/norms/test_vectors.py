@@ -1,4 +1,4 @@
-"""The numbers printed in the source documents (S01-S10, S29-S31, S42-S46, S51-S52, S58, S60)."""
+"""The numbers printed in the source documents. Comments name the statement: S01-S10, S29-S31, S42-S46 and so on."""
 
 import math
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 from norms.layers import norm_factory
 
-INPUT = torch.tensor(  # S42
+# S42
+INPUT = torch.tensor(
     [[[4, 9, 3, 0], [3, 9, 7, 3], [7, 3, 1, 6]], [[6, 9, 8, 6], [6, 8, 4, 3], [6, 9, 1, 4]]],
     dtype=torch.float64,
 )
@@ -18,12 +19,14 @@ def close(ours, expected, digits):
     )
 
 
-def test_s42_input_is_what_seed_0_draws():
+# S42
+def test_printed_input_is_what_seed_0_draws():
     generator = torch.Generator().manual_seed(0)
     assert torch.equal(torch.randint(0, 10, (2, 3, 4), generator=generator).double(), INPUT)
 
 
-def test_s43_layer_norm_of_the_last_axis():
+# S43
+def test_layer_norm_over_the_last_axis_gives_the_printed_numbers():
     expected = [
         [
             [0, 1.5430, -0.3086, -1.2344],
@@ -40,7 +43,8 @@ def test_s43_layer_norm_of_the_last_axis():
     close(INPUT.std(-1, correction=0), [[3.2404, 2.5981, 2.3848], [1.2990, 1.9203, 2.9155]], 4)
 
 
-def test_s44_layer_norm_of_the_last_two_axes_together():
+# S44
+def test_layer_norm_over_the_last_two_axes_gives_the_printed_numbers():
     """LayerNorm([3, 4]) is our LayerNorm of 3 channels and 4 positions, its gain one per channel."""
     layer = norm_factory("layernorm")(3).double()
     close(layer(INPUT)[0, 0], [-0.2053, 1.5541, -0.5571, -1.6128], 4)
@@ -48,7 +52,8 @@ def test_s44_layer_norm_of_the_last_two_axes_together():
     close(INPUT.std((1, 2), correction=0), [2.8419, 2.3746], 4)
 
 
-def test_s45_eps_outside_verifies_layer_norm_only_where_the_deviation_is_large():
+# S45
+def test_eps_outside_the_root_equals_layer_norm_only_if_the_deviation_is_large():
     inside, outside = (
         norm_factory(name, "affine=none")(4, -1).double() for name in ("layernorm", "layernorm_eps_outside")
     )
@@ -58,14 +63,16 @@ def test_s45_eps_outside_verifies_layer_norm_only_where_the_deviation_is_large()
         assert (outside(x) / inside(x)).mean().item() == pytest.approx(ratio, rel=2e-3)
 
 
-def test_s46_gain_starts_at_one_and_shift_at_zero():
+# S46
+def test_gain_starts_at_one_and_shift_at_zero():
     layer = norm_factory("layernorm")(4)
     assert torch.equal(layer.weight, torch.ones(4))
     assert torch.equal(layer.bias, torch.zeros(4))
     assert layer.weight.requires_grad
 
 
-def test_s60_means_and_deviations():
+# S60
+def test_means_and_deviations_are_the_printed_numbers():
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
     unbiased = norm_factory("layernorm_unbiased", "eps=0.0", "affine=none")(2).double()
     biased = norm_factory("layernorm", "eps=0.0", "affine=none")(2).double()
@@ -76,10 +83,11 @@ def test_s60_means_and_deviations():
     close(batch.running_mean, [2.0, 3.0], 4)  # mean(0)
 
 
+# S02, S05
 @pytest.mark.parametrize(
     ("n", "factor"), [(2, 0.7071), (3, 0.8165), (4, 0.8660), (64, 0.9922), (768, 0.99935)]
 )
-def test_s02_s05_unbiased_is_biased_times_a_constant_of_the_width(n, factor):
+def test_unbiased_output_is_the_biased_one_times_a_constant_of_the_width(n, factor):
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(16, n, generator=generator, dtype=torch.float64)
     biased, unbiased = (
@@ -89,26 +97,30 @@ def test_s02_s05_unbiased_is_biased_times_a_constant_of_the_width(n, factor):
     assert math.sqrt((n - 1) / n) == pytest.approx(factor, abs=0.6e-4)
 
 
-def test_s51_annotated_form_of_a_one_hot_row():
+# S51
+def test_annotated_layer_norm_of_a_one_hot_row_gives_the_printed_numbers():
     x = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
     close(norm_factory("layernorm_annotated")(4)(x), [[1.5, -0.5, -0.5, -0.5]], 4)
     close(norm_factory("layernorm")(4)(x), [[1.7320, -0.5773, -0.5773, -0.5773]], 4)
 
 
+# S52
 @pytest.mark.parametrize(("name", "largest"), [("layernorm_annotated", 1.5e6), ("layernorm", 474)])
-def test_s52_gradient_on_a_constant_row_is_huge_but_no_nan(name, largest):
+def test_gradient_on_a_constant_row_is_huge_but_not_nan(name, largest):
     x = torch.full((1, 4), 2.0, requires_grad=True)
     norm_factory(name)(4)(x).backward(torch.tensor([[0.0, 1.0, 2.0, 3.0]]))
     assert x.grad.abs().max().item() == pytest.approx(largest, rel=0.01)
 
 
-def test_s58_output_of_width_three_is_bounded():
+# S58
+def test_output_of_width_three_is_bounded():
     x = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
     for name, bound in (("layernorm_unbiased", 2 / math.sqrt(3)), ("layernorm", math.sqrt(2))):
         assert norm_factory(name, "eps=0.0")(3).double()(x).max().item() == pytest.approx(bound)
 
 
-def test_s31_eval_output_shrinks_because_torch_stores_the_unbiased_variance():
+# S31
+def test_eval_output_shrinks_because_torch_stores_the_unbiased_variance():
     x = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
     layer = norm_factory("batchnorm", "ema_keep=0.0", "eps=0.0")(1).double()
     close(layer(x), [[-1.0], [1.0]], 4)
@@ -118,6 +130,7 @@ def test_s31_eval_output_shrinks_because_torch_stores_the_unbiased_variance():
     close(consistent.eval()(x), [[-1.0], [1.0]], 4)
 
 
+# S28, S29
 @pytest.mark.parametrize(
     ("override", "fraction_of"),
     [
@@ -126,7 +139,7 @@ def test_s31_eval_output_shrinks_because_torch_stores_the_unbiased_variance():
         ("population_statistics=cumulative", "average"),  # what the source wants with momentum 1
     ],
 )
-def test_s28_s29_extremes_of_the_running_average(override, fraction_of):
+def test_running_average_with_momentum_0_and_1_is_the_start_the_last_batch_or_the_mean(override, fraction_of):
     batches = [
         torch.full((4, 1), float(mean)) + torch.tensor([[-1.0], [1.0], [-1.0], [1.0]]) for mean in (1, 2, 6)
     ]
@@ -136,7 +149,8 @@ def test_s28_s29_extremes_of_the_running_average(override, fraction_of):
     assert layer.running_mean.item() == pytest.approx({"start": 0, "last": 6, "average": 3}[fraction_of])
 
 
-def test_s27_ema_keep_is_the_part_of_the_running_average_that_is_kept():
+# S27
+def test_ema_keep_is_the_part_of_the_running_average_that_is_kept():
     layer = norm_factory("batchnorm", "ema_keep=0.75")(1)
     layer(torch.tensor([[3.0], [5.0]]))
     assert layer.running_mean.item() == pytest.approx(0.75 * 0 + 0.25 * 4)

@@ -59,6 +59,5 @@ def test_curves_equal_a_loop_over_groups(log):
         wanted = estimate(np.log(values) if log else values)
         ends = np.exp(wanted[:3]) if log else wanted[:3]
         assert tuple(point[["mean", "low", "high"]]) == pytest.approx(tuple(ends))
-    assert (
-        curves(table.groupby(["arm", "step"]).head(2), ["arm"], "step")["low"].isna().all()
-    )  # two runs: not drawn
+    # No interval is drawn for two runs.
+    assert curves(table.groupby(["arm", "step"]).head(2), ["arm"], "step")["low"].isna().all()

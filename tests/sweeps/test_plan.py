@@ -165,9 +165,8 @@ def test_remaining_time_corrects_the_estimate_by_what_runs_took(tmp_path):
 
     cells = [cell("completed", 6.0, tmp_path), *(cell("planned", None, tmp_path) for _ in range(4))]
     board = Board(cells, 2, Console(quiet=True))
-    assert board.remaining() == pytest.approx(
-        3 * (4 * 2.0) / 2
-    )  # three times as long as estimated, two at a time
+    # Runs take three times as long as estimated, two at a time.
+    assert board.remaining() == pytest.approx(3 * (4 * 2.0) / 2)
     assert counts(cells) == "1 done"
 
 
