@@ -5,6 +5,7 @@ train     trains what is missing, a sweep for each cell; run it in a clean check
           sweeps, --plan among them
 ledger    writes what is finished to docs/evidence/bank, from which verdicts are judged
 table     test errors of every norm in every cell, each seed at its own best rate
+page      writes docs/bank.md and its figure from docs/evidence/bank
 """
 
 import argparse
@@ -17,13 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing t
 from normexp.claims.evidence.bank_runs import bank_protocol, commands, rows
 from normexp.claims.evidence.bank_settings import norm_table
 from normexp.claims.evidence.ledger import write_ledger
+from normexp.claims.pages.bank_page import draw_rates, page
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY
 from normexp.duration import duration
+from normexp.runs.whole_file import replacing
 from normexp.sweeps.options import as_flags, options_of, take_flags
 
 ROOT = Path(__file__).parents[1]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
+PAGE, FIGURE = ROOT / "docs" / "bank.md", "images/bank_rates.png"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="bank.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "action", nargs="?", choices=("plan", "register", "train", "ledger", "table"), default="plan"
+        "action", nargs="?", choices=("plan", "register", "train", "ledger", "table", "page"), default="plan"
     )
     parser.add_argument("--cells", help="only these cells, separated by commas (default: all)")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
@@ -50,6 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(write_ledger(bank, asked.outputs, LEDGER))
         elif asked.action == "table":
             print(table(bank))
+        elif asked.action == "page":
+            print(write_page(bank))
         else:
             print(plan(bank, asked.outputs, cells))
     except ValueError as error:
@@ -81,6 +87,13 @@ def table(bank: Bank) -> str:
         ]
         lines.append(f"{name:<24}" + "".join(f"{text:>26}" for text in texts))
     return "\n".join(lines)
+
+
+def write_page(bank: Bank) -> str:
+    draw_rates(bank, LEDGER, PAGE.parent / FIGURE)
+    with replacing(PAGE) as file:
+        file.write(page(bank, LEDGER, FIGURE).encode())
+    return f"{PAGE}, {PAGE.parent / FIGURE}"
 
 
 def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:

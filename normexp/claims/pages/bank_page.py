@@ -1,0 +1,140 @@
+"""The page of the bank: errors of each norm in each setting, and over learning rates."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from normexp.claims.evidence.bank_settings import failed_runs, norm_table
+from normexp.claims.evidence.chosen_runs import runs_at
+from normexp.claims.evidence.ledger import read_ledger
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.report.style import SETTINGS, Style, new_figure, percent, plain_log_scale
+from normexp.runs.whole_file import replacing
+
+COLUMNS = 3  # panels side by side
+COMMAND = "python scripts/bank.py page"
+
+
+def bank_table(bank: Bank, folder: Path) -> str:
+    """Markdown: test error in % with its 95% interval, one row per setting. Incomplete settings are left out."""
+    found = norm_table(bank, folder)
+    lines = ["| setting | " + " | ".join(bank.norms) + " |", "|---|" + "---:|" * len(bank.norms)]
+    for name, own in found.groupby("cell", sort=False) if len(found) else ():
+        cells = {row.norm: _error(row) for row in own.itertuples()}
+        lines.append(
+            f"| {bank.cell(str(name)).what} | " + " | ".join(cells[norm] for norm in bank.norms) + " |"
+        )
+    return "\n".join(lines)
+
+
+def _error(row) -> str:
+    """`1.99 (0.62 to 3.30)`; an error is never below 0."""
+    failed = f"; {row.failed} of {row.seeds} failed" if row.failed else ""
+    if np.isnan(row.mean):
+        return f"{row.failed} of {row.seeds} failed"
+    return f"{100 * row.mean:.2f} ({100 * max(row.low, 0.0):.2f} to {100 * row.high:.2f}{failed})"
+
+
+def rate_table(bank: Bank, folder: Path) -> str:
+    """Markdown: the learning rate that most seeds chose on validation, and how many seeds chose an edge of the grid."""
+    ledger = read_ledger(folder, bank.cells)
+    lines = ["| setting | rates | " + " | ".join(bank.norms) + " |", "|---|---|" + "---:|" * len(bank.norms)]
+    for cell in finished(bank, ledger):
+        chosen = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
+        texts = []
+        for norm in bank.norms:
+            rates = chosen.loc[chosen["norm"] == norm, "lr"]
+            edge = int(rates.isin([cell.rates[0], cell.rates[-1]]).sum())
+            texts.append(
+                f"{rates.mode().iloc[0]:g}" + (f" ({edge} of {len(rates)} at an edge)" if edge else "")
+            )
+        lines.append(f"| {cell.what} | {cell.rates[0]:g} to {cell.rates[-1]:g} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def finished(bank: Bank, ledger: pd.DataFrame) -> list[BankCell]:
+    """The cells of which every run is in the ledger."""
+    counts: Mapping = ledger["cell"].value_counts().to_dict()
+    return [
+        cell
+        for name, cell in bank.cells.items()
+        if counts.get(name, 0) == len(cell.rates) * len(bank.norms) * bank.seeds
+    ]
+
+
+def draw_rates(bank: Bank, folder: Path, path: Path) -> None:
+    """Test error over learning rate: mean over seeds, one panel per setting. A failed run counts as a guess."""
+    ledger = read_ledger(folder, bank.cells)
+    cells = finished(bank, ledger)
+    style = Style(bank.norms)
+    with matplotlib.rc_context(SETTINGS):
+        figure, panels = new_figure(-(-len(cells) // COLUMNS), COLUMNS, panel=(2.9, 2.1))
+        for cell, axes in zip(cells, panels, strict=False):
+            _draw_cell(axes, cell, ledger[ledger["cell"] == cell.name], bank.norms, style)
+        for axes in panels[len(cells) :]:
+            axes.set_axis_off()
+        for axes in panels[::COLUMNS]:
+            axes.set_ylabel("test error")
+        figure.legend(
+            *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(bank.norms)
+        )
+        with replacing(path) as place:
+            figure.savefig(place, format=path.suffix[1:], dpi=130)
+
+
+def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[str], style: Style) -> None:
+    error = np.where(failed_runs(runs, cell), 1 - cell.chance, 1 - runs["test_accuracy"])
+    mean = runs.assign(error=error).groupby(["norm", "lr"])["error"].mean()
+    for norm in norms:
+        axes.plot(mean[norm].index, mean[norm], marker=style.marker[norm], label=norm, **style.line(norm))
+    axes.set_xscale("log")
+    axes.set_xticks(cell.rates, [f"{rate:g}" for rate in cell.rates])
+    plain_log_scale(axes)
+    percent(axes.yaxis)
+    axes.set_title(cell.what)
+    axes.set_xlabel("learning rate")
+
+
+def page(bank: Bank, folder: Path, figure: str) -> str:
+    """The whole page, as Markdown."""
+    ledger = read_ledger(folder, bank.cells)
+    done = finished(bank, ledger)
+    runs = ledger[ledger["cell"].isin([cell.name for cell in done])]
+    missing = [cell.what for cell in bank.cells.values() if cell not in done]
+    state = f" Not finished, and not shown: {'; '.join(missing)}." if missing else ""
+    return f"""# The bank
+
+<!-- Written by `{COMMAND}`; changes by hand are lost. -->
+
+Which norm is best? It depends on the setting, so here are {len(done)}. Every norm trains at the same learning rates,
+from the same initial weights, on the same batches. Each of {bank.seeds} seeds takes the rate that its own
+validation images prefer; its test error at that rate counts. The grid was registered before its first run
+([registry](evidence/registry.jsonl)). Claims read these {len(runs):,} runs, and anybody can judge them
+again: [evidence/bank](evidence/bank) has one row per run.{state}
+
+Training sets are small (digits: 1,149 images; MNIST and CIFAR-10: 5,000; tinyshakespeare: 200,000 characters) and runs
+are short, so these errors are larger than those of papers. They compare norms under one budget of steps.
+
+## Test error in %
+
+Mean over seeds, with its 95% interval. The interval covers other seeds and other test images, or other splits where
+each seed cuts its own. A failed run diverged or ended no better than a guess. It is counted, and left out of the mean.
+
+{bank_table(bank, folder)}
+
+## Test error over learning rate
+
+Mean over seeds; here a failed run counts as a guess. A norm that looks better at one rate often wants another one.
+
+![Test error over learning rate, one panel per setting]({figure})
+
+## The rate that most seeds chose
+
+{rate_table(bank, folder)}
+
+`python scripts/bank.py` prints the plan of all cells; `configs/bank.yaml` has every value of each.
+"""

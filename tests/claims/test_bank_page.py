@@ -1,0 +1,47 @@
+"""The page of the bank is what the committed ledger gives, and its numbers are those of the runs."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from normexp.claims.pages.bank_page import draw_rates, page
+from normexp.claims.spec.bank import load_bank
+
+ROOT = Path(__file__).parents[2]
+LEDGER = ROOT / "docs" / "evidence" / "bank"
+PAGE = ROOT / "docs" / "bank.md"
+BANK = load_bank(ROOT / "configs" / "bank.yaml")
+
+
+def test_the_committed_page_is_made_from_the_committed_ledger():
+    assert page(BANK, LEDGER, "images/bank_rates.png") == PAGE.read_text()
+
+
+@pytest.mark.parametrize("name", ["digits_mlp", "mnist_mlp_small_batch"])
+def test_errors_are_those_of_each_seeds_best_rate(name):
+    """Recomputed here with pandas alone."""
+    runs = pd.read_csv(LEDGER / f"{name}.csv").sort_values(
+        ["val_accuracy", "val_loss"], ascending=[False, True]
+    )
+    best = runs.groupby(["norm", "seed"]).first()
+    expected = [f"{100 * (1 - best.loc[norm, 'test_accuracy'].mean()):.2f}" for norm in BANK.norms]
+    (line,) = re.findall(rf"^\| {re.escape(BANK.cell(name).what)} \| (.*\(.*) \|$", PAGE.read_text(), re.M)[
+        :1
+    ]
+    assert [cell.split()[0] for cell in line.split(" | ")] == expected
+
+
+def test_intervals_hold_their_mean_and_no_error_is_below_zero():
+    rows = re.findall(r"([\d.]+) \(([\d.]+) to ([\d.]+)", PAGE.read_text())
+    means, lows, highs = np.array(rows, float).T
+    assert len(rows) >= 35
+    assert (lows <= means).all()
+    assert (means <= highs).all()
+
+
+def test_the_figure_is_drawn(tmp_path):
+    draw_rates(BANK, LEDGER, tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").read_bytes()[1:4] == b"PNG"
