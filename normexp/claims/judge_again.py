@@ -6,6 +6,7 @@ from typing import Any
 
 from normexp.claims.evidence.kept import COSTS, KEPT, Kept, older, read_kept
 from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.pages.site.write import write_site
 from normexp.claims.pages.verdicts_page import page_of, write_text
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_settings import over_settings
@@ -56,8 +57,11 @@ def _older(claim: Claim, root: Path) -> dict[str, Any] | None:
 
 
 def write_page_again(path: Path, claims: dict[str, Claim], root: Path = CONFIGS.parent) -> str:
-    """Write the page of all verdicts from the committed evidence. Returns a line on its content."""
+    """Write the page of all verdicts, or their site where `path` does not end in .md, from the committed evidence.
+    Returns a line on its content."""
     verdicts = judge_all_again(claims, root)
+    if path.suffix != ".md":
+        return write_site(path, claims, verdicts, root)
     equal = root / EQUAL_ARMS
     real = json.loads(equal.read_text()) if equal.exists() else []
     return write_text(path, page_of(claims, verdicts, real), claims, verdicts)

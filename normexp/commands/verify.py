@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from normexp.claims.evidence.kept import KEPT
-from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.own_claims import ENDING, own_claims
@@ -65,8 +65,6 @@ def main(arguments: list[str]) -> int:
         engine = engine_options(given, options["workers"])
         allow_from([f"allow_targets={options['allow_targets']}"])  # inherited by the processes of `workers`
         if options["page"]:
-            if Path(options["page"]).is_dir():
-                raise ValueError(f"page={options['page']}: is a folder; give the file to write")
             print(page(Path(options["page"]), options["out"]))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
@@ -115,9 +113,21 @@ def main(arguments: list[str]) -> int:
 
 
 def page(path: Path, out: str) -> str:
-    """Write the page of all verdicts: from `out` if it was named, else judged again from the committed evidence."""
+    """Write the page of all verdicts, or a site of them where `path` does not end in .md: from `out` if it was named,
+    else judged again from the committed evidence."""
+    if path.is_dir() and (
+        path.suffix == ".md" or not {"index.html", "claims"} <= {one.name for one in path.iterdir()}
+    ):
+        raise ValueError(
+            f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
+        )
     if out != DEFAULTS["out"]:
-        return write_page(path, {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}, Path(out))
+        budgets = {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}
+        if path.suffix == ".md":
+            return write_page(path, budgets, Path(out))
+        from normexp.claims.pages.site.write import write_site
+
+        return write_site(path, budgets["quick"], verdicts_in(budgets, Path(out)), folder.CONFIGS.parent)
     from normexp.claims.judge_again import write_page_again  # imports torch, though it makes no network
 
     return write_page_again(path, load_claims(CONFIGS))

@@ -36,12 +36,17 @@ def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> s
 
     If a verdict belongs to another protocol than the yaml's, the claim counts as not yet run.
     """
-    claims = budgets["quick"]
-    verdicts = {}
-    for claim in claims:
-        if verdict := found(out / claim, {budget: budgets[budget][claim] for budget in budgets}):
-            verdicts[claim] = verdict
+    claims, verdicts = budgets["quick"], verdicts_in(budgets, out)
     return write_text(path, page_of(claims, verdicts, equal_arms(claims, verdicts, out)), claims, verdicts)
+
+
+def verdicts_in(budgets: dict[str, dict[str, Claim]], out: Path) -> dict[str, dict[str, Any]]:
+    """The verdicts in a folder that have their claim's present protocol, by id."""
+    each = {
+        name: found(out / name, {budget: budgets[budget][name] for budget in budgets})
+        for name in budgets["quick"]
+    }
+    return {name: verdict for name, verdict in each.items() if verdict}
 
 
 def page_of(

@@ -1,0 +1,1 @@
+"""The verdicts as a static site: an index that can be filtered, and a page for each claim. Fetches nothing."""

@@ -1,0 +1,169 @@
+"""What the page of one claim says: plain values, from the claim, its verdict, the registry and the ledger."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
+from normexp.claims.pages.site.drawings import color_of, finite, forest, number, over_rate
+from normexp.claims.pages.verdicts_page import status
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registry import Row, subject_of
+from normexp.counted import counted
+
+BANK = Path("docs") / "evidence" / "bank"
+KEPT = Path("docs") / "evidence" / "verdicts"
+PROTOCOLS = Path("docs") / "evidence" / "protocols"
+WORDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
+
+
+def chosen(claim: Claim, group: str) -> list[str]:
+    """The models, or data sets, that a claim names in any setting or arm."""
+    lists = [claim.fixed, *claim.settings.values(), *claim.arms.values()]
+    words = [word for own in lists if isinstance(own, list) for word in own]
+    return sorted({word.partition("=")[2] for word in words if str(word).startswith(f"{group}=")})
+
+
+def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
+    """One row of the index, with what it is filtered by."""
+    word = status(claim, verdict)
+    return {
+        "id": claim.id,
+        "sentence": claim.sentence,
+        "source": claim.source,
+        "word": re.sub(r"^depends on .*", "depends on X", word),
+        "shown": with_scope(verdict) if verdict else word,
+        "kind": claim.kind or "not said",
+        "evidence": claim.evidence,
+        "scope": scope_of(verdict),
+        "model": chosen(claim, "model"),
+        "data": chosen(claim, "data"),
+        "tone": WORDS.get(word, "open" if verdict else "none"),
+    }
+
+
+def scope_of(verdict: dict[str, Any] | None) -> str:
+    """Where a word holds, in the few words that one filters by."""
+    if verdict is None:
+        return "no verdict"
+    if verdict["evidence"] == "law":
+        return "mathematics"
+    return "several settings" if verdict["settings"] else "one setting"
+
+
+def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
+    """Two sentences: the evidence, and what it shows."""
+    low, high = map(float, verdict["interval"])
+    shown = f"{number(float(verdict['effect']))}, interval {number(low)} to {number(high)}"
+    asked = verdict.get("asked") or describe_question(verdict["comparison"])
+    kind = {
+        "law": "values of a formula",
+        "initialization": "networks at their start",
+        "training": "trained networks",
+    }
+    what = kind[claim.evidence]
+    if verdict["settings"]:
+        voting = sum(row["votes"] for row in verdict["settings"])
+        first = (
+            f"It rests on {counted(verdict['pairs'], 'pair')} of {what} in "
+            f"{counted(len(verdict['settings']), 'setting')}, of which {voting} vote."
+        )
+    elif claim.evidence == "law":
+        first = f"It rests on mathematics: {counted(verdict['n_seeds'], 'draw')} of {what} were compared."
+    else:
+        first = f"It rests on {counted(verdict['n_seeds'], 'seed')} of {what} in one setting."
+    return f"{first} The effect is {shown}; asked was {asked}."
+
+
+def means_table(verdict: dict[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]] | None:
+    """(arms, rows of a setting or level and its values): the mean of each arm."""
+    arms = verdict.get("arms")
+    if not arms:
+        return None
+    places = list(dict.fromkeys(place for own in arms.values() for place in own))
+    rows = [(place or "all", [_shown(own.get(place)) for own in arms.values()]) for place in places]
+    return list(arms), rows
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    return number(float(value)) if finite(float(value)) else "none trained"
+
+
+def registrations(claim: Claim, rows: Iterable[Row], root: Path) -> list[dict[str, Any]]:
+    """The claim's rows in the registry, the first one and its amendments, with the file of each protocol."""
+    subject = subject_of(claim.id, claim.budget)
+    found = []
+    for row in rows:
+        if row.subject == subject:
+            name = f"{subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+            kept = (root / PROTOCOLS / name).exists()
+            found.append({"row": row, "file": name if kept else ""})
+    return found
+
+
+def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
+    """Setting -> the runs of the bank that its verdict rests on, of the norms that the claim compares."""
+    if claim.evidence != "training":
+        return {}
+    norms = {
+        word.partition("=")[2] for own in claim.arms.values() for word in own if str(word).startswith("norm=")
+    }
+    found = {}
+    for row in verdict["settings"]:
+        path = root / BANK / f"{row['name']}.csv"
+        if path.exists():
+            runs = pd.read_csv(path)
+            found[row["name"]] = runs[runs["norm"].isin(norms)] if norms else runs
+    return found
+
+
+def facts(
+    claim: Claim, verdict: dict[str, Any] | None, registry: Iterable[Row], root: Path
+) -> dict[str, Any]:
+    """Everything that the template of a claim's page shows."""
+    row = index_row(claim, verdict)
+    plain = {
+        "claim": claim,
+        "row": row,
+        "verdict": verdict,
+        "registered": registrations(claim, registry, root),
+    }
+    if verdict is None:
+        return plain
+    ledger = {name: runs for name, runs in ledger_of(claim, verdict, root).items() if len(runs)}
+    norms = list(dict.fromkeys(norm for runs in ledger.values() for norm in runs["norm"]))
+    kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
+    return plain | {
+        "rests": rests_on(claim, verdict),
+        "forest": forest(verdict),
+        "effect": describe_effect(verdict["comparison"]).removesuffix(" =")
+        if "comparison" in verdict
+        else "",
+        "table": means_table(verdict),
+        "rates": [over_rate(runs, name) for name, runs in ledger.items()],
+        "keys": [(norm, color_of(norm, place)) for place, norm in enumerate(norms)],
+        "runs": list(ledger),
+        "kept": kept,
+        "failures": failures(verdict),
+    }
+
+
+def failures(verdict: dict[str, Any]) -> str:
+    """How many runs failed, as a sentence."""
+    found = verdict.get("failures") or {}
+    if "pairs" in found:
+        unequal = " The arms fail unequally." if found["unequal"] else ""
+        baseline = "" if found["baseline"] is None else f" and {found['baseline']} of the baseline"
+        return (
+            f"Of {counted(found['pairs'], 'pair')}, {found['arm']} runs of the arm{baseline} failed.{unequal}"
+        )
+    lost = {arm: own for arm, own in found.items() if own["failed"]}
+    if not found:
+        return "How many runs failed was not kept."
+    words = "; ".join(f"{arm} {own['failed']} of {own['of']}" for arm, own in lost.items())
+    return f"Failed runs: {words}." if lost else "No run failed."

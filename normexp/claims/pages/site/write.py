@@ -1,0 +1,73 @@
+"""Write the site: `index.html`, `claims/<id>.html`, and beside them the runs and protocols that they link to."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from normexp.claims.pages.site.facts import BANK, KEPT, PROTOCOLS, facts, index_row
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registry import REGISTRY, read_registry
+from normexp.report.style import FREE, OWN
+from normexp.report.svg import dark_colors
+
+FILTERS = {
+    "word": "word",
+    "scope": "scope",
+    "kind": "whose sentence",
+    "evidence": "evidence",
+    "model": "model",
+    "data": "data",
+}
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(__file__).parents[3] / "report"]),
+    autoescape=True, trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+def write_site(
+    folder: Path, claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path
+) -> str:
+    """Write every page. `root` holds `docs/evidence`. Returns a line on what was written."""
+    (folder / "claims").mkdir(parents=True, exist_ok=True)
+    path = root / REGISTRY
+    registry = read_registry(path) if path.exists() else []
+    dark = dark_colors([*OWN.values(), *FREE])
+    rows = [index_row(claim, verdicts.get(name)) for name, claim in claims.items()]
+    options = {name: sorted({one for row in rows for one in _listed(row[name])}) for name in FILTERS}
+    style = (
+        ENVIRONMENT.get_template("page.css.j2").render(dark=dark)
+        + ENVIRONMENT.get_template("site.css.j2").render()
+    )
+    (folder / "style.css").write_text(style)
+    index = ENVIRONMENT.get_template("index.html.j2")
+    (folder / "index.html").write_text(
+        index.render(rows=rows, filters=FILTERS, options=options, counts=counts(rows))
+    )
+    page = ENVIRONMENT.get_template("claim.html.j2")
+    for name, claim in claims.items():
+        own = facts(claim, verdicts.get(name), registry, root)
+        (folder / "claims" / f"{name}.html").write_text(page.render(**own))
+        take_along(own, root, folder)
+    return f"{folder / 'index.html'}: {len(claims)} claims, {len(verdicts)} verdicts"
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def counts(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """How often each word was given."""
+    words = sorted({row["word"] for row in rows})
+    return [(word, sum(row["word"] == word for row in rows)) for word in words]
+
+
+def take_along(own: dict[str, Any], root: Path, folder: Path) -> None:
+    """Copy the files that a page links to."""
+    files = [(BANK / f"{name}.csv", "runs") for name in own.get("runs", ())]
+    files += [(KEPT / name, "values") for name in own.get("kept", ())]
+    files += [(PROTOCOLS / one["file"], "protocols") for one in own["registered"] if one["file"]]
+    for path, place in files:
+        (folder / place).mkdir(exist_ok=True)
+        shutil.copyfile(root / path, folder / place / path.name)

@@ -1,0 +1,146 @@
+"""The site of verdicts: what its pages say, and that they hold together without a network."""
+
+import html
+import math
+import re
+
+import pandas as pd
+import pytest
+from settings import FEWER, family
+
+from normexp.claims.judge.settings_verdict import make_settings_verdict
+from normexp.claims.pages.site.drawings import WIDTH, forest, lines_of, over_rate
+from normexp.claims.pages.site.facts import BANK, index_row, rests_on
+from normexp.claims.pages.site.write import write_site
+from normexp.claims.spec.claim import Claim
+from normexp.commands.verify import main
+
+EFFECTS = [-0.4, -0.5, -0.2, -0.35, -0.6, 0.05]
+SETTINGS = {
+    f"cell{place}": ["data=digits", f"model={model}"] for place, model in enumerate(("mlp", "cnn") * 3)
+}
+CLAIM = Claim(
+    id="Q1", name="n", sentence="a <b> has fewer errors & more.", source="Somebody 2020", covers=("Q1",),
+    evidence="training", measure="errors", metric="test/error", arms={"a": ["norm=batchnorm"], "b": ["norm=none"]},
+    comparisons=[FEWER], better="lower", kind="verbatim", settings=SETTINGS,
+    paper_effect={"value": "3 points", "where": "table 1", "size": "ResNet-50", "effect": -0.3},
+)  # fmt: skip
+UNTESTED = Claim(
+    id="Q2",
+    name="m",
+    sentence="It is nice.",
+    source="s",
+    covers=("Q2",),
+    evidence="none",
+    reason="no measure",
+)
+
+
+@pytest.fixture(scope="module")
+def verdict():
+    found = make_settings_verdict(CLAIM, family(EFFECTS))
+    for place, row in enumerate(found["settings"]):
+        row["name"] = f"cell{place}"
+    return found | {"command": "normexp verify claim=Q1"}
+
+
+@pytest.fixture
+def site(verdict, tmp_path):
+    ledger = tmp_path / BANK / "cell0.csv"
+    ledger.parent.mkdir(parents=True)
+    runs().to_csv(ledger, index=False)
+    folder = tmp_path / "site"
+    said = write_site(folder, {"Q1": CLAIM, "Q2": UNTESTED}, {"Q1": verdict}, tmp_path)
+    assert "2 claims, 1 verdicts" in said
+    return folder
+
+
+def runs() -> pd.DataFrame:
+    rows = [
+        {"norm": norm, "lr": lr, "seed": seed, "status": "completed", "test_accuracy": accuracy + 0.01 * seed}
+        for norm, lr, accuracy in (("none", 0.1, 0.5), ("none", 1.0, 0.2), ("batchnorm", 0.1, 0.7))
+        for seed in range(3)
+    ]
+    return pd.DataFrame([*rows, {**rows[0], "norm": "batchnorm", "lr": 1.0, "status": "diverged"}])
+
+
+def test_the_forest_plot_has_every_setting_the_mean_and_the_paper(verdict):
+    lines = lines_of(verdict)
+    assert [line.name for line in lines] == [*SETTINGS, "mean over settings", "the paper"]
+    for line, row in zip(lines, verdict["settings"], strict=False):
+        assert line.effect == row["effect"]
+        assert line.ends == tuple(row["interval"])
+    assert lines[-2].effect == verdict["effect"]
+    assert lines[-1].effect == -0.3
+
+
+def test_marks_stand_where_their_values_are(verdict):
+    drawn = str(forest(verdict))
+    places = [float(x) for x in re.findall(r'<circle cx="([0-9.]+)"', drawn)]
+    values = [line.effect for line in lines_of(verdict)]
+    scale = (places[1] - places[0]) / (values[1] - values[0])
+    for place, value in zip(places, values, strict=True):
+        assert place == pytest.approx(places[0] + scale * (value - values[0]), abs=0.2)
+    assert scale > 0
+
+
+def test_ends_that_are_not_finite_are_drawn_to_the_edge(verdict):
+    rows = [{**verdict["settings"][0], "interval": (-math.inf, math.nan)}, *verdict["settings"][1:]]
+    drawn = str(forest({**verdict, "settings": rows}))
+    places = [float(x) for x in re.findall(r' (?:x1|x2|cx)="([^"]+)"', drawn)]
+    assert len(places) > 20
+    assert all(0 <= place <= WIDTH for place in places)
+
+
+def test_accuracy_over_rate_is_the_mean_of_completed_runs():
+    drawn = str(over_rate(runs(), "cell0"))
+    assert "none, rate 0.1: 51.0%" in drawn
+    assert "batchnorm: 0.1: 71.0%; 1: diverged" in drawn
+
+
+def test_the_index_can_be_filtered_and_leads_to_every_page(site, verdict):
+    index = (site / "index.html").read_text()
+    assert 'data-word="supported"' in index
+    assert 'data-model="cnn|mlp"' in index
+    assert 'data-scope="several settings"' in index
+    for name in ("word", "scope", "kind", "evidence", "model", "data", "text"):
+        assert f'name="{name}"' in index
+    assert sorted(re.findall(r'href="(claims/[^"]+)"', index)) == ["claims/Q1.html", "claims/Q2.html"]
+    assert index_row(UNTESTED, None)["word"] == "cannot be tested"
+
+
+def test_pages_fetch_nothing_and_every_link_leads_to_a_file(site):
+    pages = [site / "index.html", *(site / "claims").glob("*.html")]
+    assert len(pages) == 3
+    for page in pages:
+        for link in re.findall(r'(?:href|src)="([^"#]+)', page.read_text()):
+            assert "//" not in link
+            assert (page.parent / link).exists(), link
+    assert "url(" not in (site / "style.css").read_text()
+
+
+def test_a_claims_page_says_what_it_rests_on(site, verdict):
+    page = html.unescape((site / "claims" / "Q1.html").read_text())
+    assert CLAIM.sentence in page
+    assert "<b> has" not in (site / "claims" / "Q1.html").read_text()  # a sentence is text, not HTML
+    said = rests_on(CLAIM, verdict)
+    assert said.startswith("It rests on 72 pairs of trained networks in 6 settings, of which 6 vote.")
+    assert f"{verdict['effect']:.3g}".replace("-", "−") in said
+    for words in (
+        said,
+        "3 points",
+        "supported in",
+        "unregistered",
+        CLAIM.protocol,
+        "Of 72 pairs",
+        "cell0.csv",
+    ):
+        assert words in page, words
+    assert "no measure" in (site / "claims" / "Q2.html").read_text()
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path, capsys):
+    (tmp_path / "mine").write_text("")
+    assert main([f"page={tmp_path}", f"out={tmp_path / 'none'}"]) == 2
+    assert "is a folder with other files" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
