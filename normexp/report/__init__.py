@@ -1,1 +1,1 @@
-"""From the table of runs to something people look at: figures, tables and one page."""
+"""From the table of runs to figures, tables and one page."""

@@ -1,4 +1,4 @@
-"""Two studies side by side: the runs that both have, paired, and what sets the studies apart."""
+"""Compare two studies: pair their common runs, and list the settings in which the studies differ."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from normexp.runs.columns import config_columns
 def write_comparison(
     first: Study, second: Study, out: Path, *, refresh: int | None = None, made_by: str = ""
 ) -> Path:
-    """Write `index.html`, figures and `tables/pairs.csv` under `out`; returns the page's path.
+    """Write `index.html`, figures and `tables/pairs.csv` under `out`. Returns the page's path.
 
     Raises ValueError if the studies vary different factors or have no pair of runs in common.
     """
@@ -63,7 +63,7 @@ def write_comparison(
 
 
 def pairs(first: Study, second: Study) -> pd.DataFrame:
-    """One row an arm and level that both have: the means and the paired difference B - A over equal seeds."""
+    """One row per common arm and level: the means, and the paired difference B - A over equal seeds."""
     if first.x != second.x:
         raise ValueError(
             f"compare: A varies {label(first.x or 'nothing')}, B varies {label(second.x or 'nothing')}; "
@@ -118,7 +118,7 @@ def differences(first: Study, second: Study) -> pd.DataFrame:
 
 
 def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
-    """Sentences about the arms and runs that the comparison leaves out."""
+    """Sentences about the arms and runs that are not compared."""
     found = []
     for name, study, other in (("A", first, second), ("B", second, first)):
         alone = [arm for arm in study.arms if arm not in other.arms]
@@ -136,7 +136,7 @@ def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
 
 
 def draw(first: Study, second: Study, table: pd.DataFrame, style: Style) -> Iterator[Drawing | Skipped]:
-    """Differences with their intervals, one panel a level."""
+    """Differences with their intervals, one panel per level."""
     levels = [level for level in levels_shown(first) if (table["level"].fillna(0) == level).any()]
     figure, shown = panels(
         levels, f"{label(first.metric)}, B − A", "", height=0.9 + 0.25 * len(style.colour), sharey=True
@@ -162,7 +162,7 @@ def draw(first: Study, second: Study, table: pd.DataFrame, style: Style) -> Iter
 
 
 def learning(first: Study, second: Study, style: Style) -> Drawing | Skipped:
-    """Validation curves of both studies, one panel an arm."""
+    """Validation curves of both studies, one panel per arm."""
     title, level = "Validation accuracy: A dashed, B drawn through", middle(first)
     both = [study.recorded("val/accuracy") for study in (first, second)]
     if any(rows.empty for rows in both):

@@ -1,4 +1,4 @@
-"""What a figure is to the page: a drawing or the reason why there is none."""
+"""A figure of the page: a drawing, or the reason why there is none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from normexp.report.svg import inline, told_by
 
 @dataclass
 class Drawing:
-    """A figure with what the page says about it."""
+    """A figure with its title and caption."""
 
     name: str  # file name
     title: str  # the question that it answers
     caption: str
     figure: Figure
-    tab: str | None = None  # drawings that follow each other with tabs share one place on the page
+    tab: str | None = None  # consecutive drawings with tabs share one place on the page
 
 
 @dataclass
 class Skipped:
-    """A figure that the study has no data for, and why."""
+    """A figure for which the study has no data, with the reason."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class Skipped:
 
 
 def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
-    """Write the drawings; returns name -> what stands in the page."""
+    """Write the drawings. Returns name -> HTML for the page."""
     drawings = [item for item in figures if isinstance(item, Drawing)]
     return {
         drawing.name: inline(
@@ -46,7 +46,7 @@ def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) ->
 
 
 def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
-    """The same for figures drawn for a narrow screen, which are in the page alone."""
+    """The same for figures drawn for a narrow screen, which only the page has."""
     found = {}
     for drawing in figures:
         if isinstance(drawing, Drawing):
@@ -58,10 +58,10 @@ def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
 
 
 def save(drawing: Drawing, folder: Path, source: str) -> bytes:
-    """Write PNG, PDF and SVG, with their source in the files' metadata; returns the SVG for the page.
+    """Write PNG, PDF and SVG, with their source in the metadata. Returns the SVG for the page.
 
-    `savefig` would lay out and draw each figure twice for each format, which is most of a report's time. The files bear
-    no date: equal runs give equal files.
+    `savefig` would lay out and draw each figure twice per format, which takes most of a report's time. The files have
+    no date, so equal runs give equal files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     figure, path = drawing.figure, folder / drawing.name

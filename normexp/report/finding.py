@@ -1,4 +1,4 @@
-"""The first sentence of a report: the largest difference that was found, its interval, and where it holds."""
+"""The first sentence of a report: the largest difference, its interval, and where it was seen."""
 
 import math
 
@@ -13,8 +13,8 @@ from normexp.student_t import half_widths
 
 
 def widened(table: pd.DataFrame) -> pd.DataFrame:
-    """The paired differences to the baseline with intervals that hold for all of them together (Bonferroni): the
-    largest of several is picked, so its own interval would be too narrow. Columns low, high, in place of those at 95%.
+    """The paired differences to the baseline, with intervals that hold for all of them together (Bonferroni), in the
+    columns low and high. The report picks the largest difference, so a 95% interval of it alone would be too narrow.
     """
     found = table[table["pairs"] > 1].copy()
     half = (found["difference_high"] - found["difference_low"]) / 2
@@ -24,7 +24,7 @@ def widened(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
-    """One or two sentences; they say no more than the intervals do."""
+    """One or two sentences that claim no more than the intervals show."""
     rows = widened(table)
     if rows.empty:
         return f"No interval can be given: no arm has two seeds in common with {baseline}. {scope(study)}"
@@ -40,7 +40,7 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
             f"{widest}{points(study)} remain possible ({how}). {scope(study)}"
         )
     row = clear.loc[clear["difference"].abs().idxmax()]
-    # from the smallest size to the largest
+    # From the smallest size to the largest.
     ends = sorted((abs(row["low"]), abs(row["high"])))
     low, high = (number(end, study.metric) for end in ends)
     word = "higher" if row["difference"] > 0 else "lower"
@@ -67,7 +67,7 @@ def points(study: Study) -> str:
 
 
 def scope(study: Study) -> str:
-    """Where it was seen, and that nothing is said of elsewhere."""
+    """A sentence on where the difference was seen, and that other settings were not tried."""
     rows = study.summaries
     names = {
         "model": [str(name) for name in rows["model"].unique()],

@@ -9,23 +9,22 @@ from pathlib import Path
 from fontTools import subset
 from matplotlib import font_manager
 
-FAMILY = "DejaVu Sans"  # comes with matplotlib; draws whatever the cut-down copy lacks
+FAMILY = "DejaVu Sans"  # comes with matplotlib; draws the characters that the cut-down copy lacks
 # Latin with accents, Greek, punctuation, sub- and superscripts, arrows, mathematics
 RANGES = ((0x20, 0x250), (0x370, 0x400), (0x2010, 0x2050), (0x2070, 0x20A0), (0x2190, 0x2300))
 
 
 @cache
 def families() -> tuple[str, str]:
-    """Names of the font to draw with and of the one that stands in for missing characters.
+    """Names of the font to draw with, and of the font for missing characters.
 
-    TrueType fonts in a PDF are what publishers accept (matplotlib's default, Type 3, is refused by many), and cutting
-    6,000 glyphs and their layout rules down to those of one figure takes longer than drawing it. So the rules, which
-    matplotlib does not use, and rare scripts are cut away here, once for all figures.
+    Publishers accept TrueType fonts in a PDF; many refuse matplotlib's default, Type 3. To cut 6,000 glyphs and their
+    layout rules down to those of one figure takes longer than drawing it. So the rules, which matplotlib does not use,
+    and rare scripts are removed here, once for all figures.
     """
     folder = Path(tempfile.mkdtemp(prefix="normexp-fonts-"))
-    atexit.register(
-        shutil.rmtree, folder, ignore_errors=True
-    )  # not earlier: matplotlib opens the files again
+    # Only at the end, because matplotlib opens the files again.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = f"{FAMILY} cut"
     for weight in ("normal", "bold"):
         found = font_manager.findfont(font_manager.FontProperties(family=FAMILY, weight=weight))

@@ -1,4 +1,4 @@
-"""For TensorBoard: one run an arm, the mean over its seeds with the interval as bands: 80 runs read as four."""
+"""For TensorBoard: one run per arm with the mean over its seeds, and the interval as bands. So 80 runs become four."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ from normexp.report.seed_statistics import curves
 from normexp.report.study import Study, label
 
 FOLDER = "mean over seeds"
-# What every run records -> the tag of its mean: that of the single runs, so that both are in one chart.
+# Metric -> tag of its mean. It is the tag of the single runs, so that both appear in one chart.
 SHOWN = {
     "val/accuracy": "Accuracy/val",
     "val/loss": "Loss/val",
@@ -31,9 +31,9 @@ ENDS = ("low", "high")
 
 
 def write_mean_runs(study: Study, out: Path) -> Path | None:
-    """Write a run for each arm and level under `out`; returns the folder, or None where no arm has two runs.
+    """Write a run for each arm and level under `out`. Returns the folder, or None if no arm has two runs.
 
-    What was there is removed: TensorBoard takes files by name, and these are all of the study.
+    Old files are removed, because TensorBoard would show them too.
     """
     folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
@@ -49,12 +49,12 @@ def write_mean_runs(study: Study, out: Path) -> Path | None:
 
 
 def in_path(name: str) -> str:
-    """A name as one folder."""
+    """A name as the name of one folder."""
     return re.sub(r"[^\w ,.=+-]+", "-", name.replace(" · ", ", "))
 
 
 def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Columns step, mean, low, high, of the steps at which every run of them recorded the metric."""
+    """Columns step, mean, low, high, for the steps at which every run recorded the metric."""
     own = rows[rows["metric"] == metric].assign(all="")
     found = curves(own, ["all"], "step", log=metric in LOGARITHMIC)
     return found[found["n"] == found["n"].max()] if len(found) else found
@@ -88,7 +88,7 @@ def scalar(tag: str, value: float) -> Summary.Value:
 def bands(tags: list[str]) -> Summary.Value:
     """The layout of the custom scalars: each mean inside its interval."""
     layout = layout_pb2.Layout()
-    # TensorBoard draws such charts last first.
+    # TensorBoard draws such charts in reverse order.
     category = layout.category.add(title="Mean over seeds, 95% interval")
     for tag in reversed(tags):
         series = layout_pb2.MarginChartContent.Series(
@@ -105,6 +105,6 @@ def bands(tags: list[str]) -> Summary.Value:
 
 
 def address(study: Study) -> str:
-    """The part of TensorBoard's address that gives every run the color of its norm, its page of charts in front."""
+    """The part of TensorBoard's address that opens the page of charts and gives every run the color of its norm."""
     norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=len, reverse=True))
     return f"?runColorGroup=regex:({norms})"

@@ -1,4 +1,4 @@
-"""The page: one HTML file that holds everything it shows."""
+"""The page: one HTML file that contains everything it shows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ ENVIRONMENT = jinja2.Environment(
 
 
 def render(template: str, **values: Any) -> Markup:
-    """A template of this folder filled with values, which it escapes."""
+    """A template of this folder, filled with values. It escapes them."""
     return Markup(ENVIRONMENT.get_template(template).render(**values))
 
 
@@ -48,7 +48,7 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
 def picture(
     drawing: Drawing, wide: Mapping[str, Markup], narrow: Mapping[str, Markup] | None = None
 ) -> Markup:
-    """A figure inside the page, in one shape for wide and one for narrow screens, and links to the files for print."""
+    """A figure in the page, in a shape for wide and one for narrow screens, with links to the files for print."""
     shapes = [("wide", wide), ("narrow", narrow)] if narrow else [("any", wide)]
     shown = Markup("").join(
         Markup('<div class="picture {0}">{1}</div>').format(name, found[drawing.name])
@@ -66,7 +66,7 @@ def picture(
 
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:
-    """What the template shows one after the other: a figure, a reason, or several figures that share a place."""
+    """The blocks of the template: a figure, a reason why there is none, or several figures that share a place."""
     found: list[dict[str, Any]] = []
     for item in figures:
         tab = getattr(item, "tab", None)

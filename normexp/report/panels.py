@@ -1,4 +1,4 @@
-"""Figures of small panels: one a level of the study's factor, or one an arm."""
+"""Figures of small panels: one per level of the study's factor, or one per arm."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ MOST = 8
 
 
 def some(values: Sequence[float], most: int) -> list[float]:
-    """At most so many of the values, evenly spread, the first and the last among them."""
+    """At most `most` of the values, evenly spread, with the first and the last."""
     values = list(values)
     if len(values) <= most:
         return values
@@ -24,7 +24,7 @@ def some(values: Sequence[float], most: int) -> list[float]:
 def panels(
     keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, **options: Any
 ) -> tuple[Figure, dict[Any, Axes]]:
-    """key -> its panel, in rows of at most four; the outer ones bear the labels."""
+    """key -> its panel, in rows of at most four. The outer panels have the labels."""
     here = room()
     columns = min(len(keys), here.columns)
     rows = -(-len(keys) // columns)
@@ -42,12 +42,12 @@ def panels(
 
 
 def levels_shown(study: Study) -> list[float]:
-    """The levels that get a panel each; [0] for a study without an axis."""
+    """The levels that get a panel; [0] for a study without an axis."""
     return some(study.levels, MOST) or [0]
 
 
 def left_out(what: str, shown: int, of: int) -> str:
-    """A sentence for the caption where there was no room for all."""
+    """A sentence for the caption if there was no room for all."""
     return f" Shown are {shown} of {of} {what}, for room; the tables have all." if shown < of else ""
 
 
@@ -57,6 +57,6 @@ def level_title(study: Study, level: float) -> str:
 
 
 def middle(study: Study) -> float:
-    """The level that stands for all in a figure that has room for one."""
+    """The level to show in a figure that has room for only one."""
     levels = study.levels or [0]
     return levels[len(levels) // 2]

@@ -1,4 +1,4 @@
-"""Where the numbers of a report come from, and what a reader should know before believing them."""
+"""The source of a report's numbers, and what limits them."""
 
 import pandas as pd
 
@@ -9,14 +9,14 @@ WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say w
 
 
 def source(study: Study) -> str:
-    """Command, hash of the configuration, version: in every file, and once in the page."""
+    """Command, hash of the configuration and version, for every file and once for the page."""
     parts = [part for part in study.command.split(" ") if not part.startswith(WHERE)]
     command = " ".join(parts)
     return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
 
 
 def cautions(study: Study) -> list[str]:
-    """What limits the comparison, one sentence each."""
+    """The limits of the comparison, one sentence each."""
     found = []
     chosen = study.chosen
     seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()

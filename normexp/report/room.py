@@ -1,4 +1,4 @@
-"""How much room a figure has: a page's width, or a telephone's."""
+"""The room for a figure: the width of a page, or of a phone."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ _room: ContextVar[Room] = ContextVar("room", default=WIDE)
 
 
 def room() -> Room:
-    """What the figures that are drawn now have."""
+    """The room of the figures that are drawn now."""
     return _room.get()
 
 
 @contextlib.contextmanager
 def narrow() -> Iterator[None]:
-    """Inside, figures are drawn for a narrow screen."""
+    """Inside this context, figures are drawn for a narrow screen."""
     token = _room.set(NARROW)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The runs behind a report, named: all that finished, and those that did not or diverged."""
+"""Lists of the runs behind a report: all finished runs, and those that diverged or did not finish."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def runs_text(study: Study) -> str:
 
 
 def lists(study: Study) -> list[dict[str, Any]]:
-    """The lists that stand behind that sentence, with what is worth opening at once."""
+    """The lists behind that sentence, each with whether it is open at first."""
     found = []
     if rows := open_runs(study.path, set(study.summaries["hash"])):
         found.append(
@@ -47,7 +47,7 @@ def lists(study: Study) -> list[dict[str, Any]]:
 
 
 def in_words(runs: pd.DataFrame) -> pd.DataFrame:
-    """The columns under names for people."""
+    """The columns with readable names."""
     names = {
         "convergence.best": "best validation accuracy",
         "convergence.divergence_step": "diverged at step",

@@ -10,13 +10,12 @@ import pandas as pd
 from normexp.student_t import half_widths
 
 LEVEL = 0.95
-FEWEST_DRAWN = (
-    3  # the t interval of two values is 18 standard deviations wide: a figure would show nothing else
-)
+# The t interval of two values is 18 standard deviations wide, and a figure would show nothing else.
+FEWEST_DRAWN = 3
 
 
 class Estimate(NamedTuple):
-    """A mean with its interval; `low` and `high` are NaN where one value, or none, gives no interval."""
+    """A mean with its interval. `low` and `high` are NaN if there are fewer than two values."""
 
     mean: float
     low: float
@@ -42,8 +41,8 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
 
 
 def paired_difference(first: Mapping[Any, float], second: Mapping[Any, float]) -> Estimate:
-    """first - second over the keys (seeds) that both have: equal seeds mean equal initial weights and batches, so what
-    they share cancels."""
+    """first - second over their common keys (seeds). Equal seeds have equal initial weights and batches, so their
+    common noise cancels."""
     return estimate([first[key] - second[key] for key in first if key in second])
 
 
@@ -59,10 +58,10 @@ def clear_best(arms: Mapping[str, Mapping[Any, float]]) -> str | None:
 
 
 def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False) -> pd.DataFrame:
-    """Mean, interval and number of runs at each x of each group, to be drawn: columns `by`, x, mean, low, high, n. The
-    interval of fewer than three runs is NaN.
+    """Mean, interval and number of runs at each x of each group, for figures: columns `by`, x, mean, low, high, n. With
+    fewer than three runs, the interval is NaN.
 
-    With `log` of the logarithms, so a geometric mean: for what is positive and shown on a logarithmic axis.
+    `log` takes logarithms, so the mean is geometric. It is for positive values on a logarithmic axis.
     """
     if log:
         table = table[table["value"] > 0].assign(value=lambda rows: np.log(rows["value"]))

@@ -1,4 +1,4 @@
-"""A folder of runs as one study: its arms, the factor that it varies, and where its numbers come from."""
+"""A folder of runs as one study: its arms, its factor, and the source of its numbers."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -14,13 +14,10 @@ from normexp.runs import load_summaries
 from normexp.runs.columns import varying
 from normexp.runs.metrics import check_metric, read_metrics
 
-GROUPS = ("norm", "model", "data", "optimizer", "schedule")  # what decides other keys: the norm its `norm.*`
-FACTORS = (
-    "batch_size",
-    "lr",
-    "model.depth",
-    "model.width",
-)  # x of the figures: the first of these that varies
+# Choices that decide other keys: a norm decides `norm.*`.
+GROUPS = ("norm", "model", "data", "optimizer", "schedule")
+# x of the figures is the first of these that varies.
+FACTORS = ("batch_size", "lr", "model.depth", "model.width")
 LABELS = {
     "batch_size": "batch size", "lr": "learning rate", "model.depth": "depth", "model.width": "width",
     "test/accuracy": "test accuracy", "val/accuracy": "validation accuracy", "train/loss": "training loss",
@@ -32,8 +29,8 @@ LABELS = {
 class Study:
     """Args:
     path: folder of the study, `outputs/<name>`.
-    metric: the final value that is compared; higher is better for accuracies, lower for losses.
-    summaries: one row a finished run, with the columns `arm` and `key` (seed and kind of execution: what pairs runs).
+    metric: the final value to compare; higher is better for accuracies, lower for losses.
+    summaries: one row per finished run, with the columns `arm` and `key` (seed and kind of execution, which pair runs).
     """
 
     path: Path
@@ -85,8 +82,8 @@ class Study:
 
     @cached_property
     def chosen(self) -> pd.DataFrame:
-        """The runs behind the comparison: all, or at each point those with its best learning rate, which is the one
-        with the best mean validation accuracy, a diverged run counting as 0."""
+        """The runs of the comparison: all, or at each point the runs with its best learning rate. That is the rate with
+        the best mean validation accuracy, where a diverged run counts as 0."""
         if not self.rate_varies:
             return self.summaries
         by = ["arm"] + ([self.x] if self.x else [])
@@ -99,8 +96,8 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """Everything that the chosen runs recorded, as far as it is a number: arm, level, seed, status, step, epoch,
-        samples, seconds, metric, value."""
+        """All numbers that the chosen runs recorded: arm, level, seed, status, step, epoch, samples, seconds, metric,
+        value."""
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
@@ -112,7 +109,7 @@ class Study:
         return values[np.isfinite(values["value"])]
 
     def at(self, arm: str, level: float) -> pd.DataFrame:
-        """The chosen runs of an arm at a level; a level of NaN stands for a study without a factor."""
+        """The chosen runs of an arm at a level. The level is NaN in a study without a factor."""
         runs = self.chosen[self.chosen["arm"] == arm]
         return runs if pd.isna(level) else runs[runs[self.x] == level]
 
@@ -123,7 +120,7 @@ class Study:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the study: that of the hashes of its runs."""
+        """Hash of the study: the hash of its runs' hashes."""
         return hashlib.sha256("".join(sorted(self.summaries["hash"])).encode()).hexdigest()[:8]
 
     @cached_property
@@ -132,7 +129,7 @@ class Study:
 
     @property
     def command(self) -> str:
-        """The command that made the runs: of the last sweep, or of one run and how many others there are."""
+        """The command that made the runs: of the last sweep, or of one run, with the number of others."""
         if self.sweeps:
             return self.sweeps[-1]["command"]
         commands = list(dict.fromkeys(self.summaries["command"]))
@@ -144,8 +141,8 @@ class Study:
 
 
 def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
-    """Read a folder's finished runs as a study. Raises ValueError in one line for a folder without runs, for runs of
-    several studies or several data sets, and for a final metric that the runs lack."""
+    """Read a folder's finished runs as a study. Raises ValueError with one line for a folder without runs, for runs of
+    several studies or data sets, and for a final metric that the runs lack."""
     path = Path(path)
     summaries = load_summaries(path)
     check_metric(metric, [name for name in summaries if "/" in name])
@@ -160,7 +157,7 @@ def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
 
 
 def find_factors(summaries: pd.DataFrame) -> list[str]:
-    """The columns in which the runs differ, apart from the seed and from what another choice decides (`norm.eps`
+    """The columns in which the runs differ, except the seed and columns that another choice decides (`norm.eps`
     differs between norms, but not within one)."""
     names = [name for name in varying(summaries) if name != "seed"]
     choices = [name for name in GROUPS if name in names]
@@ -176,7 +173,7 @@ def find_factors(summaries: pd.DataFrame) -> list[str]:
 
 
 def _worded(name: str, value: Any) -> str:
-    """A value of a factor as part of an arm's name: text as it is, a number beside what it counts."""
+    """A value of a factor as part of an arm's name: text unchanged, a number with the factor's name."""
     if isinstance(value, str):
         return value
     text = (

@@ -1,4 +1,4 @@
-"""How figures look: one colour a norm everywhere, labels at the lines, sizes that survive print."""
+"""The style of figures: one color per norm in all figures, labels at the lines, sizes for print."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
 
-# Colours that people with every kind of colour vision tell apart (Okabe, Ito 2008; further ones: Tol 2021), dark enough
-# for text on white. The usual norms have a colour of their own in every report; others take what a study leaves free.
+# Colors that people with every kind of color vision can tell apart (Okabe, Ito 2008; more: Tol 2021), dark enough for
+# text on white. The usual norms have the same color in every report. Other norms take the colors that a study leaves.
 OWN = {
     "none": "#555555",
     "batchnorm": "#0072B2",
@@ -38,13 +38,13 @@ SETTINGS: "dict[RcKeyType, object]" = {
     "xtick.labelsize": 7.5, "ytick.labelsize": 7.5, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
     "xtick.minor.size": 0, "ytick.minor.size": 0, "lines.linewidth": 1.6, "lines.markersize": 4.5,
     "figure.dpi": 200, "figure.constrained_layout.h_pad": 0.06, "pdf.fonttype": 42,
-    "text.parse_math": False,  # names of people's own may have a $
+    "text.parse_math": False,  # a user's name may have a $
     "svg.hashsalt": "normexp", "svg.fonttype": "none", "image.cmap": "cividis",
 }  # fmt: skip
 
 
 class Style:
-    """Colour, dash and marker of each arm: the norm gives the colour, what else tells arms apart dash and marker."""
+    """Color, dash and marker of each arm. The norm decides the color; other differences decide dash and marker."""
 
     def __init__(self, arms: Sequence[str]):
         norms = list(dict.fromkeys(arm.split(" · ")[0] for arm in arms))
@@ -54,9 +54,8 @@ class Style:
         free = [*FREE, *(colour for norm, colour in OWN.items() if norm not in taken)]
         for index, norm in enumerate(others):
             taken[norm] = free[index % len(free)]
-        again = {
-            norm: index // len(free) for index, norm in enumerate(others)
-        }  # colours that come a second time
+        # How often the color of a norm was used before.
+        again = {norm: index // len(free) for index, norm in enumerate(others)}
         self.colour: dict[str, str] = {}
         self.dash: dict[str, object] = {}
         self.marker: dict[str, str] = {}
@@ -65,7 +64,7 @@ class Style:
             norm, _, rest = arm.partition(" · ")
             place = rests.index(rest) + again.get(norm, 0)
             self.colour[arm] = taken[norm]
-            # The first is the widest and lies below: where curves coincide, all of them are seen.
+            # The first line is the widest and lies below, so all curves show even if they coincide.
             self.width[arm] = 1.3 + min(0.6, 1.8 / len(arms)) * (len(arms) - 1 - len(self.width))
             self.dash[arm] = DASHES[place % len(DASHES)]
             self.marker[arm] = MARKERS[(norms.index(norm) if len(rests) == 1 else place) % len(MARKERS)]
@@ -77,7 +76,7 @@ class Style:
 def new_figure(
     rows: int, columns: int, *, panel: tuple[float, float], **options
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels and its axes, row by row. Not pyplot's: nothing has to be closed."""
+    """A figure of equal panels and its axes, row by row. It is not made by pyplot, so it need not be closed."""
     figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
@@ -93,11 +92,11 @@ def percent(axis: Axis) -> None:
 
 
 def plain_log_scale(axes: Axes) -> None:
-    """Logarithmic y; ticks at powers of ten, and at 2 and 5 times them where few powers are in view."""
+    """Logarithmic y. Ticks are at powers of ten; if few are in view, also at 2 and 5 times them."""
     lows, highs = zip(
         *(one.dataLim.intervaly for one in axes.get_shared_y_axes().get_siblings(axes)), strict=True
     )
-    if 0 < max(highs) < 1.05 * min(lows):  # equal values, but for rounding: no window to draw them in
+    if 0 < max(highs) < 1.05 * min(lows):  # the values are equal up to rounding, and give no range to draw
         axes.set_ylim(min(lows) / 1.5, max(highs) * 1.5)
     axes.set_yscale("log")
     axes.set_autoscaley_on(True)  # for panels that share this axis and are drawn later
@@ -105,14 +104,14 @@ def plain_log_scale(axes: Axes) -> None:
 
 
 def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
-    """Ticks at 1, 2 and 5 of each decade, or at 1 of wide ranges, as plain numbers."""
+    """Ticks at 1, 2 and 5 of each decade, as plain numbers; for wide ranges only at 1."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 
 def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
-    """Names of the arms beside the right ends of their lines, moved apart where they would overlap.
+    """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap.
 
     Args:
         ends: arm -> y of its last point, in data coordinates.
@@ -134,8 +133,8 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
 def spread(
     wanted: Sequence[float], gap: float, within: tuple[float, float] = (-math.inf, math.inf)
 ) -> list[float]:
-    """Places nearest to the wanted ones (ascending) that keep a gap: neighbours that are too close form a block, and
-    the block stands at the mean of what its members want, or as near to it as `within` allows."""
+    """Places nearest to the wanted ones (ascending) that keep a gap. Neighbors that are too close form a block. The
+    block stands at the mean of its members' wanted places, or as near to it as `within` allows."""
     blocks: list[list[float]] = []  # [sum of wanted places, members]
     for y in wanted:
         blocks.append([y, 1])

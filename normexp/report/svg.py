@@ -1,4 +1,4 @@
-"""Figures as part of the page: colors that follow light and dark, values at the points, names for screen readers."""
+"""Figures inside the page: colors for light and dark mode, values at the points, names for screen readers."""
 
 import colorsys
 import re
@@ -15,7 +15,7 @@ SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 ET.register_namespace("", SVG)
 ET.register_namespace("xlink", XLINK)
 COLOR = re.compile(r"#([0-9a-f]{6})\b")
-# Where light gray on white becomes dark gray on black; other colors get lighter.
+# Light gray on white becomes dark gray on black. Other colors get lighter.
 DARK = {
     "ffffff": "#16181b",
     "222222": "#e6e6e6",
@@ -27,7 +27,7 @@ DARK |= {"eeeeee": "#2a2d31", "dddddd": "#3a3e43", "000000": "#e6e6e6"}
 
 
 class Told(NamedTuple):
-    """What a curve is, and what is said at each of its points."""
+    """The name of a curve, and the text at each of its points."""
 
     name: str
     points: list[str]
@@ -37,9 +37,9 @@ _told: "WeakKeyDictionary[Figure, dict[str, Told]]" = WeakKeyDictionary()
 
 
 def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points: Sequence[str]) -> None:
-    """Give a curve its values: in the page they show where the mouse is, and are read aloud where the keyboard is.
+    """Give a curve its values. The page shows them under the mouse, and screen readers read the focused one aloud.
 
-    Invisible marks stand at the points; other formats of the figure do not change.
+    Invisible marks stand at the points. Other formats of the figure do not change.
     """
     figure = axes.get_figure(root=True)
     assert isinstance(figure, Figure)
@@ -52,12 +52,12 @@ def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points
 
 
 def told_by(figure: Figure) -> dict[str, Told]:
-    """What `tell` was given for a figure."""
+    """The values that `tell` got for a figure."""
     return _told.get(figure, {})
 
 
 def inline(svg: bytes, name: str, title: str, told: Mapping[str, Told]) -> Markup:
-    """An SVG file as an element of a page. `name` keeps its ids apart from those of other figures."""
+    """An SVG file as an element of a page. `name` makes its ids differ from those of other figures."""
     root = ET.fromstring(svg)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
@@ -85,7 +85,7 @@ def _name(group: ET.Element, told: Told) -> None:
         "aria-label": f"{told.name}: {'; '.join(told.points)}",
     }
     marks = list(group.iter(f"{{{SVG}}}use"))
-    if len(marks) == len(told.points):  # those outside of the axes are not drawn
+    if len(marks) == len(told.points):  # points outside the axes are not drawn
         for mark, words in zip(marks, told.points, strict=True):
             ET.SubElement(mark, f"{{{SVG}}}title").text = f"{told.name}, {words}"
     else:
@@ -96,7 +96,9 @@ def _name(group: ET.Element, told: Told) -> None:
 
 def _keep_apart(element: ET.Element, name: str) -> None:
     if element.tag == f"{{{SVG}}}image":
-        element.attrib.pop("id", None)  # made of what is in it: equal images would have equal ones
+        element.attrib.pop(
+            "id", None
+        )  # the id depends only on the content, so equal images would have equal ids
     if "id" in element.attrib:
         element.set("id", f"{name}-{element.get('id')}")
     link = f"{{{XLINK}}}href"
@@ -108,7 +110,7 @@ def _keep_apart(element: ET.Element, name: str) -> None:
 
 
 def dark_colors(colors: Iterable[str]) -> dict[str, str]:
-    """Name of the variable -> color on a dark page, of those that figures use: as bright as text can be read."""
+    """Name of the variable -> color on a dark page, for all colors of figures, bright enough for text."""
     found = {f"--c-{key}": value for key, value in DARK.items()}
     for color in {color.lower().lstrip("#") for color in colors} - DARK.keys():
         hue, light, saturation = colorsys.rgb_to_hls(*(int(color[i : i + 2], 16) / 255 for i in (0, 2, 4)))

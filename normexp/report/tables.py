@@ -10,7 +10,7 @@ from normexp.report.study import Study, label
 
 
 def choose_baseline(study: Study, asked: str | None) -> str:
-    """The arm that the others are compared with: the one asked for, else one without norm, else the first."""
+    """The arm to compare the others with: the requested one, else one without a norm, else the first."""
     if asked is None:
         return next((arm for arm in study.arms if arm.split(" · ")[0] == "none"), study.arms[0])
     if asked not in study.arms:
@@ -19,9 +19,9 @@ def choose_baseline(study: Study, asked: str | None) -> str:
 
 
 def comparison(study: Study, baseline: str) -> pd.DataFrame:
-    """One row for each arm and level: arm, level, runs, diverged, mean, low, high, n, the paired difference to the
-    baseline (difference, difference_low, difference_high, pairs), and `best`: the arm's paired difference to every
-    other arm at this level excludes 0. No interval, no best; an arm of which runs diverged is never best.
+    """One row per arm and level: arm, level, runs, diverged, mean, low, high, n, the paired difference to the baseline
+    (difference, difference_low, difference_high, pairs), and `best`: the intervals of the arm's paired differences to
+    all other arms at this level exclude 0. Without an interval no arm is best, and an arm with diverged runs never is.
     """
     rows = []
     for level in study.levels or [math.nan]:
@@ -59,7 +59,7 @@ def comparison(study: Study, baseline: str) -> pd.DataFrame:
 
 
 def finals(runs: pd.DataFrame, metric: str) -> dict[tuple, float]:
-    """Final values of the runs that have one, by what pairs them: seed and kind of execution."""
+    """Final values of the runs that have one, by seed and kind of execution, which pair runs."""
     runs = runs[runs["status"] == "completed"].dropna(subset=[metric])
     return dict(zip(runs["key"], runs[metric], strict=True))
 
@@ -90,7 +90,7 @@ def cell_text(row: pd.Series, metric: str) -> dict[str, str]:
 
 
 def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
-    """The table for a paper or a README: one row an arm, one column a level."""
+    """The table for a paper or a README: one row per arm, one column per level."""
     levels = study.levels or [math.nan]
     heads = [f"{level:g}" if study.x else plain(label(study.metric)) for level in levels]
     corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
@@ -110,7 +110,7 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
 
 
 def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: str) -> list[str]:
-    """The paired differences to the baseline, in a table of the same columns."""
+    """The paired differences to the baseline, in a table with the same columns."""
     lines = [f"Paired difference to {plain(baseline)} over equal seeds, with its 95% interval:", "", head]
     lines.append(f"|---|{'---:|' * (head.count('|') - 2)}")
     for arm, rows in table[table["arm"] != baseline].groupby("arm", sort=False):
@@ -120,7 +120,7 @@ def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: 
 
 
 def how_to_read(study: Study, table: pd.DataFrame) -> str:
-    """What the numbers of the comparison's table are, as sentences."""
+    """Sentences that explain the numbers of the comparison's table."""
     seeds = study.chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
     count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     unit = " in %" if study.metric.endswith("accuracy") else ""

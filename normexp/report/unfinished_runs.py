@@ -1,4 +1,4 @@
-"""What launches of sweeps planned in a study's folder, and which of their runs have no result."""
+"""The runs that launches of sweeps planned in a study's folder, and those without a result."""
 
 import json
 import os
@@ -9,7 +9,8 @@ from typing import Any
 
 from normexp.runs.folders import find_runs
 
-STATES = {  # of a sweep's cell without a summary, as its last launch left it
+# The state of a sweep's cell without a summary, after its last launch.
+STATES = {
     "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch",
     "failed": "failed", "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
 }  # fmt: skip
@@ -29,7 +30,7 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
 
 
 def _with_progress(sweep: dict[str, Any], events: Path) -> dict[str, Any]:
-    """The plan as later events of the same launch left it; a last line that is cut off was still being written."""
+    """The plan after the events of the same launch. A cut-off last line was still being written."""
     try:
         lines = events.read_text().split("\n")[:-1]
     except FileNotFoundError:
@@ -39,7 +40,7 @@ def _with_progress(sweep: dict[str, Any], events: Path) -> dict[str, Any]:
 
 
 def still_running(path: Path) -> bool:
-    """Whether the last launch has runs to come and was not killed, as far as this machine can tell."""
+    """Whether the last launch still has runs to do and was not killed, as far as this machine can tell."""
     return any(
         cell["state"] in ("planned", "running", "elsewhere") and not _killed(sweep)
         for sweep in read_ledgers(path)[-1:]
@@ -54,13 +55,13 @@ def _killed(sweep: dict[str, Any]) -> bool:
         os.kill(sweep["pid"], 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # it lives, and is somebody else's
+    except PermissionError:  # the process lives and belongs to another user
         pass
     return False
 
 
 def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
-    """Runs without a result: planned, failed or cut off in a sweep, or begun alone and not finished.
+    """Runs without a result: planned, failed or interrupted in a sweep, or single runs that are not finished.
 
     Args:
         finished: hashes of the runs that have one.

@@ -1,4 +1,4 @@
-"""One study's report: page, figures, tables and Markdown in a folder."""
+"""The report of one study: page, figures, tables and Markdown in a folder."""
 
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,10 @@ from normexp.report.tables import choose_baseline, comparison, markdown
 def write_report(
     study: Study, out: Path, *, baseline: str | None = None, refresh: int | None = None, made_by: str = ""
 ) -> Path:
-    """Write `index.html`, `report.md`, `figures/` and `tables/` under `out`; returns the page's path.
+    """Write `index.html`, `report.md`, `figures/` and `tables/` under `out`. Returns the page's path.
 
     Args:
-        baseline: the arm that paired differences refer to.
+        baseline: the arm of the paired differences.
         refresh: seconds after which a browser loads the page again, while a sweep runs.
         made_by: the command, for the page's foot.
     """
@@ -75,7 +75,7 @@ def heading(study: Study) -> str:
 
 
 def facts(study: Study) -> list[str]:
-    """What all runs have in common, and the size of the grid."""
+    """The values that all runs share, and the size of the grid."""
     rows = study.summaries
     first = rows.iloc[0]
 

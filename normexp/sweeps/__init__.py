@@ -1,1 +1,1 @@
-"""Many runs: checked together before the first one starts, run in processes of their own, watched until the last."""
+"""Many runs: checked together before the first one starts, each in its own process, watched until the last ends."""

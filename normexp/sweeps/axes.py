@@ -1,10 +1,10 @@
-"""What varies over cells, in a line a key."""
+"""The keys that vary over cells, one line each."""
 
 from collections.abc import Sequence
 
 from normexp.sweeps.cell import Cell
 
-SHOWN = 12  # so many values of an axis are written out
+SHOWN = 12  # most values of an axis that are written out
 
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:
@@ -18,7 +18,7 @@ def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:
 
 
 def shortened(values: Sequence[str]) -> str:
-    """`0 … 199` for whole numbers in a row; of others the first ones and the last, where they are many."""
+    """`0 … 199` for consecutive whole numbers. Of many other values, the first ones and the last."""
     if len(values) > 3 and all(map(str.isdecimal, values)):
         numbers = list(map(int, values))
         if numbers == list(range(numbers[0], numbers[0] + len(numbers))):

@@ -1,4 +1,4 @@
-"""How far many runs are: a bar, or a line for each run that ended."""
+"""The progress of many runs: a bar, or a line for each run that ends."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ RUNNING_SHOWN = 2
 
 
 class Board:
-    """Progress over runs: a bar that is drawn twice a second, or a line a run where the output is no terminal.
+    """Progress over runs: a bar that is drawn twice per second, or one line per run if the output is no terminal.
 
-    What it shows is counted as states change, so that an event costs the same however many cells there are.
+    Counts change with each event, so an event costs the same for any number of cells.
     """
 
     def __init__(self, cells: Sequence[Cell], at_once: int, console: Console):
@@ -47,7 +47,7 @@ class Board:
         self._progress.stop()
 
     def say(self, line: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, changed: Cell) -> None:
@@ -92,7 +92,7 @@ class Board:
         self._progress.update(self._task, completed=self.settled, total=len(self._last), text=escape(text))
 
     def remaining(self) -> float:
-        """Seconds still to go: what was estimated for the open runs, corrected by how the ended ones went."""
+        """Remaining seconds: the estimate for the open runs, corrected by the times of the ended ones."""
         if not self._ran.cells or not self._left.cells:
             return 0.0
         mean = self._ran.taken / self._ran.cells
@@ -118,7 +118,7 @@ class _Time:
 
 
 def counts(cells: Sequence[Cell]) -> str:
-    """How many cells are done, running, failed and so on."""
+    """The numbers of cells that are done, running, failed and so on, in words."""
     return in_counts(Counter(cell.state for cell in cells))
 
 

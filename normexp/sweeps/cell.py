@@ -1,4 +1,4 @@
-"""One cell of a sweep: the run that it stands for, or several replicas, and what has become of it."""
+"""One cell of a sweep: a run or several replicas, and its state."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from normexp.runs import read_summary
 from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.turns import Elsewhere, elsewhere
 
-# planned, running and elsewhere (trained by another launch) are passing states; skipped runs were finished by others
+# planned, running and elsewhere (trained by another launch) are passing states. Skipped runs were finished before.
 STATES = ("planned", "running", "elsewhere", "completed", "diverged", "failed", "interrupted", "skipped")
 WAITING = ("planned", "running", "elsewhere")
 STOPPED = tuple(128 + number for number in STOPS)  # exit statuses
@@ -24,16 +24,14 @@ class Cell:
     choices: dict[str, str]
     config: dict[str, Any]  # resolved
     digest: str
-    folders: list[Path]  # one a run
+    folders: list[Path]  # one per run
     estimate: float | None = None  # seconds
     state: str = "planned"
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
     tries: int = 0  # how often it was started and lost
-    other_code: list[str] = field(
-        default_factory=list
-    )  # what a finished run was computed by that has changed since
+    other_code: list[str] = field(default_factory=list)
 
     @property
     def folder(self) -> Path:
@@ -45,7 +43,7 @@ class Cell:
         return f"{self.choices['model']}/{self.folder.name}"
 
     def finish(self, exit_code: int | None, seconds: float, *, stopped: bool) -> None:
-        """Note how the cell's process ended. Its summaries say what came of it: no summary, no run."""
+        """Note how the cell's process ended. Its summaries have the result: no summary, no run."""
         status = "completed" if self.config["fast_dev_run"] else self.status()
         if status and exit_code == 0:
             self.state = status
@@ -56,23 +54,23 @@ class Cell:
         self.seconds = seconds
 
     def skip_if_finished(self) -> None:
-        """Skip what an earlier launch finished, and note whether its code is still the code at hand."""
+        """Skip the cell if an earlier launch finished it, and note whether the code has changed since."""
         if self.status():
             self.state = "skipped"
             summaries = filter(None, map(read_summary, self.folders))
             self.other_code = sorted({name for summary in summaries for name in changed(summary)})
 
     def look(self) -> Elsewhere:
-        """What other launches do, or have done, about it."""
+        """What other launches do, or have done, with this cell."""
         return Elsewhere.NOTHING if self.config["fast_dev_run"] else elsewhere(self.folders)
 
     def checkpoints(self) -> list[float]:
-        """When each of its checkpoints was written: whether a try that was cut off got on."""
+        """The times at which its checkpoints were written. They show whether an interrupted try made progress."""
         paths = [folder / "checkpoints" / "last.ckpt" for folder in self.folders]
         return [path.stat().st_mtime for path in paths if path.exists()]
 
     def status(self) -> str | None:
-        """What the summaries of a finished cell say; None as long as one is missing."""
+        """The status in the summaries of a finished cell; None while one is missing."""
         summaries = [read_summary(folder) for folder in self.folders]
         if not all(summaries):
             return None

@@ -1,5 +1,5 @@
-"""Many runs, each once: what is finished is skipped, what another launch trains is waited for, what was lost is tried
-again. The same wherever they are computed."""
+"""Run many runs, each once, at any place. Finished runs are skipped, runs of another launch are awaited, and lost runs
+are tried again."""
 
 import signal
 import time
@@ -13,7 +13,7 @@ from normexp.sweeps.places.place import Ended, Event, Job, Place
 from normexp.sweeps.turns import Elsewhere, Turns
 
 POLL_SECONDS = 0.2
-TRIES = 3  # of a run that is lost without an error of its own, as when its machine is gone
+TRIES = 3  # for a run that is lost without an error of its own, e.g. because its machine is gone
 
 
 class _Open(NamedTuple):
@@ -25,12 +25,12 @@ class _Open(NamedTuple):
 class Engine:
     """Runs cells at a place.
 
-    Ctrl-C, SIGTERM, SIGUSR1 or SIGUSR2 starts no further one, asks the running ones to save and waits for them; after
-    one of the first two a second one kills them.
+    After Ctrl-C, SIGTERM, SIGUSR1 or SIGUSR2 it starts no more runs, asks the running ones to save, and waits for them.
+    A second Ctrl-C or SIGTERM kills them.
 
     Args:
-        payload: what the place's target is called with for a cell; asked for when the cell is about to start.
-        logs: folder of console logs, one a cell.
+        payload: gives the argument of the place's target for a cell. It is called right before the cell starts.
+        logs: folder of console logs, one per cell.
         say: prints a line.
     """
 
@@ -44,15 +44,15 @@ class Engine:
         self.place, self.payload, self.logs, self.say = place, payload, logs, say
         self.cells: list[Cell] = []
         self.stopped_by: int | None = None  # the signal that ended the launch
-        self.previous: Any = None  # whoever answered that signal before
+        self.previous: Any = None  # the earlier handler of that signal
         self._by_folder: dict[Path, Cell] = {}
-        self._new: list[Cell] = []  # not yet asked of the place
+        self._new: list[Cell] = []  # not yet submitted to the place
         self._turns: Turns[Cell] = Turns([], Cell.look)
         self._open: dict[str, _Open] = {}  # at the place, by the job's key
         self._kill = False
 
     def add(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Run these, too; returns those that stand for them: a cell of which a run is known already is that cell."""
+        """Run these cells too. Returns the cells that will run: the cell of a known run replaces a new one."""
         found = []
         for cell in cells:
             known = next((self._by_folder[f] for f in cell.folders if f in self._by_folder), cell)
@@ -66,7 +66,7 @@ class Engine:
         return found
 
     def run(self) -> Iterator[Cell]:
-        """Yields a cell whenever its state changed; the caller may add more in between."""
+        """Yield a cell whenever its state changes. The caller may add more in between."""
         asked = False
         previous = {number: signal.signal(number, self._stop) for number in STOPS}
         try:
@@ -80,7 +80,7 @@ class Engine:
                 for event in self.place.poll(POLL_SECONDS):
                     yield from self._note(event)
         finally:
-            self.place.close()  # some are left only after an error in whoever consumes the events
+            self.place.close()  # jobs are left only if the consumer of the events raised an error
             for number, handler in previous.items():
                 signal.signal(number, handler)
             self.previous = previous.get(self.stopped_by)
@@ -90,7 +90,7 @@ class Engine:
         self.stopped_by = number
 
     def _find_running(self) -> None:
-        """New cells that an earlier launch started and left running are this launch's from now on."""
+        """Adopt new cells that an earlier launch started and left running."""
         cells, self._new = self._new, []
         found = {job.key for job in self.place.adopt([_job(cell) for cell in cells])} if cells else set()
         for cell in cells:
@@ -104,7 +104,7 @@ class Engine:
         room = self.place.room
         while len(jobs) < room and (turn := self._turns.take()):
             cell, found = turn
-            if found is Elsewhere.FINISHED:  # by now: another launch had it
+            if found is Elsewhere.FINISHED:  # another launch has finished it meanwhile
                 cell.skip_if_finished()
                 yield cell
                 continue
@@ -137,7 +137,7 @@ class Engine:
         yield cell
 
     def _again(self, event: Ended, cell: Cell, *, got_on: bool) -> bool:
-        """Whether a job that ended is to be started again; says so."""
+        """Whether to start an ended job again. If so, prints a line."""
         if cell.status() or not (event.lost or event.timed_out):
             return False
         if event.timed_out and got_on:

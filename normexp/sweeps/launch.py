@@ -1,4 +1,4 @@
-"""One launch of many runs, from its plan on the screen to its end: what every command shows and writes."""
+"""One launch of many runs, from its plan to its end, with everything that a command shows and writes."""
 
 import signal
 import sys
@@ -20,12 +20,14 @@ from normexp.sweeps.sweep_screen import show_end, show_plan
 class Launch:
     """Args:
     payload: see `Engine`.
-    folder: for logs and the ledger; made when the first run is about to start.
-    command: what was typed.
+    folder: for logs and the ledger; made right before the first run starts.
+    command: the typed command line.
     """
 
     def __init__(self, place: Place, payload: Callable[[Cell], Any], folder: Path, command: str):
-        from normexp.training.launch import make_console  # loads torch: not before the place has begun to
+        from normexp.training.launch import (
+            make_console,
+        )  # loads torch, so only after the place has started to
 
         self.console: Console = make_console()
         self.engine = Engine(place, payload, folder / "logs", self.say)
@@ -38,18 +40,18 @@ class Launch:
         return self.engine.cells
 
     def add(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Run these, too; returns those that stand for them (see `Engine.add`)."""
+        """Run these cells too. Returns the cells that will run (see `Engine.add`)."""
         return self.engine.add(cells)
 
     def show_plan(self, *, what: str = "sweep", more: Mapping[str, str] | None = None) -> None:
         show_plan(self.cells, self.engine.place, self.engine.logs, self.console, what=what, more=more)
 
     def say(self, line: str) -> None:
-        """Above the bar, where there is one."""
+        """Print a line, above the bar if there is one."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def run(self) -> Iterator[Cell]:
-        """Yields a cell whenever its state changed; more may be added in between."""
+        """Yield a cell whenever its state changes. More may be added in between."""
         self._started = time.monotonic()
         self._ledger.open(self.cells)
         try:
@@ -62,7 +64,7 @@ class Launch:
             self._ledger.close(self.cells)
 
     def end(self, study: Path | None = None) -> int:
-        """Say what came of it; returns the exit status."""
+        """Print the results. Returns the exit status."""
         show_end(self.cells, time.monotonic() - self._started, self.console, study)
         signum = self.engine.stopped_by
         if signum is None:

@@ -1,7 +1,7 @@
-"""What a launch planned and where it stands, on disk for reports and for people who look while it runs.
+"""The plan and the progress of a launch on disk, for reports and for people who look while it runs.
 
-`sweep.json` has a row for each cell, as planned and again at the end. In between each event is one line of
-`progress.jsonl`, so that it costs the same in a sweep of ten cells and of ten thousand.
+`sweep.json` has one row per cell, as planned and again at the end. In between, each event is one line of
+`progress.jsonl`, so it costs the same in a sweep of ten cells and of ten thousand.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ PLAN, PROGRESS = "sweep.json", "progress.jsonl"
 
 
 class Ledger:
-    """Of one launch, in a folder of its own."""
+    """The ledger of one launch, in its own folder."""
 
     def __init__(self, folder: Path, command: str):
         self.folder, self.command = folder, command
-        self._index: dict[int, int] = {}  # of a cell
+        self._index: dict[int, int] = {}  # number of each cell
 
     def open(self, cells: list[Cell]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ class Ledger:
         self._file = (self.folder / PROGRESS).open("a", encoding="utf-8")
 
     def note(self, cell: Cell) -> None:
-        """A cell's new state. Cells are known by the order in which they came."""
+        """Note a cell's new state. Cells are numbered in the order in which they came."""
         place = self._index.setdefault(id(cell), len(self._index))
         self._file.write(json.dumps({"index": place, **_row(cell)}) + "\n")
         self._file.flush()

@@ -1,4 +1,4 @@
-"""How many runs are run, in the words of every command: where, how many at a time, with what.
+"""Options for many runs, shared by all commands: the place, the number at a time, the hardware.
 
 `train.py -m`, `verify.py` and `bank.py` take them as flags: `--place slurm --time-limit 2h --plan`.
 """
@@ -15,20 +15,20 @@ SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where and how runs are computed; none of it changes what they compute.
+    """Where and how runs are computed. None of these options changes the results.
 
     Args:
-        place: `here`, this machine; `slurm`, jobs of a Slurm cluster; `ray`, a Ray cluster that is up.
-        workers: runs at a time; None takes as many as there are cores, or GPUs; 0 runs them one by one inside this
-            process (for a debugger). On a cluster, at most so many jobs of this launch run or wait.
-        runs_per_gpu: small runs leave most of a GPU idle, so several may share one.
+        place: `here`, this machine; `slurm`, jobs of a Slurm cluster; `ray`, a running Ray cluster.
+        workers: runs at a time. None takes one per core or per GPU. 0 runs them one by one in this process (for a
+            debugger). On a cluster, at most this many jobs of this launch run or wait.
+        runs_per_gpu: number of runs that share a GPU. Small runs leave most of it idle.
         gpus: GPUs of each run on a cluster; 0.25 lets four share one.
         threads: CPU threads of each run on a cluster.
         memory: of each run, `4GB`.
-        time_limit: `30min`, `2h`: then a run saves a checkpoint, leaves its place to others and goes on later.
-        address: of the Ray cluster, `host:port`; by default the one of RAY_ADDRESS or of this machine.
-        trust_network: use a Ray cluster that takes work from whoever reaches its ports.
-        slurm: further options of sbatch, `{partition: gpu, account: mine}`.
+        time_limit: `30min`, `2h`. Then a run saves a checkpoint, makes room for others and resumes later.
+        address: of the Ray cluster, `host:port`; by default RAY_ADDRESS, or this machine.
+        trust_network: use a Ray cluster that accepts work from anyone who reaches its ports.
+        slurm: more options of sbatch, `{partition: gpu, account: mine}`.
         plan: show the plan and start nothing.
     """
 
@@ -45,7 +45,7 @@ class Options:
     plan: bool = False
 
     def check(self, prefix: str = "") -> "Options":
-        """Raise ValueError, in one line, for the first that is wrong."""
+        """Raise ValueError with one line for the first mistake."""
         if self.place not in PLACES:
             raise ValueError(f"{prefix}place={self.place}: choose from {', '.join(PLACES)}")
         for name, least in (("workers", 0), ("runs_per_gpu", 1), ("threads", 1)):
@@ -64,11 +64,11 @@ class Options:
         return self
 
     def time_limit_in(self) -> float | None:
-        """Seconds."""
+        """The time limit in seconds."""
         return _measure("time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
 
     def memory_in(self) -> float | None:
-        """Bytes."""
+        """The memory in bytes."""
         return _measure("memory", self.memory, SIZES, "500MB, 4GB")
 
 
@@ -86,8 +86,8 @@ SWITCHES = ("plan", "trust_network")
 
 
 def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """The other arguments, and name and value of each option that is given as a flag; `--slurm partition=gpu` gives
-    `slurm.partition`. Raises ValueError for a flag without its value."""
+    """(the other arguments, name and value of each option that is given as a flag). `--slurm partition=gpu` gives
+    `slurm.partition`. Raises ValueError for a flag without a value."""
     rest: list[str] = []
     found: list[tuple[str, str]] = []
     waiting = iter(arguments)
@@ -111,7 +111,7 @@ def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str
 
 
 def as_flags(given: Sequence[tuple[str, str]]) -> list[str]:
-    """The same as one types them."""
+    """The options as typed flags."""
     return [
         f"--slurm={name.partition('.')[2]}={value}"
         if name.startswith("slurm.")
@@ -121,7 +121,7 @@ def as_flags(given: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def options_of(given: Sequence[tuple[str, str]]) -> Options:
-    """The options that flags stand for; raises ValueError in one line."""
+    """The options of flags. Raises ValueError with one line."""
     import yaml
 
     values: dict[str, Any] = {}

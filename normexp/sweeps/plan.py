@@ -1,4 +1,4 @@
-"""A whole grid checked before anything starts: every cell composed, validated, its model built and rehearsed."""
+"""Check a whole grid before anything starts: every cell is composed and validated, its model built and tried."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from normexp.config.run_parts import Parts
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.run_time import estimate, seconds_per_step
 
-SHOWN = 3  # so many errors are told, the others are counted
+SHOWN = 3  # errors that a message shows; it counts the others
 
 
 def plan(
@@ -23,21 +23,23 @@ def plan(
     build: Callable[[int], Parts],
     threads: int = 0,
 ) -> list[Cell]:
-    """The cells of a sweep, checked; those that are finished already are marked as skipped.
+    """The checked cells of a sweep. Finished cells are marked as skipped.
 
     Args:
-        names, overrides: of each cell, for people and for its command.
-        resolve: the configuration of each run of the i-th cell, validated, and the cell's choices.
-        build: its parts; called once for all cells that differ in nothing but their seed and learning rate.
-        threads: of each run, so that a timed step takes what it will take there; 0 for all that this process has.
+        names, overrides: of each cell, for the screen and for its command.
+        resolve: the validated configuration of each run of the i-th cell, and the cell's choices.
+        build: the parts of the i-th cell. It is called once for all cells that differ only in seed and learning rate.
+        threads: of each run, so that a timed step takes as long as in the run; 0 for all threads of this process.
 
-    Raises ValueError in one line that names the cells which cannot run, or two cells that are the same run.
+    Raises ValueError with one line that names the cells that cannot run, or two cells that are the same run.
     """
     if threads:
         torch.set_num_threads(threads)
     cells: list[Cell] = []
-    broken: dict[str, list[str]] = {}  # what is wrong -> cells
-    built: dict[str, tuple[str, int, float | None]] = {}  # what building one of its kind taught
+    broken: dict[str, list[str]] = {}  # error -> cells
+    built: dict[
+        str, tuple[str, int, float | None]
+    ] = {}  # kind -> what was learned from building one cell of it
     step_seconds: dict[str, float] = {}
     for index, name in enumerate(names):
         try:
@@ -78,8 +80,8 @@ def _describe(broken: dict[str, list[str]], total: int) -> str:
 
 
 def _kind(config: dict[str, Any]) -> str:
-    """What decides whether a run can be built and how long its steps take: all but the seed and the learning rate,
-    and those of data and optimizer where they follow."""
+    """A key that is equal for runs that build alike and whose steps take equally long: all values but the seed and the
+    learning rate, and those of data and optimizer if they follow."""
     kept = {**config, "seed": None, "lr": None}
     for group, key in (("data", "seed"), ("optimizer", "lr")):
         if config[group].get(key) == config[key]:
@@ -88,7 +90,7 @@ def _kind(config: dict[str, Any]) -> str:
 
 
 def _timed(parts: Parts, step_seconds: dict[str, float]) -> float | None:
-    """Seconds of a step, timed once for each model, data and batch size: the norm changes little. None on a GPU."""
+    """Seconds of a step, timed once per model, data and batch size, because the norm changes little. None on a GPU."""
     if parts.config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available():
         return None
     key = json.dumps([parts.config[name] for name in ("model", "data", "batch_size")], default=str)

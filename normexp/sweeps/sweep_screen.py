@@ -1,4 +1,4 @@
-"""What a person sees of many runs: the plan, their progress, and at the end every failure."""
+"""Print the plan of many runs, and at the end the results and every failure."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ def show_plan(
     what: str = "sweep",
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Say what will be run, how, and how long that may take.
+    """Print what will run, how, and the estimated time.
 
     Args:
-        place: says in words how runs are computed.
-        what: the first line's name.
-        more: further lines.
+        place: its text says how runs are computed.
+        what: the name in the first line.
+        more: additional lines.
     """
     to_run = [cell for cell in cells if cell.state == "planned"]
     rows = {what: count(cells)}
@@ -54,19 +54,19 @@ def show_plan(
     for name, text in (rows | dict(more or {})).items():
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
     console.print(grid, highlight=False)
-    if to_run:  # not in the table, whose lines break: a path that is copied must be whole
+    if to_run:  # not in the table, which would break a path into lines that cannot be copied
         width = max(map(len, rows))
         console.print(f"[bold]{'logs':<{width}}[/bold]  {escape(str(logs))}", highlight=False, soft_wrap=True)
 
 
 def count(cells: Sequence[Cell]) -> str:
-    """5 runs; 4 cells of 32 runs, where cells have replicas"""
+    """5 runs, or, if cells have replicas, 4 cells of 32 runs."""
     runs = sum(len(cell.folders) for cell in cells)
     return f"{runs} runs" if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
 
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console, study: Path | None = None) -> None:
-    """Say what came of it, what failed and why, and what to do next."""
+    """Print the results, the failures with their reasons, and what to do next."""
     console.print(f"\n{counts(cells)} in {duration(seconds)}", highlight=False)
     for cell in cells:
         if cell.state == "failed":

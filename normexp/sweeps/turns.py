@@ -1,4 +1,4 @@
-"""Whose turn it is, among runs that other launches may train at the same time: none waits idly, none is done twice."""
+"""Share runs with other launches: choose the next run so that no launch waits idly and no run is done twice."""
 
 import time
 from collections import deque
@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 from normexp.runs import read_summary
 from normexp.training.folder import in_use
 
-LOOK_SECONDS = 1.0  # between two looks where all that is left is trained elsewhere
+LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
 
 Job = TypeVar("Job")
 
 
 class Elsewhere(Enum):
-    """What other launches do, or have done, about a job."""
+    """What other launches do, or have done, with a job."""
 
     NOTHING = 0
     TRAINING = 1
@@ -24,7 +24,7 @@ class Elsewhere(Enum):
 
 
 def elsewhere(folders: Sequence[Path]) -> Elsewhere:
-    """What is known of a job from the folders of its runs. A damaged one is nobody's: the job itself will say it."""
+    """The state of a job, from the folders of its runs. A damaged folder counts as free; the job will report it."""
     if any(in_use(folder) for folder in folders):
         return Elsewhere.TRAINING
     try:
@@ -34,16 +34,16 @@ def elsewhere(folders: Sequence[Path]) -> Elsewhere:
 
 
 class Turns(Generic[Job]):
-    """Jobs in their order, except that those which another launch is at come last.
+    """Jobs in their order, but jobs that another launch trains come last.
 
-    So two sweeps of the same runs share the work. Between a look and the start of a job somebody else may take it:
-    then the job itself has to wait (`NORMEXP_WAIT`).
+    So two sweeps of the same runs share the work. Between a look and the start of a job, another launch may take it.
+    Then the job itself has to wait (`NORMEXP_WAIT`).
 
     Args:
-        look: what other launches do about a job.
+        look: tells what other launches do with a job.
 
     Attributes:
-        busy: jobs that were found trained elsewhere and are left.
+        busy: remaining jobs that another launch trains.
     """
 
     def __init__(self, jobs: Iterable[Job], look: Callable[[Job], Elsewhere]):
@@ -55,13 +55,13 @@ class Turns(Generic[Job]):
         return bool(self._left)
 
     def add(self, job: Job) -> None:
-        """Behind all others."""
+        """Add a job behind all others."""
         self._left.append(job)
         self._next_look = 0.0
 
     def take(self) -> tuple[Job, Elsewhere] | None:
-        """The next job that can be started (NOTHING) or that needs no start (FINISHED); None where others are at all
-        that is left, or were a moment ago."""
+        """The next job to start (NOTHING), or one that needs no start (FINISHED). None if other launches train all
+        remaining jobs, or did so a moment ago."""
         if time.monotonic() < self._next_look:
             return None
         busy = []

@@ -1,4 +1,4 @@
-"""One file a question; each gives drawings, or the reason why there is none."""
+"""One file per question. Each gives drawings, or the reason why there is none."""
 
 from collections.abc import Callable, Iterable
 

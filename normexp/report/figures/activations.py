@@ -1,4 +1,4 @@
-"""Percentile bands of what enters a non-linearity: BatchNorm's Figure 1."""
+"""Percentile bands of the input of a non-linearity: BatchNorm's Figure 1."""
 
 import re
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ BANDS = ("preactivation", "activation", "norm_output")  # the first that was rec
 
 
 def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """Percentiles of the last measured layer's activations over training, one panel an arm."""
+    """Percentiles of the last measured layer's activations over training, one panel per arm."""
     level, rows = middle(study), study.metrics
-    rows = rows[rows["level"] == level]  # deeper networks have further layers
+    rows = rows[rows["level"] == level]  # deeper networks have more layers
     place, layer = last_measured(rows)
     rows = rows[rows["metric"].astype(str).str.fullmatch(rf"{place}_p\d+/{layer}")]
     arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]

@@ -1,4 +1,4 @@
-"""How long each arm takes to a given validation accuracy."""
+"""How long each arm takes to reach a validation accuracy."""
 
 import re
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
 
 
 def draw_arm(study: Study, style: Style, axes, arm: str, column: str, place: int) -> float:
-    """The arm's line; returns where it ends."""
+    """Draw the arm's line. Returns the value at its end."""
     rows = study.chosen[study.chosen["arm"] == arm]
     groups = rows.groupby(study.x)[column] if study.x else [(place, rows[column])]
     xs, means = [], []

@@ -17,7 +17,7 @@ from normexp.report.tables import number
 
 
 def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """The final metric of every arm, over the study's axis where it has one."""
+    """The final metric of every arm, over the study's axis if it has one."""
     yield by_level(study, style) if study.x else by_arm(study, style)
 
 
@@ -29,7 +29,7 @@ def by_level(study: Study, style: Style) -> Drawing:
         rows = study.chosen[study.chosen["arm"] == arm].groupby(study.x)[study.metric]
         found = {level: value for level, values in rows if (value := estimate(values)).n}
         means = [value.mean for value in found.values()]
-        # side by side, so that intervals of equal arms do not hide one another
+        # Side by side, so that the intervals of equal arms do not hide each other.
         xs = [dodge(level, place - (len(study.arms) - 1) / 2, study) for level in found]
         axes.plot(xs, means, marker=style.marker[arm], markeredgecolor="white", **style.line(arm))
         ends[arm] = means[-1] if means else np.nan
@@ -45,7 +45,7 @@ def by_level(study: Study, style: Style) -> Drawing:
 
 
 def by_arm(study: Study, style: Style) -> Drawing:
-    """One row an arm, the best on top: every seed as a dot, the mean with its interval."""
+    """One row per arm, the best on top: every seed as a dot, the mean with its interval."""
     found = {arm: study.chosen[study.chosen["arm"] == arm][study.metric] for arm in study.arms}
     estimates = {arm: estimate(values) for arm, values in found.items()}
     worst_first = sorted(
@@ -87,7 +87,7 @@ def said(study: Study, level: float | None, value: Estimate) -> str:
 
 
 def note(study: Study) -> str:
-    """What a reader must know about the selection of runs."""
+    """A note on the selection of runs."""
     parts = []
     diverged = int((study.chosen["status"] == "diverged").sum())
     if study.rate_varies:
@@ -105,7 +105,7 @@ def spread_of_levels(study: Study) -> bool:
 
 
 def dodge(level: float, places: float, study: Study) -> float:
-    """A level moved aside by so many places, each a fiftieth of the axis, or less where many arms stand there."""
+    """A level moved aside by so many places. A place is a fiftieth of the axis, or less if there are many arms."""
     first, last = study.levels[0], study.levels[-1]
     share = min(0.018, 0.15 / len(study.arms)) * places
     if spread_of_levels(study):
@@ -114,7 +114,7 @@ def dodge(level: float, places: float, study: Study) -> float:
 
 
 def scale_of_levels(axes: Axes, study: Study) -> None:
-    """Ticks at the levels themselves; logarithmic where they span much."""
+    """Ticks at the levels. The axis is logarithmic if they span much."""
     if spread_of_levels(study):
         axes.set_xscale("log", base=2 if study.x == "batch_size" else 10)
     axes.xaxis.set_major_locator(FixedLocator(study.levels))

@@ -24,7 +24,7 @@ def by_layer(study: Study, statistic: str) -> pd.DataFrame:
         return rows.assign(layer=[], depth=[])
     layers = rows["metric"].astype(str).str.partition("/")[2]
     rows = rows.assign(layer=layers)
-    # Names sort in forward order; deeper networks have more of them, so places are counted level by level.
+    # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
     places = rows.groupby("level")["layer"].transform(lambda names: names.rank(method="dense"))
     return rows.assign(depth=places.astype(int))
 
@@ -46,7 +46,7 @@ def depth_profile(
     *,
     log: bool,
 ) -> Drawing:
-    """Mean over seeds against the layer: one panel a level, the first measurement dotted, the last drawn through."""
+    """Mean over seeds against the layer, one panel per level: the first measurement dotted, the last solid."""
     figure, shown = panels(
         levels_shown(study),
         "layer, input to output",
@@ -104,8 +104,8 @@ def depth_profile(
 
 
 def readable(values: pd.Series) -> tuple[float, float]:
-    """The ends of a logarithmic axis: all values where they span less than five decades, else 2% to 98% of
-    them, with some room."""
+    """The ends of a logarithmic axis: all values if they span less than five decades, else 2% to 98% of them, with
+    some room."""
     low, high = values.min(), values.max()
     if high > 1e5 * low:
         low, high = values.quantile(0.02), values.quantile(0.98)
@@ -121,7 +121,7 @@ def gradient_by_depth(study: Study, style: Style) -> Iterator[Drawing | Skipped]
         return
     caption = (
         "Norm of the loss's gradient with respect to each layer's weights, geometric mean over seeds with its 95% "
-        "interval: dotted at the first measurement, drawn through at the last. A line that falls towards the input is "
+        "interval: dotted at the first measurement, solid at the last. A line that falls toward the input is "
         "a vanishing gradient."
     )
     yield depth_profile(study, style, rows, "gradient_by_depth", title, "gradient norm", caption, log=True)
@@ -141,14 +141,14 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
             yield Skipped(statistic, title, f"{statistic} was not recorded: {why}")
             continue
         caption = (
-            f"Fraction of a layer's activations that are {words}: dotted at the first measurement, drawn through at "
+            f"Fraction of a layer's activations that are {words}: dotted at the first measurement, solid at "
             "the last."
         )
         yield depth_profile(study, style, rows, statistic, title, f"{words} fraction", caption, log=False)
 
 
 def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """Layer x time heat maps, one an arm, on one colour scale."""
+    """Layer x time heat maps, one per arm, with one color scale."""
     rows, title = by_layer(study, "gradient_norm"), "Gradient norm over depth and time"
     rows = rows[(rows["level"] == middle(study)) & (rows["value"] > 0)]
     if rows.empty:
@@ -164,7 +164,7 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
         image = panel.pcolormesh(
             here.columns, here.index, here, norm=scale, shading="nearest", rasterized=True
         )
-        panel.set_xlim(left=here.columns.min())  # cells are centred on their steps
+        panel.set_xlim(left=here.columns.min())  # each cell has its step in the middle
         panel.set_title(arm, color=style.colour[arm])
         panel.grid(visible=False)
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -28,16 +28,16 @@ MEANING = {
 
 
 def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """Validation accuracy over training, a tab for each clock."""
+    """Validation accuracy over training, with a tab for each clock."""
     recorded = study.recorded("val/accuracy")
-    # A diverged run's curve ends: a mean that loses a run on the way would jump.
+    # A diverged run's curve ends, and a mean that loses a run on the way would jump.
     recorded = recorded[recorded["status"] == "completed"]
     if recorded.empty:
         yield Skipped(
             "learning", "Validation accuracy over training", "no completed run recorded val/accuracy"
         )
         return
-    # Runs of one arm and level are validated at the same steps; only their seconds differ.
+    # Runs of one arm and level are validated at the same steps. Only their seconds differ.
     curve = curves(recorded, ["arm", "level"], "step")
     clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
     curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
@@ -46,7 +46,7 @@ def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 
 def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str) -> Drawing:
-    """The curves over one clock, one panel a level."""
+    """The curves over one clock, one panel per level."""
     figure, shown = panels(
         levels_shown(study),
         words,
@@ -59,7 +59,9 @@ def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str
         ends = {}
         here = curve[curve["level"] == level]
         for arm, rows in here.groupby("arm", observed=True):
-            alone = "o" if len(rows) == 1 else ""  # validated once: a point, as a line would not show
+            alone = (
+                "o" if len(rows) == 1 else ""
+            )  # validated once: draw a point, because a line would not show
             axes.plot(rows[clock], rows["mean"], marker=alone, **style.line(arm))
             axes.fill_between(
                 rows[clock], rows["low"], rows["high"], color=style.colour[arm], alpha=0.15, linewidth=0

@@ -1,4 +1,4 @@
-"""Accuracy over the learning rate: whether an arm is better, or only better off with the rate that was chosen."""
+"""Accuracy over the learning rate: is an arm better, or does the chosen rate only suit it better?"""
 
 import math
 
@@ -16,7 +16,7 @@ from normexp.report.svg import tell
 
 
 def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawing:
-    """Mean and interval of every arm at every learning rate, one panel a level; a cross where runs diverged."""
+    """Mean and interval of every arm at every learning rate, one panel per level. A cross marks diverged runs."""
     height = height_for(study.arms, 2.5)
     figure, shown = panels(
         levels_shown(study), "learning rate", label(study.metric), height=height, sharey=True

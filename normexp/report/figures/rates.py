@@ -36,7 +36,7 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 
 def draw_best(study: Study, style: Style, axes, rates: list[float]) -> None:
-    """The best learning rate against the factor of the study; equal ones side by side."""
+    """The best learning rate against the factor of the study, with equal ones side by side."""
     ends = {}
     axes.set_yscale("log")
     axes.set_ylim(rates[0] / 1.6, rates[-1] * 1.6)
@@ -45,7 +45,7 @@ def draw_best(study: Study, style: Style, axes, rates: list[float]) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for place, arm in enumerate(study.arms):
         best = study.chosen[study.chosen["arm"] == arm].groupby(study.x)["lr"].first()
-        # aside and a little lower or higher, so that arms with equal rates do not hide one another
+        # Moved aside and a little up or down, so that arms with equal rates do not hide each other.
         aside = place - (len(study.arms) - 1) / 2
         xs = [dodge(level, aside, study) for level in best.index]
         shift = (rates[-1] / rates[0]) ** (min(0.012, 0.15 / len(study.arms)) * -aside)

@@ -1,4 +1,4 @@
-"""The process of one job: an environment, a log, a parent that it does not outlive, errors of one line."""
+"""The process of one job: its environment, its log, its end with the parent, errors of one line."""
 
 import multiprocessing
 import os
@@ -13,7 +13,7 @@ from normexp.cli import one_line
 from normexp.sweeps.places.place import Job
 from normexp.training.folder import WAIT
 
-# What every job imports, late or early; a name that is absent is skipped.
+# Every job imports these sooner or later. A missing module is skipped.
 PRELOAD = [
     "normexp.build", "normexp.training.replicas.launch_replicas", "normexp.data", "normexp.models", "normexp.norms",
     "normexp.monitors.activations", "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
@@ -29,7 +29,7 @@ def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str
     """First function of a job's process. A job that fails leaves a traceback and one line in its log, and status 1."""
     os.environ.update(environment)
     os.environ[WAIT] = "1"  # another launch may be training the same run
-    # Ctrl-C and Slurm's signals reach all processes; who decides is the parent, which then sends SIGTERM.
+    # Ctrl-C and Slurm's signals reach all processes. The parent decides, and then sends SIGTERM.
     for number in STOPS:
         signal.signal(number, _leave_it_to_the_parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -50,7 +50,7 @@ def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str
 
 
 def _leave_it_to_the_parent(number: int, frame: Any) -> None:
-    """A function, so that a run which was stopped hands its signal on to here, and not to Slurm."""
+    """Do nothing. As a handler, it keeps a stopped run from asking Slurm to start it again."""
 
 
 def _follow_parent() -> None:

@@ -19,14 +19,14 @@ def choose_place(
     *,
     threads: int | None = None,
 ) -> Place:
-    """Raises ValueError, in one line, where a place cannot be used here.
+    """The place that the options name. Raises ValueError with one line if it cannot be used here.
 
     Args:
         target: see `Place`.
         trainers: the trainer of each kind of run, as plain values.
-        cells: at most so many are run.
-        folder: of this launch, for what a place keeps.
-        threads: of a run, where its configuration says so.
+        cells: most cells that will run.
+        folder: of this launch, for the files of the place.
+        threads: of a run, if its configuration says so.
     """
     if options.place == "slurm":
         from normexp.sweeps.places.slurm import Slurm

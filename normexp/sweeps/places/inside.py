@@ -11,8 +11,8 @@ from normexp.training.folder import WAIT
 
 
 class Inside(Place):
-    """One job at a time, on all threads of this process. A signal stops the job itself, which exits with 128 and its
-    number."""
+    """One job at a time, on all threads of this process. A signal stops the job itself, which exits with 128 plus the
+    signal's number."""
 
     at_once, threads = 1, 0
 
@@ -33,7 +33,7 @@ class Inside(Place):
     def poll(self, seconds: float) -> list[Event]:
         if not self._next:
             return []
-        if not self._begun:  # said before it begins
+        if not self._begun:  # report the start before the job begins
             self._begun = True
             return [Started(self._next[0])]
         job, argv = self._next.pop(), list(sys.argv)

@@ -1,4 +1,4 @@
-"""What the engine asks of a place where runs are computed, and what a place answers."""
+"""The interface between the engine and a place where runs are computed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass
 class Job:
-    """What one process does: `target(payload)`.
+    """The work of one process: `target(payload)`.
 
     Args:
-        key: which cell it is, equal in every launch of the same study.
-        payload: travels by pickle.
-        log: stdout and stderr of the process; a second try of the same launch goes on in the same file.
-        folders: of its runs; their checkpoints say whether a try got on.
+        key: of the cell, equal in every launch of the same study.
+        payload: sent by pickle.
+        log: stdout and stderr of the process. A second try of the same launch appends to the file.
+        folders: of its runs. Their checkpoints show whether a try made progress.
     """
 
     key: str
@@ -36,9 +36,9 @@ class Ended:
     """A job's process has ended.
 
     Args:
-        exit_code: negative for a signal, as Python's own; None where nobody saw it end.
-        lost: why it ended without an outcome of its own, e.g. "its node is gone"; it is tried again.
-        timed_out: it reached the time limit, and may go on from its checkpoint.
+        exit_code: negative for a signal, as in Python; None if nobody saw it end.
+        lost: the reason if it ended without a result, e.g. "its node is gone". It is tried again.
+        timed_out: it reached the time limit, and may resume from its checkpoint.
     """
 
     job: Job
@@ -51,13 +51,13 @@ Event = Started | Ended
 
 
 class Place(ABC):
-    """Computes jobs. The engine calls it from one thread, and submits no more than there is room for.
+    """Computes jobs. The engine calls it from one thread, and never submits more jobs than it has room for.
 
     Args:
         target: a function that a fresh process can import.
     """
 
-    at_once: int  # jobs that run at a time, as far as known: for the estimate
+    at_once: int  # jobs that run at a time, as far as known, for the estimate
     threads: int  # CPU threads of each run
     keeps_jobs = False  # jobs outlive this process
 
@@ -67,27 +67,26 @@ class Place(ABC):
     @property
     @abstractmethod
     def room(self) -> int:
-        """How many more jobs it takes now."""
+        """Number of jobs that it can take now."""
 
     @abstractmethod
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
-        """Start these, or put them in its queue; returns those that it does not take now."""
+        """Start or queue these jobs. Returns the jobs that it does not take now."""
 
     @abstractmethod
     def poll(self, seconds: float) -> list[Event]:
-        """What happened; waits so long for something to happen."""
+        """The new events. Waits up to so many seconds for one."""
 
     @abstractmethod
     def stop(self, *, force: bool) -> None:
-        """Ask all jobs to save and end, or kill them. Their ends come by `poll`."""
+        """Ask all jobs to save and end, or kill them. `poll` reports their ends."""
 
     def adopt(self, jobs: Sequence[Job]) -> list[Job]:
-        """Those of these jobs that an earlier launch started here and that still run or wait; from now on they are
-        this launch's."""
+        """Adopt the jobs among these that an earlier launch started here and that still run or wait. Returns them."""
         return []
 
     def close(self) -> None:
-        """After the last event, or an error in whoever consumes them: jobs that are left are asked to stop."""
+        """Ask remaining jobs to stop, after the last event or after an error in the consumer."""
         self.stop(force=False)
 
     @abstractmethod

@@ -1,8 +1,8 @@
-"""Jobs in processes of this machine: a console log each, threads shared out, stopped cleanly.
+"""Jobs in processes of this machine: each has a console log and its share of the threads, and is stopped cleanly.
 
-A server process imports what every job needs once, and each job is a fork of it: a fresh process within milliseconds
-instead of the five seconds that importing torch and Lightning takes. Where forking is not safe (macOS, Windows) each
-job pays for its imports.
+A server process makes the common imports once, and each job is a fork of it. So a new process takes milliseconds
+instead of the five seconds for importing torch and Lightning. Where forking is not safe (macOS, Windows), each job makes
+its own imports.
 """
 
 import multiprocessing
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 from normexp.sweeps.places.child import PRELOAD, STOPS, THREADS, enter
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
 
-GRACE = 60.0  # seconds between the wish to stop and the kill, at a time limit
+GRACE = 60.0  # seconds between the request to stop and the kill, at a time limit
 
 
 class _Running(NamedTuple):
     process: BaseProcess
     job: Job
     slot: Mapping[str, str]
-    until: float  # when its time is over
+    until: float  # end of its time
 
 
 class ThisMachine(Place):
@@ -33,8 +33,8 @@ class ThisMachine(Place):
 
     Args:
         slots: environment variables of each place for a job, e.g. `{"CUDA_VISIBLE_DEVICES": "1"}`.
-        threads: CPU threads of each job. Two processes that spin on the same cores take many times as long.
-        time_limit: seconds after which a job saves a checkpoint and leaves its place to others; None for no limit.
+        threads: CPU threads of each job. With more threads than cores, jobs take many times as long.
+        time_limit: seconds after which a job saves a checkpoint and makes room for others; None for no limit.
     """
 
     def __init__(
@@ -50,14 +50,13 @@ class ThisMachine(Place):
         self._running: dict[int, _Running] = {}  # by the process's sentinel
         self._started: list[Event] = []
         self._timed_out: set[int] = set()
-        os.environ.update(
-            dict.fromkeys(THREADS, str(threads))
-        )  # these libraries read it when they are loaded
+        # Libraries read these variables when they are loaded.
+        os.environ.update(dict.fromkeys(THREADS, str(threads)))
         method = "forkserver" if sys.platform == "linux" else "spawn"
         self._context = multiprocessing.get_context(method)
         if method == "forkserver":
             self._context.set_forkserver_preload(PRELOAD)
-            _start_server()  # it imports while the caller still checks its grid
+            _start_server()  # it makes its imports while the caller still checks the grid
 
     @property
     def room(self) -> int:
@@ -109,8 +108,8 @@ class ThisMachine(Place):
 
 
 def _start_server() -> None:
-    """Slurm sends its signals to all processes of a job: the server must outlive them, or its jobs look as if they had
-    ended. Blocked signals stay blocked in its children, where they wait until `enter` has answers."""
+    """Start the server with blocked signals. Slurm sends its signals to all processes of a job. The server must survive
+    them, or its jobs would seem to have ended. Signals stay blocked in its children until `enter` can handle them."""
     if forkserver._forkserver._forkserver_pid is None:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         resource_tracker.ensure_running()  # which unblocks two of them
