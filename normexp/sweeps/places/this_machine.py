@@ -1,7 +1,7 @@
 """Jobs in processes of this machine: each has a console log and its share of the threads, and is stopped cleanly.
 
 A server process makes the common imports once, and each job is a fork of it. So a new process takes milliseconds
-instead of the five seconds for importing torch and Lightning. Where forking is not safe (macOS, Windows), each job makes
+instead of the five seconds for importing torch and Lightning. Where forking is unsafe (macOS, Windows), each job makes
 its own imports.
 """
 
