@@ -21,7 +21,7 @@ BASELINE = "none"
 
 
 def read_study(folder: Path) -> dict[str, Any]:
-    """What came of the study: its sentence, its table and every value behind them. Copies its figure."""
+    """The results of the study: its sentence, its table and every value behind them. Copies its figure."""
     from normexp.report.finding import finding
     from normexp.report.study import open_study
     from normexp.report.tables import comparison, markdown
@@ -39,7 +39,7 @@ def read_study(folder: Path) -> dict[str, Any]:
 
 
 def read_walk(folder: Path) -> dict[str, Any]:
-    """What came of the claim that README.md walks through."""
+    """The results of the claim in README.md."""
     from normexp.claims.judge.verdict_text import paragraph
 
     (path,) = folder.glob("outputs/claims/*/verdict.json")

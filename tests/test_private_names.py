@@ -174,7 +174,7 @@ def test_name_is_there(name):
 def test_every_private_name_that_is_used_is_listed():
     used = {name: path for path in files() for name in private_names(path)}
     new = {name: str(path) for name, path in used.items() if name not in NAMES}
-    assert not new, "list what each is used for, and whether anybody would notice if it went"
+    assert not new, "list what each is used for, and whether its loss would be noticed"
     # `_last_lr` is a key of a dictionary, which cannot be seen to be torch's.
     assert NAMES.keys() - used.keys() == {"_last_lr"}, "no longer used"
     assert '"_last_lr"' in (ROOT / "normexp/training/replicas/replica_checkpoint.py").read_text()

@@ -38,7 +38,7 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
             if study.rate_varies and cell["runs"]:
                 text["remarks"] = f"{text['remarks']} lr {cell['lr']:g}".strip()
             texts.append({**text, "best": cell["best"], "warn": bool(cell["diverged"] or not cell["runs"])})
-        rows.append({"arm": arm, "colour": style.colour[arm], "baseline": arm == baseline, "cells": texts})
+        rows.append({"arm": arm, "color": style.colour[arm], "baseline": arm == baseline, "cells": texts})
     heads = [f"{level:g}" for level in study.levels] or [label(study.metric)]
     note = f"{how_to_read(study, table)} Second line: paired difference to {baseline} with its interval."
     x = label(study.x) if study.x else None

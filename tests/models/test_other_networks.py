@@ -218,7 +218,7 @@ def test_timm_is_asked_by_name_and_never_for_files_or_the_net(monkeypatch):
     model = Timm((1, 8, 8), 10, norm_factory("layernorm"), name="resnet18", options={"drop_rate": 0.1})
     assert asked == [("resnet18", {"pretrained": False, "num_classes": 10, "in_chans": 1, "drop_rate": 0.1})]
     assert type(model.network.norm).__name__ == "LayerNorm"
-    for name in ("hf-hub:somebody/net", "resnet19"):
+    for name in ("hf-hub:someone/net", "resnet19"):
         with pytest.raises(ValueError, match="timm has no such network"):
             Timm((1, 8, 8), 10, norm_factory("none"), name=name)
     with pytest.raises(ValueError, match=r"model\.options\.pretrained: is given by normexp"):

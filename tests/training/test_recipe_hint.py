@@ -1,4 +1,4 @@
-"""What is said of a finished run whose recipe is likely at fault, and that nothing is said of a good one."""
+"""The hint on a finished run whose recipe is likely at fault; a good run gets none."""
 
 import json
 import math
