@@ -20,7 +20,7 @@ SETTINGS = {
     f"cell{place}": ["data=digits", f"model={model}"] for place, model in enumerate(("mlp", "cnn") * 3)
 }
 CLAIM = Claim(
-    id="Q1", name="n", sentence="a <b> has fewer errors & more.", source="Somebody 2020", covers=("Q1",),
+    id="Q1", name="n", sentence="a <b> has fewer errors & more.", source="Someone 2020", covers=("Q1",),
     evidence="training", measure="errors", metric="test/error", arms={"a": ["norm=batchnorm"], "b": ["norm=none"]},
     comparisons=[FEWER], better="lower", kind="verbatim", settings=SETTINGS,
     paper_effect={"value": "3 points", "where": "table 1", "size": "ResNet-50", "effect": -0.3},

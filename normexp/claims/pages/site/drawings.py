@@ -1,6 +1,6 @@
-"""Small drawings as SVG, straight from the numbers: a forest plot, and accuracy over rate.
+"""Small drawings as SVG, made from the numbers: a forest plot, and accuracy over the learning rate.
 
-They are part of the page, so their colors follow it, and each mark says its values.
+They are part of the page, so their colors follow it, and each mark shows its values.
 """
 
 import math
@@ -17,7 +17,7 @@ CLASSES = {"supported": "for", "no counterexample": "for", "refuted": "against"}
 
 
 class Line(NamedTuple):
-    """A row of a forest plot. `end` are the ends of the interval; `kind` is a class of the style sheet."""
+    """A row of a forest plot. `end` holds the ends of the interval. `kind` is a class of the style sheet."""
 
     name: str
     effect: float
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 def finite(*values: float) -> list[float]:
-    """Those that are numbers."""
+    """The finite values."""
     return [value for value in values if math.isfinite(value)]
 
 
@@ -37,7 +37,7 @@ def number(value: float) -> str:
 
 
 def lines_of(verdict: dict[str, Any]) -> list[Line]:
-    """A row for each setting, the mean, and the paper's effect; of a verdict from one setting its one effect."""
+    """A row per setting, the mean, and the paper's effect. A verdict from one setting has one effect."""
     lines = []
     for row in verdict["settings"]:
         if row["effect"] is None:
@@ -66,14 +66,14 @@ def lines_of(verdict: dict[str, Any]) -> list[Line]:
 
 
 def forest(verdict: dict[str, Any]) -> Markup:
-    """Effects with their intervals, one below the other. What is too small to matter is shaded."""
+    """Effects with their intervals, one below the other. Effects that are too small to matter are shaded."""
     lines = lines_of(verdict)
     margin = float((verdict.get("comparison") or {}).get("margin") or 0.0)
     centers = finite(*(line.effect for line in lines), -margin, margin, 0.0)
     ends = finite(*(end for line in lines if line.kind.startswith("mean") for end in line.ends))
     low, high = min(centers + ends), max(centers + ends)
     room = 0.18 * (high - low) or 1.0
-    low, high = low - room, high + room  # wide intervals of single settings do not press the others together
+    low, high = low - room, high + room  # wide intervals of single settings must not squeeze the others
 
     left = 16 + LETTER * max(len(line.name) for line in lines)
 
@@ -104,7 +104,7 @@ def _row(line: Line, y: float, x: Callable[[float], float], left: float) -> Mark
 
 
 def over_rate(runs: pd.DataFrame, title: str) -> Markup:
-    """Mean test accuracy over seeds against the learning rate, a line a norm; a cross is a rate where runs diverged."""
+    """Mean test accuracy over seeds against the learning rate, one line per norm. A cross marks diverged runs."""
     rates = sorted(runs["lr"].unique())
     left, top, width, height = 46, 18, 320, 190
 
@@ -126,7 +126,7 @@ def over_rate(runs: pd.DataFrame, title: str) -> Markup:
         own = runs[runs["norm"] == norm]
         done = own[own["status"] == "completed"].groupby("lr")["test_accuracy"].mean()
         points = " ".join(f"{x(rate):.1f},{y(value):.1f}" for rate, value in done.items())
-        thick = 3.4 - 0.5 * min(place, 4)  # the first lies below and is seen under the others
+        thick = 3.4 - 0.5 * min(place, 4)  # the first line lies below and shows under the others
         line = Markup('<polyline points="{0}" style="stroke-width: {1:.1f}"/>').format(points, thick)
         marks = [told("", f"{norm}, rate {rate:g}: {value:.1%}", dot(x(rate), y(value), 3), tab=False)
                  for rate, value in done.items()]  # fmt: skip
@@ -164,7 +164,7 @@ def dot(x: float, y: float, radius: float) -> Markup:
 
 
 def told(kind: str, words: str, marks: Markup, style: str = "", *, tab: bool = True) -> Markup:
-    """Marks that say their values: where the mouse is, and to the keyboard and a screen reader unless `tab` is off."""
+    """Marks with their values, for the mouse, and for the keyboard and screen readers unless `tab` is off."""
     if not tab:
         return Markup("<g><title>{0}</title>{1}</g>").format(words, marks)
     group = Markup(

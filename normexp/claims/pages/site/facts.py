@@ -1,4 +1,4 @@
-"""What the page of one claim says: plain values, from the claim, its verdict, the registry and the ledger."""
+"""The content of one claim's page as plain values, from the claim, its verdict, the registry and the ledger."""
 
 import re
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def chosen(claim: Claim, group: str) -> list[str]:
 
 
 def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
-    """One row of the index, with what it is filtered by."""
+    """One row of the index, with the values by which it is filtered."""
     word = status(claim, verdict)
     return {
         "id": claim.id,
@@ -46,7 +46,7 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def scope_of(verdict: dict[str, Any] | None) -> str:
-    """Where a word holds, in the few words that one filters by."""
+    """The scope of a word, in the few words of the filter."""
     if verdict is None:
         return "no verdict"
     if verdict["evidence"] == "law":
@@ -55,7 +55,7 @@ def scope_of(verdict: dict[str, Any] | None) -> str:
 
 
 def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
-    """Two sentences: the evidence, and what it shows."""
+    """Two sentences: on the evidence, and on its result."""
     low, high = map(float, verdict["interval"])
     shown = f"{number(float(verdict['effect']))}, interval {number(low)} to {number(high)}"
     asked = verdict.get("asked") or describe_question(verdict["comparison"])
@@ -79,7 +79,7 @@ def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
 
 
 def means_table(verdict: dict[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]] | None:
-    """(arms, rows of a setting or level and its values): the mean of each arm."""
+    """(arms, rows of a setting or level with its values): the mean of each arm."""
     arms = verdict.get("arms")
     if not arms:
         return None
@@ -154,7 +154,7 @@ def facts(
 
 
 def failures(verdict: dict[str, Any]) -> str:
-    """How many runs failed, as a sentence."""
+    """A sentence on the number of failed runs."""
     found = verdict.get("failures") or {}
     if "pairs" in found:
         unequal = " The arms fail unequally." if found["unequal"] else ""

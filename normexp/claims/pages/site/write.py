@@ -1,4 +1,4 @@
-"""Write the site: `index.html`, `claims/<id>.html`, and beside them the runs and protocols that they link to."""
+"""Write the site: `index.html`, `claims/<id>.html`, and the runs and protocols that they link to."""
 
 import shutil
 from pathlib import Path
@@ -58,7 +58,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def counts(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """How often each word was given."""
+    """The number of claims with each word."""
     words = sorted({row["word"] for row in rows})
     return [(word, sum(row["word"] == word for row in rows)) for word in words]
 
