@@ -77,6 +77,8 @@ class Engine:
                 elif not asked or self._kill:
                     asked = True
                     self.place.stop(force=self._kill)
+                while self.place.said:
+                    self.say(self.place.said.pop(0))
                 for event in self.place.poll(POLL_SECONDS):
                     yield from self._note(event)
         finally:

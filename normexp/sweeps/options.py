@@ -45,7 +45,7 @@ class Options:
     plan: bool = False
 
     def check(self, prefix: str = "") -> "Options":
-        """Raise ValueError with one line for the first mistake."""
+        """Raise ValueError with one line for the first mistake; it names the option with this prefix."""
         if self.place not in PLACES:
             raise ValueError(f"{prefix}place={self.place}: choose from {', '.join(PLACES)}")
         for name, least in (("workers", 0), ("runs_per_gpu", 1), ("threads", 1)):
@@ -56,11 +56,8 @@ class Options:
             raise ValueError(f"{prefix}gpus={self.gpus}: must be a number, 0.25 for a quarter of one")
         if self.place != "here" and self.workers == 0:
             raise ValueError(f"{prefix}workers=0: runs inside this process; leave place out")
-        for name in ("time_limit", "memory"):
-            try:
-                getattr(self, name + "_in")()
-            except ValueError as error:
-                raise ValueError(f"{prefix}{error}") from None
+        _measure(f"{prefix}time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
+        _measure(f"{prefix}memory", self.memory, SIZES, "500MB, 4GB")
         return self
 
     def time_limit_in(self) -> float | None:
@@ -132,4 +129,8 @@ def options_of(given: Sequence[tuple[str, str]]) -> Options:
             values.setdefault(head, {})[key] = value
         else:
             values[name] = value
-    return Options(**values).check("--")
+    try:
+        return Options(**values).check("--")
+    except ValueError as error:
+        name, equals, rest = str(error).partition("=")
+        raise ValueError(name.replace("_", "-") + equals + rest) from None

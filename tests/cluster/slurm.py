@@ -47,6 +47,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 ReturnToService=2
+SlurmdParameters=config_overrides
 KillWait={kill_wait}
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime={grace}

@@ -33,7 +33,7 @@ def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str
     for number in STOPS:
         signal.signal(number, _leave_it_to_the_parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, _end)  # until training answers it, and again when training has
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_follow_parent, daemon=True).start()
@@ -47,6 +47,10 @@ def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str
         traceback.print_exc()
         print(f"Error: {one_line(error)}", flush=True)
         sys.exit(1)
+
+
+def _end(number: int, frame: Any) -> None:
+    sys.exit(128 + number)
 
 
 def _leave_it_to_the_parent(number: int, frame: Any) -> None:

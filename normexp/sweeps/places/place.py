@@ -63,6 +63,7 @@ class Place(ABC):
 
     def __init__(self, target: Callable[[Any], None]):
         self.target = target
+        self.said: list[str] = []  # lines for the screen, taken by the engine
 
     @property
     @abstractmethod

@@ -103,6 +103,11 @@ class ThisMachine(Place):
         for own in self._running.values():
             own.process.kill() if force else own.process.terminate()
 
+    def wait(self) -> None:
+        """Until no job is left."""
+        for own in self._running.values():
+            own.process.join()
+
     def __str__(self) -> str:
         return f"{self.at_once} at a time, {each(self.threads)}"
 

@@ -1,0 +1,62 @@
+"""Jobs on a node of a cluster: children of the one process that the cluster started there."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from normexp.sweeps.places.place import Ended, Job
+from normexp.sweeps.places.this_machine import ThisMachine
+
+POLL_SECONDS = 0.2
+DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # a cluster sets them for each job
+
+
+def launch_environment() -> dict[str, str]:
+    """What a launch hands on to its jobs wherever they run."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))}
+
+
+@dataclass
+class Share:
+    """Jobs that one place of a cluster runs side by side, e.g. those that share its GPU.
+
+    Args:
+        threads: CPU threads of each.
+        folder: the working directory of the launch; relative paths start there.
+        environment: for all of them.
+    """
+
+    target: Callable[[Any], None]
+    jobs: Sequence[Job]
+    threads: int
+    folder: Path
+    environment: Mapping[str, str]
+
+
+def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None]:
+    """The exit code of each job by its key.
+
+    Args:
+        stopped: whether the jobs are to save and end; asked a few times a second.
+    """
+    os.chdir(share.folder)
+    # Explicitly: the server that forks the jobs has the environment of its own start.
+    environment = {**{name: os.environ[name] for name in DEVICES if name in os.environ}, **share.environment}
+    place = ThisMachine(share.target, [environment] * len(share.jobs), share.threads)
+    place.submit(share.jobs)
+    codes: dict[str, int | None] = {}
+    asked = False
+    try:
+        while len(codes) < len(share.jobs):
+            if stopped() and not asked:
+                asked = True
+                place.stop(force=False)
+            for event in place.poll(POLL_SECONDS):
+                if isinstance(event, Ended):
+                    codes[event.job.key] = event.exit_code
+    finally:
+        place.close()
+        place.wait()
+    return codes

@@ -1,0 +1,131 @@
+"""Tasks of a Ray cluster that is up: each run in a child of a worker, which owns its log."""
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.cli import one_line
+from normexp.sweeps.options import Options
+from normexp.sweeps.places.on_node import Share, launch_environment
+from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
+from normexp.sweeps.places.ray_network import check_network
+from normexp.sweeps.places.ray_task import run
+
+LOOK_SECONDS = 2.0  # between two looks at what the cluster has
+
+
+class RayCluster(Place):
+    """Uses a cluster that somebody started; Ray ends its tasks when this process dies, and the runs save first.
+
+    Args:
+        folder: not used: logs and checkpoints lie where all nodes see them, as the runs do.
+    """
+
+    def __init__(self, target: Callable[[Any], None], options: Options, folder: Path, *, threads: int):
+        super().__init__(target)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError:
+            raise ValueError('place=ray: needs ray; pip install "normexp[ray]"') from None
+        if options.time_limit:
+            raise ValueError("place=ray: a Ray cluster has no time limits; leave time_limit out")
+        self._ray, self.options, self.threads = ray, options, threads
+        address = options.address or os.environ.get("RAY_ADDRESS") or "auto"
+        check_network(address, trusted=options.trust_network)
+        # Workers import what this process can import.
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        try:
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"env_vars": {"PYTHONPATH": paths}},
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            why = one_line(ValueError(str(error)))[:160]
+            raise ValueError(
+                f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
+            ) from None
+        needs: dict[str, Any] = {"num_cpus": threads, "max_retries": 0}  # who tries again is the engine
+        if options.gpus:
+            needs["num_gpus"] = options.gpus
+        if need := options.memory_in():
+            needs["memory"] = need
+        self._task = ray.remote(run).options(**needs)
+        self._jobs: dict[Any, Job] = {}  # by Ray's reference to the result
+        self._started: list[Event] = []
+        self._looked = 0.0
+        if not self._slots():
+            ray.shutdown()
+            raise ValueError(
+                f"place=ray: no node of the cluster at {address} has room for a run of {self._needs()}"
+            )
+        self.at_once = self._slots()
+
+    def _needs(self) -> str:
+        more = [f"{self.options.gpus} GPUs"] if self.options.gpus else []
+        more += [f"{self.options.memory} of memory"] if self.options.memory else []
+        return ", ".join([f"{self.threads} threads", *more])
+
+    def _slots(self) -> int:
+        """Runs that fit at a time. A task that fits no node would wait in silence."""
+        asked = {"CPU": self.threads, "GPU": self.options.gpus or 0, "memory": self.options.memory_in() or 0}
+        total = 0
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                has = node["Resources"]
+                total += min(int(has.get(name, 0) / need) for name, need in asked.items() if need)
+        return min(total, self.options.workers or total)
+
+    @property
+    def room(self) -> int:
+        if time.monotonic() > self._looked + LOOK_SECONDS:  # nodes come and go
+            self._looked, self.at_once = time.monotonic(), self._slots()
+        return max(0, self.at_once - len(self._jobs))
+
+    def submit(self, jobs: Sequence[Job]) -> list[Job]:
+        environment, folder = launch_environment(), Path.cwd()
+        for job in jobs:
+            result = self._task.remote(Share(self.target, [job], self.threads, folder, environment))
+            self._jobs[result] = job
+            self._started.append(Started(job))
+        return []
+
+    def poll(self, seconds: float) -> list[Event]:
+        events, self._started = self._started, []
+        if not self._jobs:
+            time.sleep(0 if events else seconds)
+            return events
+        wait = 0 if events else seconds
+        ended, _ = self._ray.wait(list(self._jobs), num_returns=len(self._jobs), timeout=wait)
+        return [*events, *map(self._end, ended)]
+
+    def _end(self, result: Any) -> Event:
+        job, errors = self._jobs.pop(result), self._ray.exceptions
+        try:
+            return Ended(job, self._ray.get(result)[job.key])
+        except errors.TaskCancelledError:
+            return Ended(job, 143)
+        except errors.RayTaskError as error:  # the worker could not start it
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            with job.log.open("a") as file:
+                file.write(f"{error}\nError: {one_line(error.cause)}\n")
+            return Ended(job, 1)
+        except errors.RayError as error:
+            return Ended(job, None, lost=f"its worker or node is gone ({type(error).__name__})")
+
+    def stop(self, *, force: bool) -> None:
+        for result in self._jobs:
+            self._ray.cancel(result, force=force)
+
+    def close(self) -> None:
+        super().close()
+        self._ray.shutdown()
+
+    def __str__(self) -> str:
+        return f"{self.at_once} at a time on the nodes of Ray, {each(self.threads)}"

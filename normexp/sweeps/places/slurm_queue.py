@@ -1,0 +1,100 @@
+"""What Slurm is asked: to take jobs, what became of them, to end them."""
+
+import getpass
+import pickle
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# A job in another state has ended.
+ALIVE = {
+    "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING",
+    "RESV_DEL_HOLD", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED",
+}  # fmt: skip
+# Parts of sbatch's messages where it may take the job later.
+FULL = ("limit", "temporarily unable", "try again", "timed out", "unable to contact")
+SECONDS = 60  # for an answer
+RESTARTS = 10**6  # after time limits; submitit asks for a number
+
+
+class Refused(Exception):
+    """Slurm does not take a job; `full`: perhaps later."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.full = any(part in message.lower() for part in FULL)
+
+
+def submit(folder: Path, parameters: Mapping[str, Any], calls: Sequence[Callable[[], Any]]) -> list[str]:
+    """Put an array of jobs into the queue; returns their numbers. Raises Refused, or ValueError for a parameter that
+    sbatch does not have."""
+    import submitit
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=RESTARTS)
+    try:
+        executor.update_parameters(**parameters)
+    except ValueError as error:
+        raise ValueError(f"slurm: {str(error).splitlines()[0]}") from None
+    try:
+        with executor.batch():
+            jobs = [executor.submit(call) for call in calls]
+    except (FailedJobError, FailedSubmissionError) as error:
+        lines = [line for line in str(error).splitlines() if "rror" in line] or str(error).splitlines()
+        raise Refused(lines[-1].removeprefix("sbatch: ").removeprefix("error: ").strip()) from None
+    return [job.job_id for job in jobs]
+
+
+def states(names: Iterable[str]) -> dict[str, str] | None:
+    """Number -> state of all jobs of these names, ended ones too for a few minutes; None without an answer."""
+    rows = _queue(names, "--states=all")
+    return None if rows is None else {number: state for number, _, _, state in rows}
+
+
+def arrays(names: Iterable[str]) -> dict[tuple[str, int], str]:
+    """(name, place in its array) -> number of the jobs that run or wait."""
+    rows = _queue(names) or []
+    return {(name, index): number for number, name, index, state in rows if state in ALIVE}
+
+
+def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str]] | None:
+    command = [
+        "squeue",
+        f"--user={getpass.getuser()}",
+        "--noheader",
+        "--array",
+        f"--name={','.join(names)}",
+        *options,
+    ]
+    try:
+        done = subprocess.run(
+            [*command, "--format=%F|%K|%T|%j"], capture_output=True, text=True, timeout=SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        return None
+    rows = []
+    for line in done.stdout.splitlines():
+        job, index, state, name = line.strip().split("|")
+        number = f"{job}_{index}" if index.isdecimal() else job
+        rows.append((number, name, int(index) if index.isdecimal() else 0, state))
+    return rows
+
+
+def cancel(names: Iterable[str], *, force: bool) -> None:
+    """End jobs: what waits at once, what runs when it has saved; by force without that."""
+    own = f"--name={','.join(names)}"
+    command = ["scancel", f"--user={getpass.getuser()}", own]
+    for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
+        subprocess.run([*command, *more], capture_output=True, timeout=SECONDS)
+
+
+def read_result(path: Path) -> dict[str, int | None] | None:
+    """Exit codes by key that a job left; None where it left nothing, or only an error of its own."""
+    try:
+        kind, result = pickle.loads(path.read_bytes())
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None
+    return result if kind == "success" else None

@@ -1,0 +1,102 @@
+"""Sweeps and claims on a real Ray cluster of two nodes: the same plan, skipping and screen; nodes or drivers die."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cluster import ray_nodes
+
+from normexp.runs import load_summaries
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(bool(ray_nodes.missing()), reason=str(ray_nodes.missing())),
+]
+RUN = [
+    "model.width=16",
+    "batch_size=32",
+    "monitor=none",
+    "trainer=cpu",
+    "val_every_n_steps=100",
+    "--place",
+    "ray",
+]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ray")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with ray_nodes.cluster(folder) as found:
+        yield found
+
+
+def start(nodes, screen: Path, *command: str) -> subprocess.Popen:
+    with screen.open("a") as file:
+        return subprocess.Popen(
+            [*nodes.prefix, sys.executable, *command],
+            cwd=ROOT,
+            env=nodes.environment,
+            stdout=file,
+            stderr=file,
+        )
+
+
+def until(condition, seconds: float = 300.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.2)
+
+
+def states(outputs: Path) -> list[str]:
+    path = max(outputs.glob("runs/.sweeps/*/sweep.json"))
+    return [cell["state"] for cell in json.loads(path.read_text())["cells"]]
+
+
+def test_claim_is_trained_by_the_cluster(nodes, tmp_path):
+    ask = ["scripts/verify.py", "claim=P09", "--place", "ray", f"out={tmp_path / 'o'}"]
+    assert start(nodes, tmp_path / "screen", *ask).wait(1200) == 0, (tmp_path / "screen").read_text()
+    screen = (tmp_path / "screen").read_text()
+    assert "2 at a time on the nodes of Ray" in screen
+    verdict = json.loads((tmp_path / "o" / "P09" / "verdict.json").read_text())
+    assert verdict["runs"]["trained"] == screen.count("  completed ") + screen.count("  diverged ") > 0
+
+
+def test_driver_that_is_killed_leaves_runs_that_go_on_from_their_checkpoints(nodes, tmp_path):
+    arguments = ["train.py", "-m", *RUN, "max_steps=6000", "seed=0,1", f"outputs={tmp_path / 'o'}"]
+    process = start(nodes, tmp_path / "first", *arguments)
+    until(lambda: len(list(tmp_path.rglob("last.ckpt"))) == 2)
+    process.kill()
+    process.wait()
+    assert start(nodes, tmp_path / "second", *arguments).wait(900) == 0, (tmp_path / "second").read_text()
+    logs = "".join(path.read_text() for path in tmp_path.rglob("logs/mlp/*.log"))
+    assert logs.count("resuming from checkpoints/last.ckpt") == 2
+    assert len(load_summaries(tmp_path / "o" / "runs", {"seed": [0, 1]})) == 2
+
+
+def test_sweep_of_twelve_survives_the_death_of_a_node_and_does_each_once(nodes, tmp_path):
+    arguments = ["train.py", "-m", *RUN, "max_steps=2000", "norm=none,layernorm", "seed=range(0,6)"]
+    arguments.append(f"outputs={tmp_path / 'o'}")
+    process = start(nodes, tmp_path / "screen", *arguments)
+    # in the middle: some are done, and the second node is at work on one
+    until(lambda: len(list(tmp_path.rglob("summary.json"))) >= 3, 900)
+    nodes.kill(nodes.sessions[1])
+    assert process.wait(1200) == 0, (tmp_path / "screen").read_text()
+    screen = (tmp_path / "screen").read_text()
+    assert "its worker or node is gone" in screen
+    assert "12 done in" in screen
+    assert states(tmp_path / "o") == ["completed"] * 12
+    assert (
+        len(load_summaries(tmp_path / "o" / "runs", {"norm": ["none", "layernorm"], "seed": range(6)})) == 12
+    )
+    assert screen.count("  completed ") == 12
+    again = start(nodes, tmp_path / "again", *arguments)
+    assert again.wait(300) == 0
+    assert "12 runs, skipped" in (tmp_path / "again").read_text()

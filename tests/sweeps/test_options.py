@@ -1,0 +1,90 @@
+"""The flags of all commands that run many, and the places that they name."""
+
+import subprocess
+import sys
+
+import pytest
+
+from normexp import cli
+from normexp.sweeps.options import Options, as_flags, options_of, take_flags
+from normexp.sweeps.places import ray_network
+from normexp.sweeps.places.choose import choose_place
+from normexp.sweeps.places.ray_network import check_network, reaches_others
+
+CPU = [{"accelerator": "cpu"}]
+
+
+def test_flags_are_taken_out_and_mean_the_same_when_typed_again():
+    arguments = ["-m", "--place", "slurm", "norm=none", "--time-limit=2h", "--plan", "--gpus=0.25"]
+    arguments += ["--slurm", "partition=gpu"]
+    rest, given = take_flags(arguments)
+    assert rest == ["-m", "norm=none"]
+    wanted = Options(place="slurm", time_limit="2h", plan=True, gpus=0.25, slurm={"partition": "gpu"})
+    assert options_of(given) == wanted
+    assert options_of(take_flags(as_flags(given))[1]) == wanted
+    assert wanted.time_limit_in() == 7200
+    assert Options(memory="1.5GB").memory_in() == 1.5e9
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--place", "moon"], "--place=moon: choose from here, slurm, ray"),
+        (["--workers", "-1"], "--workers=-1: must be a whole number, at least 0"),
+        (["--workers", "two"], "--workers=two: must be a whole number"),
+        (["--time-limit", "2"], "--time-limit=2: write 30min, 2h, 1d"),
+        (["--memory", "much"], "--memory=much: write 500MB, 4GB"),
+        (["--gpus", "half"], "--gpus=half: must be a number"),
+        (["--place", "slurm", "--workers", "0"], "--workers=0: runs inside this process"),
+        (["--place"], "--place: needs a value"),
+    ],
+)
+def test_wrong_flag_is_one_line(flags, message):
+    with pytest.raises(ValueError, match=message) as error:
+        options_of(take_flags(flags)[1])
+    assert "\n" not in str(error.value)
+
+
+def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them():
+    found = cli.launcher_flags(["-m", "seed=0,1", "--time-limit", "2h", "--slurm", "account=me"])
+    assert found == ["-m", "seed=0,1", "hydra.launcher.time_limit=2h", "++hydra.launcher.slurm.account=me"]
+    assert cli.launcher_flags(["experiment=depth", "--plan"])[1:] == ["hydra.launcher.plan=true"]
+    with pytest.raises(ValueError, match="--plan: is for sweeps; add -m"):
+        cli.launcher_flags(["seed=0", "--plan"])
+
+
+@pytest.mark.parametrize(("place", "package"), [("slurm", "submitit"), ("ray", "ray")])
+def test_place_whose_extra_is_absent_says_what_to_install(place, package, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        ValueError, match=rf'place={place}: needs {package}; pip install "normexp\[{place}\]"'
+    ):
+        choose_place(print, Options(place=place), CPU, 1, tmp_path)
+
+
+def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="place=slurm: no sbatch on the path"):
+        choose_place(print, Options(place="slurm"), CPU, 1, tmp_path)
+
+
+def test_cluster_that_takes_work_from_strangers_is_refused_unless_the_user_says_so(monkeypatch):
+    monkeypatch.setattr(ray_network, "reaches_others", lambda: True)
+    monkeypatch.setattr(ray_network, "takes_anybody", lambda address: True)
+    with pytest.raises(ValueError, match="takes work without a token from whoever reaches its ports"):
+        check_network("10.0.0.1:6379", trusted=False)
+    check_network("10.0.0.1:6379", trusted=True)
+    monkeypatch.setattr(ray_network, "takes_anybody", lambda address: False)
+    check_network("10.0.0.1:6379", trusted=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="network namespaces")
+def test_machine_of_loopback_alone_reaches_nobody():
+    code = "from normexp.sweeps.places.ray_network import reaches_others; print(reaches_others())"
+    command = ["unshare", "--net", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no network namespace here: {done.stderr.strip()}")
+    assert done.stdout.strip() == "False"
+    assert reaches_others() in (True, False)
