@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,8 +36,10 @@ class RayCluster(Place):
         self._ray, self.options, self.threads = ray, options, threads
         address = options.address or os.environ.get("RAY_ADDRESS") or "auto"
         check_network(address, trusted=options.trust_network)
-        # Workers import what this process can import.
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        # Workers import this checkout, and what this process was told to look for.
+        paths = os.pathsep.join(
+            [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
         try:
             ray.init(
                 address=address,
