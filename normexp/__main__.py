@@ -1,0 +1,9 @@
+"""`python -m normexp train norm=layernorm`: the command `normexp`, with a Python of your choice."""
+
+import sys
+
+from normexp.commands import main
+
+if __name__ == "__main__":
+    sys.argv[0] = "normexp"  # messages and records name the command
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""normexp from Python and notebooks: `normexp.train`, `sweep`, `verify` and `report`. Imports nothing heavy.
+
+They take the words of the command line and leave nothing behind in the process that calls them: no seed, number of
+threads, environment variable, warning filter or logging level.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from normexp.results import Run, Study
+
+
+def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]:
+    """What `normexp train ...` does, in this process: `normexp.train("norm=layernorm", "seed=1")`.
+
+    A finished run is not trained again. With `replicas=N` a list of runs comes back.
+
+    Args:
+        allow_targets: packages of your own that the configuration may name.
+
+    Raises:
+        ValueError: in one line, what the command would refuse.
+        KeyboardInterrupt: the run was interrupted; the same call goes on from there.
+    """
+    from normexp.leaving_nothing import leaving_nothing
+
+    with leaving_nothing():
+        from normexp.build import build_all, compose_with_hydra
+        from normexp.cli import one_line
+        from normexp.config.allowed import allow_from
+        from normexp.training.launch import folder_of, launch
+        from normexp.training.replicas.launch_replicas import launch_replicas
+
+        asked = [*overrides, *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else [])]
+        allow_from(asked)
+        try:
+            cfg, hydra_config = compose_with_hydra(asked)
+        except Exception as error:  # of Hydra, in many lines
+            raise ValueError(one_line(error)) from None
+        words = f"normexp train {shlex.join(asked)}"
+        all_parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, words)
+        try:
+            summaries = [launch(all_parts[0])] if len(all_parts) == 1 else launch_replicas(all_parts)
+        except SystemExit as interrupted:
+            raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
+        folders = [None if parts.config["fast_dev_run"] else folder_of(parts) for parts in all_parts]
+    runs = [Run(folder, summary) for folder, summary in zip(folders, summaries, strict=False)]
+    return runs[0] if len(all_parts) == 1 else runs
+
+
+def sweep(*overrides: str, allow_targets: Iterable[str] = ()) -> Study:
+    """What `normexp train -m ...` does, in processes of its own: `normexp.sweep("norm=none,layernorm", "seed=0,1")`.
+
+    Finished runs are skipped. What the sweep prints is printed here.
+
+    Raises:
+        RuntimeError: the sweep failed; the message is its last line.
+    """
+    allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
+    _command("train", "-m", *overrides, *allowed)
+    given = dict(part.lstrip("+").partition("=")[::2] for part in overrides)
+    if "name" in given or "experiment" not in given:
+        return Study(Path(given.get("outputs", "outputs")) / given.get("name", "runs"))
+    from normexp.build import compose
+
+    cfg, _ = compose(
+        [f"experiment={given['experiment']}", *[o for o in overrides if o.startswith("outputs=")]]
+    )
+    return Study(Path(cfg.outputs) / cfg.name)
+
+
+def verify(claim: str, **options: Any) -> dict[str, Any]:
+    """What `normexp verify claim=...` does, in a process of its own: `normexp.verify("S36")["verdict"]`.
+
+    Args:
+        claim: an id, a name, several with commas, or a file of your own.
+        options: of the command, e.g. `out="outputs/claims"`, `budget="full"`.
+
+    Returns what `verdict.json` holds; of several verdicts, a dictionary of them by id.
+
+    Raises:
+        RuntimeError: nothing was judged; the message is the command's last line.
+    """
+    out, begun = Path(str(options.get("out", "outputs/claims"))), time.time()
+    _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in options.items()))
+    files = [path for path in sorted(out.glob("*/verdict.json")) if path.stat().st_mtime >= begun - 1]
+    found = {path.parent.name: json.loads(path.read_text()) for path in files}
+    return next(iter(found.values())) if len(found) == 1 else found
+
+
+def report(folder: str | Path, **options: Any) -> Path:
+    """What `normexp report FOLDER` does: writes the page of a study; returns its path.
+
+    Args:
+        options: metric="test/accuracy", baseline=None (an arm), out=None (a folder).
+    """
+    from normexp.report import write_page
+
+    return write_page(folder, **options)
+
+
+def _command(*arguments: str) -> None:
+    """Run the command with this Python, its lines printed as they come."""
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    last = ""
+    with subprocess.Popen(
+        [sys.executable, "-m", "normexp", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=environment,
+    ) as process:  # fmt: skip
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    if process.returncode:
+        raise RuntimeError(
+            last.removeprefix("Error: ") or f"normexp {arguments[0]} exited with {process.returncode}"
+        )

@@ -1,0 +1,130 @@
+"""normexp from Python: what a call gives, and that it leaves nothing behind."""
+
+import json
+import logging
+import os
+import random
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import normexp
+
+ROOT = Path(__file__).parents[1]
+SMALL = ("model.depth=1", "model.width=8", "max_epochs=1", "data.train_size=128", "trainer=cpu", "threads=1")
+
+
+def state():
+    return {
+        "environment": dict(os.environ),
+        "filters": list(warnings.filters),
+        "format": warnings.formatwarning,
+        "level": logging.getLogger("pytorch_lightning").level,
+        "random": random.getstate(),
+        "numpy": np.random.get_state()[1].tolist(),
+        "torch": torch.get_rng_state().tolist(),
+        "threads": torch.get_num_threads(),
+        "dtype": torch.get_default_dtype(),
+    }
+
+
+def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behind(tmp_path):
+    torch.manual_seed(5)
+    before = state()
+    runs = [
+        normexp.train(f"norm={norm}", "seed=1", *SMALL, f"outputs={tmp_path / 'here'}", "trainer=float64")
+        for norm in ("layernorm", "batchnorm")
+    ]
+    assert state() == before
+    words = ["norm=batchnorm", "seed=1", *SMALL, "trainer=float64", f"outputs={tmp_path / 'there'}"]
+    subprocess.run([sys.executable, "-m", "normexp", "train", *words], check=True, capture_output=True)
+    (there,) = (tmp_path / "there").rglob("summary.json")
+    again = json.loads(there.read_text())
+    assert runs[1].summary["metrics"] == again["metrics"]
+    assert runs[1].summary["hash"] == again["hash"]
+    assert again["command"].startswith("normexp train norm=batchnorm")
+    assert runs[1].folder.name == there.parent.name
+
+
+def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path):
+    run = normexp.train("norm=rmsnorm", *SMALL, f"outputs={tmp_path}")
+    last = run.metrics.query("metric == 'val/accuracy'").iloc[-1]
+    assert last["value"] == pytest.approx(run.summary["metrics"]["val/accuracy"])
+    assert "learning_step" in run.figures
+    assert (run.folder / "summary.json").exists()
+    assert f"{run.summary['metrics']['test/loss']:.4f}" in run._repr_html_()
+    assert "mlp rmsnorm digits, completed, test accuracy" in repr(run)
+    page = normexp.report(tmp_path / "runs")  # the package of that name was imported meanwhile
+    assert page.read_text().startswith("<!")
+    assert normexp.train("norm=rmsnorm", *SMALL, f"outputs={tmp_path}").summary == run.summary
+
+
+def test_replicas_give_a_list_and_fast_dev_run_no_folder(tmp_path):
+    runs = normexp.train("norm=layernorm", "replicas=2", *SMALL, f"outputs={tmp_path}")
+    assert [run.summary["config"]["seed"] for run in runs] == [0, 1]
+    once = normexp.train("fast_dev_run=true", *SMALL, f"outputs={tmp_path}")
+    assert once.folder is None
+    with pytest.raises(ValueError, match="saves nothing"):
+        _ = once.metrics
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("norm=foo",), "norm=foo: no such choice"),
+        (("lr=-1",), "lr=-1"),
+        (("model.widht=3",), "model.widht"),
+        (("model=module", "model.path=os.path.join"), r"add allow_targets=\[os\]"),
+    ],
+)
+def test_mistakes_are_value_errors_of_one_line_and_change_nothing(overrides, message, tmp_path):
+    before = state()
+    with pytest.raises(ValueError, match=message) as error:
+        normexp.train(*overrides, f"outputs={tmp_path}")
+    assert "\n" not in str(error.value)
+    assert state() == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_import_is_light_and_every_name_is_there():
+    code = (
+        "import sys, normexp; assert not {'torch', 'pandas', 'hydra', 'numpy', 'matplotlib'} & sys.modules.keys();"
+        "assert all(callable(getattr(normexp, n)) for n in ('train', 'sweep', 'verify', 'report'));"
+        "import normexp.report.study; assert callable(normexp.report)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    study = normexp.sweep("norm=none,layernorm", *SMALL, "name=two", "seed=0,1")
+    assert len(study.summaries) == 4
+    assert set(study.summaries["norm"]) == {"none", "layernorm"}
+    assert study.report().exists()
+    with pytest.raises(RuntimeError, match="norm=nome: no such choice"):
+        normexp.sweep("norm=nome,layernorm", *SMALL)
+    verdict = normexp.verify("S36", out=str(tmp_path / "claims"))
+    assert verdict == json.loads((tmp_path / "claims" / "S36" / "verdict.json").read_text())
+    assert verdict["verdict"]
+    assert "S36" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_tour_runs(tmp_path):
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.read(ROOT / "docs" / "tour.ipynb", as_version=4)
+    path = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([path] if path else [])])
+    try:
+        nbclient.NotebookClient(
+            notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}
+        ).execute()
+    finally:
+        os.environ["PYTHONPATH"] = path
+    assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
