@@ -76,14 +76,14 @@ def sweep(*overrides: str, allow_targets: Iterable[str] = ()) -> Study:
     return Study(Path(cfg.outputs) / cfg.name)
 
 
-def verify(claim: str, **options: Any) -> dict[str, Any]:
-    """What `normexp verify claim=...` does, in a process of its own: `normexp.verify("S36")["verdict"]`.
+def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
+    """What `normexp verify claim=...` does, in a process of its own: `normexp.verify("S36")["S36"]["verdict"]`.
 
     Args:
         claim: an id, a name, several with commas, or a file of your own.
         options: of the command, e.g. `out="outputs/claims"`, `budget="full"`.
 
-    Returns what `verdict.json` holds; of several verdicts, a dictionary of them by id.
+    Returns id -> what its `verdict.json` holds: an id brings its halves, S36a and S36b.
 
     Raises:
         RuntimeError: nothing was judged; the message is the command's last line.
@@ -91,8 +91,7 @@ def verify(claim: str, **options: Any) -> dict[str, Any]:
     out, begun = Path(str(options.get("out", "outputs/claims"))), time.time()
     _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in options.items()))
     files = [path for path in sorted(out.glob("*/verdict.json")) if path.stat().st_mtime >= begun - 1]
-    found = {path.parent.name: json.loads(path.read_text()) for path in files}
-    return next(iter(found.values())) if len(found) == 1 else found
+    return {path.parent.name: json.loads(path.read_text()) for path in files}
 
 
 def report(folder: str | Path, **options: Any) -> Path:

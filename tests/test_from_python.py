@@ -109,7 +109,7 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert study.report().exists()
     with pytest.raises(RuntimeError, match="norm=nome: no such choice"):
         normexp.sweep("norm=nome,layernorm", *SMALL)
-    verdict = normexp.verify("S36", out=str(tmp_path / "claims"))
+    verdict = normexp.verify("S36", out=str(tmp_path / "claims"))["S36"]
     assert verdict == json.loads((tmp_path / "claims" / "S36" / "verdict.json").read_text())
     assert verdict["verdict"]
     assert "S36" in capsys.readouterr().out
