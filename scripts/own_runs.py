@@ -32,8 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         bank, known = load_bank(CONFIGS / BANK), load_cells(CONFIGS)
-        claims, broken = load_each(CONFIGS / "claim")
-        for claim in select(claims, asked.claim.removeprefix("claim="), broken):
+        for claim in chosen(asked.claim.removeprefix("claim=")):
             cells = cells_of(claim, known)
             if asked.action == "train":
                 train(claim, cells, bank, asked.outputs)
@@ -48,12 +47,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def chosen(text: str) -> list[Claim]:
+    """The training claims over settings among those that a list names. Raises ValueError where there are none."""
+    claims, broken = load_each(CONFIGS / "claim")
+    found = [c for c in select(claims, text, broken) if c.evidence == "training" and c.settings]
+    if not found:
+        raise ValueError(f"claim={text}: is no training claim over settings; verify.py gathers its evidence")
+    return found
+
+
 def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
-    """The cells of a training claim over settings. Raises ValueError for other claims."""
-    if claim.evidence != "training" or not claim.settings:
-        raise ValueError(
-            f"claim={claim.id}: is no training claim over settings; verify.py gathers its evidence"
-        )
+    """The cells of a claim. Raises ValueError for one that stands in no file."""
     if strange := [name for name in claim.settings if name not in known]:
         raise ValueError(
             f"claim={claim.id}: setting={strange[0]}: is no cell; add it to configs/own_cells.yaml"

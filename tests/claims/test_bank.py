@@ -10,7 +10,7 @@ import yaml
 from normexp.claims.evidence.bank_runs import commands
 from normexp.claims.evidence.bank_settings import bank_settings, norm_table
 from normexp.claims.evidence.ledger import read_examples, read_ledger, write_ledger
-from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.bank import load_bank, load_cells
 from normexp.runs import TestExamples, write_summary
 from normexp.runs.test_examples import write_test_examples
 
@@ -172,8 +172,7 @@ def test_an_unknown_cell_names_the_nearest(tmp_path):
 def test_cells_of_the_committed_bank_compose_and_pin_what_decides():
     from normexp.build import compose, resolved
 
-    bank = load_bank(ROOT / "configs" / "bank.yaml")
-    for cell in bank.cells.values():
+    for cell in load_cells(ROOT / "configs").values():
         cfg, choices = compose([*cell.overrides, "norm=none", f"lr={cell.rates[0]}"])
         config = resolved(cfg)
         named = {override.partition("=")[0] for override in cell.overrides}

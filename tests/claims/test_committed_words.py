@@ -1,0 +1,34 @@
+"""Words of training claims over settings: judged again from the committed ledgers, they are those of the page."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from normexp.claims.evidence.own_runs import OWN_LEDGER, wanted
+from normexp.claims.judge_again import judge_again
+from normexp.claims.spec.bank import load_bank, load_cells
+from normexp.claims.spec.claim_files import load_claims
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+KEPT = sorted(path.parent.name for path in (ROOT / OWN_LEDGER).glob("*/runs.csv"))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
+    claim = CLAIMS[name]
+    bank, cells = load_bank(ROOT / "configs" / "bank.yaml"), load_cells(ROOT / "configs")
+    table = pd.read_csv(ROOT / OWN_LEDGER / name / "runs.csv")
+    assert len(table) == sum(len(wanted(claim, cells[cell], bank)) for cell in claim.settings)
+    assert not table.duplicated(["cell", "norm", "level", "lr", "seed"]).any()
+    assert not table["dirty"].any()
+    verdict = judge_again(claim, ROOT)
+    if verdict is None:  # some cells of the bank are not trained yet
+        return
+    assert verdict["registered"] is not None, verdict["unregistered_because"]
+    row = re.search(rf"^\| {name} \|.*$", (ROOT / "docs" / "verdicts.md").read_text(), re.MULTILINE)
+    assert row is not None
+    assert f"**{verdict['verdict']}**" in row[0]
+    assert verdict["scope"] in row[0]
