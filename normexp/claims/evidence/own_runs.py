@@ -97,28 +97,25 @@ def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[di
 
 def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, folder: Path) -> int:
     """Write the finished runs of a claim. Returns their number. Raises ValueError if some are missing."""
-    found: list[pd.DataFrame] = []
-    codes: dict[str, Any] = {}
-    (folder / claim.id).mkdir(parents=True, exist_ok=True)
-    for cell in cells:
-        own = pd.DataFrame(rows(claim, cell, bank, outputs))
+    found = [(cell, pd.DataFrame(rows(claim, cell, bank, outputs))) for cell in cells]
+    for cell, own in found:
         if missing := len(wanted(claim, cell, bank)) - len(own):
             raise ValueError(f"claim={claim.id}: {cell.name}: {missing} runs are missing; train them first")
-        if own.empty:
-            continue
-        own["code"] = [
-            code_digest(finished_summary(Path(place))["sources"], codes) for place in own["folder"]
-        ]
-        found.append(own)
-        measures = {measure_of(claim.metric_of(arm)) for arm in claim.arms}
-        for measure in measures & {"error", "loss"}:
+    found = [(cell, own) for cell, own in found if len(own)]
+    if not found:
+        return 0
+    (folder / claim.id).mkdir(parents=True, exist_ok=True)
+    codes: dict[str, Any] = {}
+    measures = {measure_of(claim.metric_of(arm)) for arm in claim.arms} & {"error", "loss"}
+    for cell, own in found:
+        sources = [finished_summary(Path(place))["sources"] for place in own["folder"]]
+        own["code"] = [code_digest(source, codes) for source in sources]
+        for measure in measures:
             read = runs_at(own, cell, measure, claim.rate)
             examples = {row.hash: load_test_examples(row.folder) for row in read.itertuples()}
             kept = {run: one for run, one in examples.items() if one is not None}
             write_examples(folder / claim.id / f"{cell.name}.npz", kept, losses=measure == "loss")
-    if not found:
-        return 0
-    table = pd.concat(found, ignore_index=True).drop(columns="folder")
+    table = pd.concat([own for _, own in found], ignore_index=True).drop(columns="folder")
     table.to_csv(folder / claim.id / "runs.csv", index=False, float_format="%.9g")
     keep_codes(folder, codes)
     return len(table)
