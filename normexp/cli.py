@@ -176,7 +176,7 @@ def one_line(error: Exception) -> str:
     """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
     text = str(error).strip()
     if match := re.search(r"Could not override '([^']+)'", text):
-        near = difflib.get_close_matches(match[1], keys(), n=1)
+        near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
         hint = f"did you mean {near[0]}? " if near else ""
         return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
     if match := re.search(

@@ -56,5 +56,8 @@ def _name(kind: Any) -> str:
     if get_origin(kind) is not None:
         examples = {float: "0.5", int: "1", str: "name"}
         return "a list such as [" + ", ".join(examples.get(a, "...") for a in get_args(kind)) + "]"
-    names = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
+    names = {
+        float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null",
+        dict: "a mapping",
+    }  # fmt: skip
     return names.get(kind, getattr(kind, "__name__", str(kind)))

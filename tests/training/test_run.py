@@ -105,12 +105,21 @@ def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path, sig
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path):
-    with pytest.raises(SystemExit):
-        train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signal.SIGINT))])
-    (folder,) = (tmp_path / "outputs" / "runs" / "mlp").iterdir()
-    assert (folder / "checkpoints" / "last.ckpt").exists()
-    assert not (folder / "summary.json").exists()
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
+def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path, signum):
+    """Then the signal goes to whoever answered it before, as submitit does, which starts the job again."""
+    handed_on = []
+    before = signal.signal(
+        signum, lambda number, _: handed_on.append((number, len(list(tmp_path.rglob("last.ckpt")))))
+    )
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signum))])
+    finally:
+        signal.signal(signum, before)
+    assert stopped.value.code == 128 + signum
+    assert handed_on == [(signum, 1)]
+    assert not list(tmp_path.rglob("summary.json"))
 
 
 def test_error_leaves_no_folder(train, tmp_path):
