@@ -79,13 +79,13 @@ class TimedProgressBar(ProgressBar):
     def _numbers(self) -> str:
         parts = []
         if means := self._of_epoch.read():
-            parts.append(f"train loss {means[0]:.4f} accuracy {means[1]:6.2%}")
+            parts.append(f"train {means[1]:6.2%} (loss {means[0]:.4f})")
         validated = [
             own.latest for own in self.recorders if math.isfinite(own.latest.get("val_loss", math.nan))
         ]
         if validated:
             loss, accuracy = (fmean(row[f"val_{name}"] for row in validated) for name in ("loss", "accuracy"))
-            parts.append(f"val loss {loss:.4f} accuracy {accuracy:6.2%}")
+            parts.append(f"val {accuracy:6.2%} (loss {loss:.4f})")
         return "  ".join(parts)
 
     def _epoch(self) -> str:
@@ -98,7 +98,7 @@ class TimedProgressBar(ProgressBar):
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.fields[epoch]}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[numbers]}"),

@@ -7,7 +7,8 @@ import torch
 from rich.console import Console
 from scipy import stats
 
-from normexp.training.progress import EpochMeans
+from normexp.training.progress import EpochMeans, TimedProgressBar
+from normexp.training.recorder import Recorder
 from normexp.training.replicas.replica_screen import means, show_replicas
 from normexp.training.run_screen import in_short, show_choices
 
@@ -84,3 +85,13 @@ def test_numbers_in_a_row_are_told_in_short():
     assert in_short(range(16)) == "0 … 15"
     assert in_short([3, 4]) == "3 4"
     assert in_short([0, 3, 5]) == "0 3 5"
+
+
+def test_a_line_of_progress_fits_a_terminal_of_a_hundred_columns():
+    recorder = Recorder(20)
+    recorder.latest = {"val_loss": 0.0645, "val_accuracy": 0.9792}
+    bar = TimedProgressBar([recorder], Console())
+    bar._of_epoch.add(torch.tensor(12.3456), torch.tensor(1.0))
+    text = bar._numbers()
+    assert text == "train 100.00% (loss 12.3456)  val 97.92% (loss 0.0645)"
+    assert len("⠏ epoch 15/20 ") + 16 + len(" 239/340 00:03 ") + len(text) <= 100
