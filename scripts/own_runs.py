@@ -1,7 +1,8 @@
 """Runs that claims over settings add to the bank: `python scripts/own_runs.py plan claim=P10,S13`.
 
 plan    prints how many runs each claim still needs, and their core time
-train   trains the missing runs; register the claims first, and run it in a clean checkout that has their rows
+train   trains the missing runs; register the claims first, and run it in a clean checkout that has their rows; takes
+        the flags of sweeps, --plan among them
 ledger  writes the finished runs to docs/evidence/claims, from which verdicts are judged
 """
 
@@ -11,13 +12,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, train, wanted, write_own_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, wanted, write_own_ledger
 from normexp.claims.spec.bank import BANK, Bank, BankCell, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each
 from normexp.claims.spec.select import select
 from normexp.config.folder import CONFIGS
 from normexp.duration import duration
+from normexp.sweeps.options import Options, options_of, take_flags
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,13 +31,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("action", choices=("plan", "train", "ledger"))
     parser.add_argument("claim", help="claim=ID, several with commas")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
-    asked = parser.parse_args(arguments)
     try:
+        arguments, given = take_flags(sys.argv[1:] if arguments is None else arguments)
+        options = options_of(given)
+        asked = parser.parse_args(arguments)
         bank, known = load_bank(CONFIGS / BANK), load_cells(CONFIGS)
         for claim in chosen(asked.claim.removeprefix("claim=")):
             cells = cells_of(claim, known)
             if asked.action == "train":
-                train(claim, cells, bank, asked.outputs)
+                if status := train(claim, cells, bank, asked.outputs, options):
+                    return status
             elif asked.action == "ledger":
                 count = write_own_ledger(claim, cells, bank, asked.outputs, ROOT / OWN_LEDGER)
                 print(f"{claim.id}: {count} runs in {OWN_LEDGER / claim.id}")
@@ -63,6 +68,14 @@ def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
             f"claim={claim.id}: setting={strange[0]}: is no cell; add it to configs/own_cells.yaml"
         )
     return [known[name] for name in claim.settings]
+
+
+def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, options: Options) -> int:
+    """Train the missing runs of a claim; returns the exit status."""
+    from normexp.claims.train_claims import train_cells  # torch and Lightning take seconds to import
+
+    runs = [(runs_in(claim, cell, outputs), wanted(claim, cell, bank)) for cell in cells]
+    return train_cells(runs, outputs / "cache", options, f"scripts/own_runs.py train claim={claim.id}")
 
 
 def plan(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> str:

@@ -30,6 +30,27 @@ def train_one(asking: Asking, out: Path, command: str) -> Evidence:
     return asking.evidence
 
 
+def train_cells(
+    all_runs: Sequence[tuple[Runs, Sequence[Wanted]]], cache: Path, options: Options, command: str
+) -> int:
+    """Train the missing ones of these runs, all at once; returns the exit status."""
+    found = [(cell, runs, together) for runs, wanted in all_runs for cell, together in runs.cells(wanted)]
+    if not found:
+        return 0
+    of = {id(cell): (runs, together) for cell, runs, together in found}
+    firsts = {id(runs): runs.trainer(together[0]) for _, runs, together in found}
+    folder = cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+    place = choose_place(train, options, list(firsts.values()), len(found), folder)
+    launch = Launch(place, lambda cell: of[id(cell)][0].call(of[id(cell)][1]), folder, command)
+    launch.add(cell for cell, _, _ in found)
+    launch.show_plan(what="runs")
+    if options.plan:
+        return 0
+    for _ in launch.run():
+        pass
+    return launch.end()
+
+
 class Training:
     """Args:
     cache: the folder of all runs of claims, and of the logs and the ledger of this launch.

@@ -7,13 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, train, wanted, write_own_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, wanted, write_own_ledger
 from normexp.claims.evidence.settings_evidence import gather_settings
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank, load_cells
 from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.claims.train_claims import train_cells
 from normexp.config.folder import CONFIGS
 from normexp.runs import load_test_examples
+from normexp.sweeps.options import Options
 
 SMALLER = Comparison(kind="smaller", arm="two", baseline="all", log=True)
 CELL = "small_digits"
@@ -54,7 +56,8 @@ def test_own_runs_are_trained_kept_and_judged(parts, tmp_path):
     claim = dataclasses.replace(CLAIM, fixed=["max_epochs=1"], manipulation=check)
     with pytest.raises(ValueError, match="claim=Q03: small_digits: 12 runs are missing; train them first"):
         write_own_ledger(claim, [cell], bank, tmp_path, tmp_path / "ledger")
-    train(claim, [cell], bank, tmp_path)
+    missing = [(runs_in(claim, cell, tmp_path), wanted(claim, cell, bank))]
+    assert train_cells(missing, tmp_path / "cache", Options(), "") == 0
     folder = tmp_path / "root" / OWN_LEDGER
     assert write_own_ledger(claim, [cell], bank, tmp_path, folder) == 12
     root = root_with(tmp_path / "root", cell)

@@ -4,16 +4,13 @@
 read. `<folder>/code.json` says what each digest of code in the rows stands for.
 """
 
-import contextlib
 import dataclasses
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence import train_call
 from normexp.claims.evidence.bank_runs import row_of
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
 from normexp.claims.evidence.ledger import code_digest, keep_codes, write_examples
@@ -66,17 +63,6 @@ def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
     fixed = [*overrides, *claim.fixed]
     own = dataclasses.replace(claim, settings={}, tune=None, fixed=fixed, replicas=cell.replicas)
     return Runs(own, outputs / "cache", f"scripts/own_runs.py train claim={claim.id}")
-
-
-def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> None:
-    """Train what is missing in this process, one after the other."""
-    for cell in cells:
-        runs = runs_in(claim, cell, outputs)
-        for job, together in runs.cells(wanted(claim, cell, bank)):
-            more = f" and {len(together) - 1} more" if together[1:] else ""
-            print(f"  {cell.name}: {job.name}{more}", flush=True)
-            with contextlib.redirect_stdout(io.StringIO()):
-                train_call.train(runs.call(together))
 
 
 def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[dict[str, Any]]:
