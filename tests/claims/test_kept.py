@@ -51,7 +51,7 @@ def nothing_is_made(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["S45", "S38", "S52", "S03", "S30"]
+    "name", ["S45", "S38", "S52", "S03", "S30", "P02"]
 )  # numbers, words, infinities, nan, a trend
 def test_a_law_is_judged_again_from_its_table(name, tmp_path, nothing_is_made):
     claim = CLAIMS[name]

@@ -1,0 +1,76 @@
+"""`docs/verdicts.md` says what the committed evidence says, and judging all of it again takes less than two minutes."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from normexp.claims.evidence.kept import KEPT, read_kept
+from normexp.claims.judge_again import EQUAL_ARMS, judge_all_again, write_page_again
+from normexp.claims.pages.verdicts_page import table
+from normexp.claims.spec.claim_files import load_claims
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = load_claims(ROOT / "configs" / "claim")
+UNTRAINED = {name: claim for name, claim in CLAIMS.items() if claim.evidence != "training"}
+
+
+def rows(text: str) -> dict[str, str]:
+    """The rows of the tables of verdicts by id; the page's other tables have fewer columns."""
+    lines = [line for line in text.splitlines() if line.startswith("| ") and line.count(" | ") >= 7]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
+
+
+def test_the_page_has_the_verdicts_that_need_no_training_as_their_evidence_gives_them():
+    start = time.perf_counter()
+    verdicts = judge_all_again(UNTRAINED, ROOT)
+    assert time.perf_counter() - start < 120
+    page = rows((ROOT / "docs" / "verdicts.md").read_text())
+    for letter in "SPX":
+        for name, row in rows(table(UNTRAINED, verdicts, letter)).items():
+            if name in UNTRAINED:
+                assert page[name] == row, name
+
+
+def test_every_claim_that_needs_no_training_has_its_evidence_committed():
+    missing = [
+        name
+        for name, claim in UNTRAINED.items()
+        if claim.evidence != "none" and read_kept(ROOT / KEPT, claim) is None
+    ]
+    assert missing == []
+
+
+def test_claims_about_initial_networks_are_over_settings_and_registered_or_searched():
+    for name, claim in UNTRAINED.items():
+        if claim.evidence == "initialization" and claim.kind != "self-check":
+            assert claim.search or claim.settings, name
+    over = {name: claim for name, claim in UNTRAINED.items() if claim.settings}
+    for name, verdict in judge_all_again(over, ROOT).items():
+        assert verdict["registered"], (name, verdict["unregistered_because"])
+
+
+def test_no_two_settings_of_a_claim_are_the_same_network():
+    """A norm removes the scale of the weights: settings that differ in it alone would be one, counted twice."""
+    for name, claim in UNTRAINED.items():
+        if not claim.settings:
+            continue
+        own = read_kept(ROOT / KEPT, claim).known_table
+        own = own[(own["part"] == "")]
+        values = {
+            setting: rows.sort_values(["arm", "factor", "seed"])["value"].to_numpy()
+            for setting, rows in own.groupby("setting")
+        }
+        names = list(values)
+        for i, first in enumerate(names):
+            for second in names[:i]:
+                same = np.allclose(values[first], values[second], rtol=1e-4, equal_nan=True)
+                assert not same, (name, first, second)
+
+
+@pytest.mark.slow
+def test_the_whole_page_is_what_is_committed(tmp_path):
+    write_page_again(tmp_path / "page.md", CLAIMS, ROOT)
+    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "verdicts.md").read_text()
+    assert (ROOT / EQUAL_ARMS).exists()
