@@ -166,7 +166,8 @@ def find_mistake(arguments: list[str]) -> str | None:
 def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
     """The message for a key of Hydra's that would have no effect."""
     sweep = is_sweep(arguments)
-    if key == "hydra.run.dir" or (key == "hydra.sweep.dir" and not sweep):
+    as_always = value.strip("\"'") == "."  # Lightning gives it to each process that it starts for trainer=ddp
+    if (key == "hydra.run.dir" and not as_always) or (key == "hydra.sweep.dir" and not sweep):
         own = "outputs" if sweep else "run_dir"
         return f"is not read; write {own}={value}"
     return None

@@ -41,6 +41,13 @@ def test_slip_gets_a_hint(arguments, message):
         ["--config-dir", "mine", "norm=mine"],
         ["experiment=null"],
         ["-m", "seed=0,1", "hydra.sweep.dir=x"],
+        # what Lightning starts each further process of trainer=ddp with
+        [
+            "trainer=ddp",
+            'hydra.run.dir="."',
+            "hydra.job.name=train_ddp_process_1",
+            "hydra.output_subdir=null",
+        ],
     ],
 )
 def test_correct_arguments_get_no_hint(arguments):
