@@ -30,9 +30,8 @@ def check_kinds(
     model = resolve_target("model", config["model"]["_target_"], allowed)
     data = resolve_target("data", config["data"]["_target_"], allowed)
     kind = config["data"].get("kind", getattr(data, "kind", None))  # for a user's own data it is an option
-    accepts = config["model"].get(
-        "accepts", getattr(model, "accepts", None)
-    )  # the same for a user's own network
+    # The same for a user's own network.
+    accepts = config["model"].get("accepts", getattr(model, "accepts", None))
     for group, found, attribute in (
         ("model", accepts, "accepts"),
         ("data", kind, "kind"),

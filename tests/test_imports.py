@@ -65,10 +65,8 @@ MAY_USE = {
 }
 
 
-EXCEPT = {
-    "models/other_network.py",
-    "models/torchvision_network.py",
-}  # of the rules of the folder around them
+# Files with other rules than the folder around them.
+EXCEPT = {"models/other_network.py", "models/torchvision_network.py"}
 
 
 def imported(path: Path) -> set[str]:

@@ -74,9 +74,8 @@ def prose(path: Path, text: str) -> str:
         kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         text = "\n".join(token.string for token in tokens if token.type in kinds)
-    return (
-        re.sub(r"\{[^{}]*\}", "", text) if path.suffix in (".py", ".j2") else text
-    )  # of f-strings and templates
+    # Without the expressions of f-strings and templates.
+    return re.sub(r"\{[^{}]*\}", "", text) if path.suffix in (".py", ".j2") else text
 
 
 def found(text: str, banned: list[str], *, beginnings: bool = False) -> list[str]:
@@ -100,6 +99,12 @@ def test_no_text_has_a_banned_word(banned, beginnings):
         if words := found(prose(path, text), banned, beginnings=beginnings):
             mistakes[str(path.relative_to(ROOT))] = words
     assert mistakes == {}
+
+
+def test_no_comment_stands_behind_a_closing_bracket():
+    """The formatter breaks a line that a comment makes too long, and leaves the comment behind the last bracket."""
+    behind = re.compile(r"^\s*[\])}]+[,:]?\s+# (?!fmt: skip|noqa)", re.MULTILINE)
+    assert [str(path) for path in files() if path.suffix == ".py" and behind.search(path.read_text())] == []
 
 
 def test_banned_words_are_found_and_similar_words_are_not():

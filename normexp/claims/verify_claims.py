@@ -77,9 +77,8 @@ def verify_all(
                 say(f"    {beside_tuned(out / claim.id)}")
             say(f"    {folder_of(claim, out, tuned) / VERDICT}")
 
-    by_id = {
-        claim.id: claim for claim in claims
-    }  # as they were asked for; without tuning they train as another
+    # The claims as given. Without tuning, other claims train in their place.
+    by_id = {claim.id: claim for claim in claims}
     for claim in claims:
         if not trains(claim):
             conclude(claim)

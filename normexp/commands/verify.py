@@ -104,10 +104,8 @@ def main(arguments: list[str]) -> int:
             raise
         print(f"Error: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT if is_bad_input(error) else FAILED
-    except (
-        KeyboardInterrupt,
-        SystemExit,
-    ) as stop:  # a training run that is interrupted keeps a checkpoint and exits
+    # An interrupted training run keeps a checkpoint and exits.
+    except (KeyboardInterrupt, SystemExit) as stop:
         print("interrupted; the same command goes on from there", file=sys.stderr)
         return 130 if isinstance(stop, KeyboardInterrupt) else stop.code
 

@@ -67,9 +67,10 @@ class Attention(nn.Module):
             q = masked(self.norm_query, q.flatten(0, 1), own).unflatten(0, (-1, self.heads))
         dropout = self.dropout if self.training else 0.0
         seen = None if mask is None else visible(mask, self.causal)
+        # (N, h, T, d)
         x = F.scaled_dot_product_attention(
             q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=self.causal and seen is None
-        )  # (N, h, T, d)
+        )
         return self.output(x.transpose(1, 2).flatten(2))  # (N, T, C)
 
     def sites(self, layer: str) -> list[Site]:

@@ -36,9 +36,8 @@ def convergence(
         reached = next((row for row in history if row["val_accuracy"] >= target), None)
         for name, key in (("steps", "step"), ("epochs", "epoch"), ("seconds", "seconds")):
             summary[f"{name}_to_{target:g}"] = None if reached is None else reached[key]
-    best = max(
-        history, key=lambda row: row["val_accuracy"], default=None
-    )  # of equal values, max takes the first
+    # Of equal values, max takes the first.
+    best = max(history, key=lambda row: row["val_accuracy"], default=None)
     summary["auc"] = _mean_over_steps(history)
     summary["best"] = None if best is None else best["val_accuracy"]
     summary["best_step"] = None if best is None else best["step"]

@@ -94,9 +94,8 @@ class CovariateShift(Monitor):
         found: dict[str, Distribution] = {}
 
         def record(layer: str, linear: nn.Module, x: Tensor | None) -> None:
-            if (
-                layer not in found and x is not None and x.is_floating_point()
-            ):  # an embedding's input has no moments
+            # An embedding's input has no moments.
+            if layer not in found and x is not None and x.is_floating_point():
                 found[layer] = Distribution.of(to_rows(x, channel_dim(linear, x.ndim)), self.sample_size)
 
         for site in sites_of(module):
@@ -118,10 +117,8 @@ class CovariateShift(Monitor):
         return plain | {"sizes": [self.batch_size, self.sample_size]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["sizes"] == [
-            self.batch_size,
-            self.sample_size,
-        ]:  # otherwise the samples differ, and drift starts anew
+        # Otherwise the samples differ, and drift starts anew.
+        if state["sizes"] == [self.batch_size, self.sample_size]:
             self._first = {layer: Distribution(*x) for layer, x in state["first"].items()}
             self._previous = {layer: Distribution(*x) for layer, x in state["previous"].items()}
 

@@ -53,9 +53,8 @@ class _Standardized(nn.Module):
         self.gain = None if gain is None else nn.Parameter(gain)
 
     def forward(self, weight: Tensor) -> Tensor:
-        standardized = sample_kernels.group_norm(
-            weight, 1, None, None, eps=self.eps
-        )  # each output is a sample
+        # Each output is a sample.
+        standardized = sample_kernels.group_norm(weight, 1, None, None, eps=self.eps)
         if self.gain is None:
             return standardized
         scale = self.gain * weight[0].numel() ** -0.5

@@ -96,9 +96,8 @@ def _name(group: ET.Element, told: Told) -> None:
 
 def _keep_apart(element: ET.Element, name: str) -> None:
     if element.tag == f"{{{SVG}}}image":
-        element.attrib.pop(
-            "id", None
-        )  # the id depends only on the content, so equal images would have equal ids
+        # The id depends only on the content, so equal images would have equal ids.
+        element.attrib.pop("id", None)
     if "id" in element.attrib:
         element.set("id", f"{name}-{element.get('id')}")
     link = f"{{{XLINK}}}href"

@@ -54,9 +54,8 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         if isinstance(value, Mapping):
             row |= flat(value, f"{prefix}{key}.")
-        elif not key.startswith(
-            "_"
-        ):  # omit Hydra's `_target_` and `_partial_`; the chosen name says the same
+        # Omit Hydra's `_target_` and `_partial_`; the chosen name says the same.
+        elif not key.startswith("_"):
             row[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, (list, tuple)) else value
     return row
 

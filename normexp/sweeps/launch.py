@@ -25,9 +25,8 @@ class Launch:
     """
 
     def __init__(self, place: Place, payload: Callable[[Cell], Any], folder: Path, command: str):
-        from normexp.training.launch import (
-            make_console,
-        )  # loads torch, so only after the place has started to
+        # Loads torch, so only after the place has started to.
+        from normexp.training.launch import make_console
 
         self.console: Console = make_console()
         self.engine = Engine(place, payload, folder / "logs", self.say)

@@ -37,9 +37,8 @@ def plan(
         torch.set_num_threads(threads)
     cells: list[Cell] = []
     broken: dict[str, list[str]] = {}  # error -> cells
-    built: dict[
-        str, tuple[str, int, float | None]
-    ] = {}  # kind -> what was learned from building one cell of it
+    # Kind -> what was learned from building one cell of it.
+    built: dict[str, tuple[str, int, float | None]] = {}
     step_seconds: dict[str, float] = {}
     for index, name in enumerate(names):
         try:

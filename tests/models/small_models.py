@@ -27,11 +27,8 @@ SMALL = {
     "gpt": (TEXT, {"depth": 2, "width": 16, "heads": 2}),
     "gpt_post": (TEXT, {"depth": 1, "width": 32, "heads": 2, "norm_position": "post", "qk_norm": True}),
 }
-OTHERS = {
-    "torchvision",
-    "timm",
-    "module",
-}  # networks of other people have their own tests, test_other_networks.py
+# Networks of other people have their own tests, test_other_networks.py.
+OTHERS = {"torchvision", "timm", "module"}
 MODELS = sorted({path.stem for path in (CONFIGS / "model").glob("*.yaml")} - OTHERS)
 
 

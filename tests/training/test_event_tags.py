@@ -22,9 +22,8 @@ def events(train):
 
 def test_accuracy_and_loss_come_first(events):
     _, seen = events
-    groups = sorted(
-        {tag.split("/")[0] for tag in seen.Tags()["scalars"]}
-    )  # TensorBoard sorts so, capitals first
+    # TensorBoard sorts the same way: capitals first.
+    groups = sorted({tag.split("/")[0] for tag in seen.Tags()["scalars"]})
     assert groups[:2] == ["Accuracy", "Loss"]
     assert {"Accuracy/train", "Accuracy/val", "Loss/train", "Loss/val"} <= set(seen.Tags()["scalars"])
 
@@ -33,9 +32,8 @@ def test_hyperparameters_have_short_names_whole_numbers_and_an_order(events):
     summary, seen = events
     content = seen.SummaryMetadata(EXPERIMENT_TAG).plugin_data.content
     experiment = parse_experiment_plugin_data(content)
-    shown = sorted(
-        experiment.hparam_infos, key=lambda info: (not info.differs, info.name)
-    )  # as TensorBoard does
+    # In the order of TensorBoard.
+    shown = sorted(experiment.hparam_infos, key=lambda info: (not info.differs, info.name))
     assert [info.display_name for info in shown[: len(MAIN)]] == list(MAIN)
     assert all("settings" not in info.display_name for info in shown)
     assert "depth" in {info.display_name for info in shown}

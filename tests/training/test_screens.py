@@ -29,9 +29,8 @@ def screen(show, *arguments, width: int = 80, **named) -> str:
 
 def test_the_training_accuracy_is_that_of_the_whole_epoch():
     generator = torch.Generator().manual_seed(0)
-    losses, accuracies = torch.rand(
-        2, 600, generator=generator, dtype=torch.float64
-    )  # more than wait at a time
+    # More values than wait to be written at a time.
+    losses, accuracies = torch.rand(2, 600, generator=generator, dtype=torch.float64)
     own = EpochMeans()
     assert own.read() is None
     for batch, (loss, accuracy) in enumerate(zip(losses, accuracies, strict=True), 1):

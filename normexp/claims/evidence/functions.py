@@ -10,9 +10,8 @@ from normexp.claims.spec.claim import Claim
 def gather(claim: Claim, seeds: int) -> pd.DataFrame:
     """One value per arm, level of the factor and seed."""
     rows = []
-    for seed in claim.seed_range(
-        seeds
-    ):  # seeds in the outer loop, so that measured times drift alike in all arms
+    # Seeds in the outer loop, so that measured times drift alike in all arms.
+    for seed in claim.seed_range(seeds):
         for level in claim.levels:
             for arm, choice in claim.arms.items():
                 value = _value(claim, choice, *_case(claim, choice, level), seed)

@@ -70,9 +70,8 @@ def network(overrides: tuple[str, ...], seed: int) -> Network:
     """A network with its initial weights. Attributes describe its inputs: examples of the data set if the overrides
     name one, else noise of a fixed shape."""
     config = plain(overrides)
-    kind = cast(
-        type[Network], resolve_target("model", config["model"]["_target_"])
-    )  # every model of this project is one
+    # Every model of this project is one.
+    kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))
     sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
     if any(override.startswith("data=") for override in overrides):
         sizes, examples = examples_of(json.dumps(config["data"]))

@@ -39,9 +39,8 @@ def page_rows(verdicts: Iterable[dict[str, Any]]) -> list[PageRow]:
     kept = [v for v in verdicts if v["evidence"] in EMPIRICAL and p_of(v) is not None]
     if not kept:
         return []
-    from statsmodels.stats.multitest import (
-        multipletests,
-    )  # takes a second to import, and only a page needs it
+    # Takes a second to import, and only a page needs it.
+    from statsmodels.stats.multitest import multipletests
 
     p = np.array([p_of(verdict) for verdict in kept])
     q = multipletests(p, method="fdr_bh")[1]

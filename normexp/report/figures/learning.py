@@ -59,9 +59,8 @@ def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str
         ends = {}
         here = curve[curve["level"] == level]
         for arm, rows in here.groupby("arm", observed=True):
-            alone = (
-                "o" if len(rows) == 1 else ""
-            )  # validated once: draw a point, because a line would not show
+            # Validated once: draw a point, because a line would not show.
+            alone = "o" if len(rows) == 1 else ""
             axes.plot(rows[clock], rows["mean"], marker=alone, **style.line(arm))
             axes.fill_between(
                 rows[clock], rows["low"], rows["high"], color=style.colour[arm], alpha=0.15, linewidth=0
