@@ -1,7 +1,7 @@
 """normexp from Python and notebooks: `normexp.train`, `sweep`, `verify` and `report`. Imports nothing heavy.
 
-They take the words of the command line and leave nothing behind in the process that calls them: no seed, number of
-threads, environment variable, warning filter or logging level.
+They take the words of the command line. They leave nothing behind in the calling process: no seed, number of threads,
+environment variable, warning filter or logging level.
 """
 
 import json
@@ -18,16 +18,16 @@ from normexp.results import Run, Study
 
 
 def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]:
-    """What `normexp train ...` does, in this process: `normexp.train("norm=layernorm", "seed=1")`.
+    """Do what `normexp train ...` does, in this process: `normexp.train("norm=layernorm", "seed=1")`.
 
-    A finished run is not trained again. With `replicas=N` a list of runs comes back.
+    A finished run is not trained again. With `replicas=N` it returns a list of runs.
 
     Args:
         allow_targets: packages of your own that the configuration may name.
 
     Raises:
-        ValueError: in one line, what the command would refuse.
-        KeyboardInterrupt: the run was interrupted; the same call goes on from there.
+        ValueError: with one line, if the command would refuse it.
+        KeyboardInterrupt: the run was interrupted. The same call resumes it.
     """
     from normexp.leaving_nothing import leaving_nothing
 
@@ -42,7 +42,7 @@ def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]
         allow_from(asked)
         try:
             cfg, hydra_config = compose_with_hydra(asked)
-        except Exception as error:  # of Hydra, in many lines
+        except Exception as error:  # Hydra's errors have many lines
             raise ValueError(one_line(error)) from None
         words = f"normexp train {shlex.join(asked)}"
         all_parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, words)
@@ -56,12 +56,12 @@ def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]
 
 
 def sweep(*overrides: str, allow_targets: Iterable[str] = ()) -> Study:
-    """What `normexp train -m ...` does, in processes of its own: `normexp.sweep("norm=none,layernorm", "seed=0,1")`.
+    """Do what `normexp train -m ...` does, in new processes: `normexp.sweep("norm=none,layernorm", "seed=0,1")`.
 
-    Finished runs are skipped. What the sweep prints is printed here.
+    Finished runs are skipped. The sweep's output is printed here.
 
     Raises:
-        RuntimeError: the sweep failed; the message is its last line.
+        RuntimeError: the sweep failed. The message is its last line.
     """
     allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
     _command("train", "-m", *overrides, *allowed)
@@ -77,16 +77,16 @@ def sweep(*overrides: str, allow_targets: Iterable[str] = ()) -> Study:
 
 
 def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
-    """What `normexp verify claim=...` does, in a process of its own: `normexp.verify("S36")["S36"]["verdict"]`.
+    """Do what `normexp verify claim=...` does, in a new process: `normexp.verify("S36")["S36"]["verdict"]`.
 
     Args:
         claim: an id, a name, several with commas, or a file of your own.
         options: of the command, e.g. `out="outputs/claims"`, `budget="full"`.
 
-    Returns id -> what its `verdict.json` holds: an id brings its halves, S36a and S36b.
+    Returns id -> content of its `verdict.json`. An id includes its halves, S36a and S36b.
 
     Raises:
-        RuntimeError: nothing was judged; the message is the command's last line.
+        RuntimeError: nothing was judged. The message is the command's last line.
     """
     out, begun = Path(str(options.get("out", "outputs/claims"))), time.time()
     _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in options.items()))
@@ -95,7 +95,7 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
 
 
 def report(folder: str | Path, **options: Any) -> Path:
-    """What `normexp report FOLDER` does: writes the page of a study; returns its path.
+    """Do what `normexp report FOLDER` does: write the page of a study. Returns its path.
 
     Args:
         options: metric="test/accuracy", baseline=None (an arm), out=None (a folder).
@@ -106,7 +106,7 @@ def report(folder: str | Path, **options: Any) -> Path:
 
 
 def _command(*arguments: str) -> None:
-    """Run the command with this Python, its lines printed as they come."""
+    """Run the command with this Python and print its lines as they come."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     last = ""
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What a call changes in its process, put back."""
+"""Restore what a call changes in its process."""
 
 import contextlib
 import logging
@@ -12,8 +12,8 @@ LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 
 @contextlib.contextmanager
 def leaving_nothing() -> Iterator[None]:
-    """Inside, a run may set seeds, threads, environment variables, warning filters, logging levels, defaults of torch.
-    Afterwards they are what they were."""
+    """Inside this context, a run may set seeds, threads, environment variables, warning filters, logging levels and
+    defaults of torch. Afterwards all are restored."""
     import numpy as np
     import torch
 

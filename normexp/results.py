@@ -1,4 +1,4 @@
-"""What a call from Python gives back: a run, a study. Imports nothing heavy."""
+"""Results of calls from Python: a run, a study. Imports nothing heavy."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. Shown in a notebook, it is a table of its result.
+    """A finished run. A notebook shows it as a table of its result.
 
     Attributes:
-        folder: with everything that it wrote; None for `fast_dev_run`.
-        summary: what `summary.json` holds.
+        folder: of the run; None for `fast_dev_run`.
+        summary: the content of `summary.json`.
     """
 
     folder: Path | None
@@ -24,14 +24,14 @@ class Run:
 
     @cached_property
     def metrics(self) -> "pd.DataFrame":
-        """All that was recorded, a row a value: step, epoch, seconds, metric, value and the run's settings."""
+        """All recorded values, one row each: step, epoch, seconds, metric, value and the run's settings."""
         from normexp.runs import load
 
         return load(self._place())
 
     @cached_property
     def figures(self) -> "dict[str, Figure]":
-        """The figures of the report that this run has data for, by name."""
+        """The figures of the report for which this run has data, by name."""
         return _figures(self._place())
 
     def _place(self) -> Path:
@@ -62,14 +62,14 @@ class Study:
 
     @cached_property
     def summaries(self) -> "pd.DataFrame":
-        """A row a run: its settings and final metrics."""
+        """One row per run: its settings and final metrics."""
         from normexp.runs import load_summaries
 
         return load_summaries(self.folder)
 
     @cached_property
     def metrics(self) -> "pd.DataFrame":
-        """All that was recorded, a row a value."""
+        """All recorded values, one row each."""
         from normexp.runs import load
 
         return load(self.folder)
@@ -80,7 +80,7 @@ class Study:
         return _figures(self.folder)
 
     def report(self, **options: Any) -> Path:
-        """As `normexp.report`."""
+        """Write the report, as `normexp.report` does."""
         from normexp.report import write_page
 
         return write_page(self.folder, **options)

@@ -1,4 +1,4 @@
-"""How plan, driver, ledger, table and report of a sweep grow with the number of runs, whose own work is nothing."""
+"""How the time of a sweep's plan, driver, ledger, table and report grows with the number of runs. Runs are empty."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ SMALL = ["model.depth=1", "model.width=8", "batch_size=32", "monitor=none", "tra
 
 
 class Nothing(Place):
-    """Every job is done at once: what is left is what the driver does."""
+    """Every job ends at once, so only the driver's work remains."""
 
     at_once, threads = 64, 1
 
@@ -68,7 +68,7 @@ def plan(runs: int, outputs: Path, clock: str) -> tuple[float, float]:
 
 
 def drive(runs: int, folder: Path) -> tuple[float, float, float]:
-    """(seconds, microseconds of an event, bytes of the ledger for an event) of a launch of so many empty runs."""
+    """(seconds, microseconds per event, bytes of the ledger per event) of a launch of so many empty runs."""
     cells = [
         Cell(
             f"seed={seed}",

@@ -156,9 +156,8 @@ def test_driver_that_is_killed_leaves_its_jobs_and_the_same_command_finds_them(c
     assert second.wait(600) == 0, (tmp_path / "second").read_text()
     assert "3 runs of an earlier launch still run or wait" in (tmp_path / "second").read_text()
     assert len(list(tmp_path.glob("o/runs/.sweeps/*/slurm/normexp-*.json"))) == 1
-    assert (
-        len(list(tmp_path.rglob("events.out.tfevents.*"))) == 3
-    )  # a second start would have written another
+    # A second start would have written another file.
+    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 3
 
 
 def test_ctrl_c_saves_what_runs_and_takes_the_rest_out_of_the_queue(cluster, tmp_path):

@@ -1,4 +1,4 @@
-"""Cells that differ in plain values alone equal what Hydra composes and OmegaConf resolves for each."""
+"""Cells that differ only in plain values equal what Hydra composes and OmegaConf resolves for each."""
 
 import pytest
 from hydra import compose, initialize_config_dir

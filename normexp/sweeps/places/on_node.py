@@ -14,18 +14,18 @@ DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # a cluster sets the
 
 
 def launch_environment() -> dict[str, str]:
-    """What a launch hands on to its jobs wherever they run."""
+    """The environment variables that a launch passes to its jobs."""
     return {name: value for name, value in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))}
 
 
 @dataclass
 class Share:
-    """Jobs that one place of a cluster runs side by side, e.g. those that share its GPU.
+    """Jobs that one place of a cluster runs at the same time, e.g. because they share a GPU.
 
     Args:
-        threads: CPU threads of each.
-        folder: the working directory of the launch; relative paths start there.
-        environment: for all of them.
+        threads: CPU threads of each job.
+        folder: the working directory of the launch, where relative paths start.
+        environment: environment variables of all jobs.
     """
 
     target: Callable[[Any], None]
@@ -36,13 +36,13 @@ class Share:
 
 
 def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None]:
-    """The exit code of each job by its key.
+    """Run the jobs. Returns the exit code of each by its key.
 
     Args:
-        stopped: whether the jobs are to save and end; asked a few times a second.
+        stopped: whether the jobs must save and end. It is called a few times per second.
     """
     os.chdir(share.folder)
-    # Explicitly: the server that forks the jobs has the environment of its own start.
+    # Pass it explicitly, because the server that forks the jobs keeps the environment of its start.
     environment = {**{name: os.environ[name] for name in DEVICES if name in os.environ}, **share.environment}
     place = ThisMachine(share.target, [environment] * len(share.jobs), share.threads)
     place.submit(share.jobs)

@@ -1,4 +1,4 @@
-"""Tasks of a Ray cluster that is up: each run in a child of a worker, which owns its log."""
+"""Tasks of a running Ray cluster. Each run is a child of a worker, which owns its log."""
 
 import logging
 import os
@@ -14,14 +14,14 @@ from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
 from normexp.sweeps.places.ray_network import check_network
 from normexp.sweeps.places.ray_task import run
 
-LOOK_SECONDS = 2.0  # between two looks at what the cluster has
+LOOK_SECONDS = 2.0  # between two looks at the cluster's resources
 
 
 class RayCluster(Place):
-    """Uses a cluster that somebody started; Ray ends its tasks when this process dies, and the runs save first.
+    """Uses a running cluster. When this process dies, Ray ends its tasks, and the runs save first.
 
     Args:
-        folder: not used: logs and checkpoints lie where all nodes see them, as the runs do.
+        folder: not used, because all nodes must see the runs' folders anyway.
     """
 
     def __init__(self, target: Callable[[Any], None], options: Options, folder: Path, *, threads: int):
@@ -36,7 +36,7 @@ class RayCluster(Place):
         self._ray, self.options, self.threads = ray, options, threads
         address = options.address or os.environ.get("RAY_ADDRESS") or "auto"
         check_network(address, trusted=options.trust_network)
-        # Workers import this checkout, and what this process was told to look for.
+        # Workers import this checkout, and packages on this process's path.
         paths = os.pathsep.join(
             [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
@@ -52,7 +52,7 @@ class RayCluster(Place):
             raise ValueError(
                 f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
             ) from None
-        needs: dict[str, Any] = {"num_cpus": threads, "max_retries": 0}  # who tries again is the engine
+        needs: dict[str, Any] = {"num_cpus": threads, "max_retries": 0}  # the engine tries again
         if options.gpus:
             needs["num_gpus"] = options.gpus
         if need := options.memory_in():
@@ -74,7 +74,7 @@ class RayCluster(Place):
         return ", ".join([f"{self.threads} threads", *more])
 
     def _slots(self) -> int:
-        """Runs that fit at a time. A task that fits no node would wait in silence."""
+        """Number of runs that fit at a time. A task that fits no node would wait without a message."""
         asked = {"CPU": self.threads, "GPU": self.options.gpus or 0, "memory": self.options.memory_in() or 0}
         total = 0
         for node in self._ray.nodes():

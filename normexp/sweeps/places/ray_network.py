@@ -1,4 +1,4 @@
-"""Whether strangers could give a Ray cluster work: whoever may do that runs any code on its machines."""
+"""Check whether strangers could submit work to a Ray cluster, and so run any code on its machines."""
 
 import contextlib
 import fcntl
@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 GET_FLAGS, UP, LOOPBACK = 0x8913, 0x1, 0x8  # of Linux's ioctl
-SECONDS = 60  # to get an answer of a cluster
+SECONDS = 60  # for an answer of a cluster
 CONNECT = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='ERROR')"
 
 
 def check_network(address: str, *, trusted: bool) -> None:
-    """Raise ValueError, in one line, for a cluster that takes work without a token where others could reach it."""
+    """Raise ValueError with one line for a cluster that takes work without a token and that others can reach."""
     if trusted or not reaches_others() or not takes_anybody(address):
         return
     raise ValueError(
@@ -24,7 +24,7 @@ def check_network(address: str, *, trusted: bool) -> None:
 
 
 def reaches_others() -> bool:
-    """Whether this machine has a network interface beside its loopback; Ray listens on all of them."""
+    """Whether this machine has a network interface besides its loopback. Ray listens on all interfaces."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster, through submitit: arrays, found again by their names when their launch is gone."""
+"""Jobs of a Slurm cluster, through submitit. They are arrays, and a later launch finds them by their names."""
 
 import json
 import math
@@ -17,26 +17,26 @@ from normexp.sweeps.places import slurm_queue
 from normexp.sweeps.places.on_node import Share, launch_environment
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
 
-MOST = 1000  # jobs of one launch that run or wait at a time: Slurm's own limit of an array is 1001
+MOST = 1000  # jobs of one launch that run or wait at a time; Slurm's default limit of an array is 1001
 DEFAULT_LIMIT = 3600.0  # seconds
 BEFORE_THE_END = 90  # seconds between the signal and the end of a job's time
-FULL_SECONDS = 30.0  # until a queue that was full is asked again
-LATE_SECONDS = 10.0  # that a file system may take to show what a node wrote
+FULL_SECONDS = 30.0  # wait after a full queue
+LATE_SECONDS = 10.0  # a file system may take so long to show a node's files
 
 
 @dataclass
 class _Open:
-    """A Slurm job and the runs that it holds."""
+    """A Slurm job and its runs."""
 
     jobs: list[Job]
     result: Path  # written when the job ends by itself
     running: bool = False
-    gone: float | None = None  # since when Slurm does not know it as waiting or running
+    gone: float | None = None  # time since which Slurm lists it neither as waiting nor as running
     state: str = field(default="")
 
 
 class Slurm(Place):
-    """Keeps its jobs when this process dies; `stop` ends them.
+    """Its jobs survive this process. `stop` ends them.
 
     Args:
         folder: of this launch. `slurm/` below it must be seen by the nodes.
@@ -73,7 +73,7 @@ class Slurm(Place):
         rest = [job for share in shares[MOST:] for job in share]
         shares = shares[:MOST]
         name = f"normexp-{uuid.uuid4().hex[:12]}"
-        # Before Slurm hears of it, so that no moment is left in which nobody would find the jobs again.
+        # Written before the submission, so that the jobs can always be found again.
         self.folder.mkdir(parents=True, exist_ok=True)
         record = self.folder / f"{name}.json"
         write_json(record, [[job.key for job in share] for share in shares])
@@ -92,7 +92,7 @@ class Slurm(Place):
         return rest
 
     def _array(self, name: str, shares: list[list[Job]]) -> list[str]:
-        """Put jobs into the queue; returns their numbers."""
+        """Put jobs into the queue. Returns their numbers."""
         from normexp.sweeps.places.slurm_share import SlurmShare
 
         own = dict(self.options.slurm)
@@ -119,7 +119,7 @@ class Slurm(Place):
             return []
         self._next_look = time.monotonic() + (1.0 if len(self._open) < 100 else 5.0)
         states = slurm_queue.states(self._names)
-        if states is None:  # the controller is busy or away: nothing is known
+        if states is None:  # the controller does not answer, so the states are unknown
             return []
         return [event for number in list(self._open) for event in self._look(number, states.get(number, ""))]
 
@@ -174,7 +174,7 @@ class Slurm(Place):
             slurm_queue.cancel(self._names, force=force)
 
     def close(self) -> None:
-        """Jobs go on."""
+        """Do nothing: the jobs continue."""
 
     def __str__(self) -> str:
         together = f", {self.together} to a job" if self.together > 1 else ""
@@ -183,5 +183,5 @@ class Slurm(Place):
 
 
 def result_of(folder: Path, number: str) -> Path:
-    """Where submitit leaves what a job came to."""
+    """The file in which submitit stores a job's result."""
     return folder / f"{number}_0_result.pkl"

@@ -1,4 +1,4 @@
-"""What Slurm is asked: to take jobs, what became of them, to end them."""
+"""Calls to Slurm: submit jobs, list their states, cancel them."""
 
 import getpass
 import pickle
@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# A job in another state has ended.
+# In any other state, a job has ended.
 ALIVE = {
     "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING",
     "RESV_DEL_HOLD", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED",
 }  # fmt: skip
-# Parts of sbatch's messages where it may take the job later.
+# Parts of sbatch's messages when it may take the job later.
 FULL = ("limit", "temporarily unable", "try again", "timed out", "unable to contact")
 SECONDS = 60  # for an answer
 RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 
 class Refused(Exception):
-    """Slurm does not take a job; `full`: perhaps later."""
+    """Slurm refuses a job. `full`: it may take it later."""
 
     def __init__(self, message: str):
         super().__init__(message)
@@ -27,8 +27,8 @@ class Refused(Exception):
 
 
 def submit(folder: Path, parameters: Mapping[str, Any], calls: Sequence[Callable[[], Any]]) -> list[str]:
-    """Put an array of jobs into the queue; returns their numbers. Raises Refused, or ValueError for a parameter that
-    sbatch does not have."""
+    """Put an array of jobs into the queue. Returns their numbers. Raises Refused, or ValueError for a parameter that
+    sbatch does not know."""
     import submitit
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -47,7 +47,7 @@ def submit(folder: Path, parameters: Mapping[str, Any], calls: Sequence[Callable
 
 
 def states(names: Iterable[str]) -> dict[str, str] | None:
-    """Number -> state of all jobs of these names, ended ones too for a few minutes; None without an answer."""
+    """Number -> state of all jobs with these names. Ended jobs are listed for a few minutes. None without an answer."""
     rows = _queue(names, "--states=all")
     return None if rows is None else {number: state for number, _, _, state in rows}
 
@@ -84,7 +84,7 @@ def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str
 
 
 def cancel(names: Iterable[str], *, force: bool) -> None:
-    """End jobs: what waits at once, what runs when it has saved; by force without that."""
+    """End jobs. Waiting ones end at once, running ones after they have saved, or at once with `force`."""
     own = f"--name={','.join(names)}"
     command = ["scancel", f"--user={getpass.getuser()}", own]
     for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
@@ -92,7 +92,7 @@ def cancel(names: Iterable[str], *, force: bool) -> None:
 
 
 def read_result(path: Path) -> dict[str, int | None] | None:
-    """Exit codes by key that a job left; None where it left nothing, or only an error of its own."""
+    """Exit codes by key from a job's result; None if it left none, or only an error."""
     try:
         kind, result = pickle.loads(path.read_bytes())
     except (OSError, EOFError, pickle.UnpicklingError):

@@ -1,4 +1,4 @@
-"""What a Slurm job runs: it saves before its time is over or others need its place, and is started again."""
+"""The work of a Slurm job. It saves before its time is over or others need its place, and is started again."""
 
 import contextlib
 import signal
@@ -16,14 +16,14 @@ RESTART = ("SIGUSR1", "SIGUSR2")  # Slurm sends one of them before it ends a job
 
 
 class SlurmShare:
-    """Called by submitit on the node."""
+    """The function that submitit calls on the node."""
 
     def __init__(self, share: Share):
         self.share = share
         self.in_vain = 0  # starts in a row that wrote no checkpoint
 
     def __call__(self) -> dict[str, int | None]:
-        with contextlib.suppress(OSError):  # of an earlier start of this job
+        with contextlib.suppress(OSError):  # left by an earlier start of this job
             submitit.JobEnvironment().paths.result_pickle.unlink()
         received: list[int] = []
         before = self._checkpoints()
@@ -52,5 +52,5 @@ class SlurmShare:
         return [path.stat().st_mtime for path in places if path.exists()]
 
     def checkpoint(self) -> DelayedSubmission:
-        """What submitit starts again: the same; each run goes on from its own checkpoint."""
+        """Let submitit start the same job again. Each run resumes from its own checkpoint."""
         return DelayedSubmission(self)
