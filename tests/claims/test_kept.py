@@ -50,9 +50,8 @@ def nothing_is_made(monkeypatch):
     return forbid
 
 
-@pytest.mark.parametrize(
-    "name", ["S45", "S38", "S52", "S03", "S30", "P02"]
-)  # numbers, words, infinities, nan, a trend
+# Numbers, words, infinities, nan, a trend.
+@pytest.mark.parametrize("name", ["S45", "S38", "S52", "S03", "S30", "P02"])
 def test_a_law_is_judged_again_from_its_table(name, tmp_path, nothing_is_made):
     claim = CLAIMS[name]
     first = verify(claim, tmp_path / "out", tuned=True, command="c", keep_in=tmp_path / KEPT)
