@@ -65,9 +65,8 @@ def read_kept(folder: Path, claim: Claim) -> Kept | None:
     if record["protocol"] != claim.protocol:
         return None
     levels = {str(level): level for level in claim.levels}
-    levels |= {
-        str(float(level)): level for level in claim.levels if isinstance(level, int | float)
-    }  # 2 as 2.0
+    # Whole numbers become floats: 2 is written as 2.0.
+    levels |= {str(float(level)): level for level in claim.levels if isinstance(level, int | float)}
     table = pd.read_csv(
         folder / f"{claim.id}.csv.gz", keep_default_na=False, dtype={"factor": str, "value": str}
     )
