@@ -15,6 +15,7 @@ COMMANDS = {
     "register": "fix the protocol of a claim before its first run",
     "report": "figures, tables and one page about the runs of a study",
     "evaluate": "evaluate a saved run again, without training",
+    "new": "begin a norm, model, monitor or claim of your own: the files and a test",
 }
 
 

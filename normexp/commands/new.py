@@ -1,0 +1,86 @@
+"""Begin something of your own: `normexp new norm NAME` writes the Python file, the yaml and a test to fill in."""
+
+import keyword
+import re
+import sys
+from pathlib import Path
+from string import Template
+
+from normexp.choices import choices, suggest
+from normexp.cli import BAD_INPUT
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+# kind -> template -> where it goes; $name is snake_case, $class is CamelCase
+FILES = {
+    "norm": {"norm.py": "$name.py", "norm.yaml": "configs/norm/$name.yaml", "norm_test.py": "test_$name.py"},
+    "model": {"model.py": "$name.py", "model.yaml": "configs/model/$name.yaml", "model_test.py": "test_$name.py"},
+    "monitor": {
+        "monitor.py": "$name.py", "monitor.yaml": "configs/monitor/$name.yaml", "monitor_test.py": "test_$name.py",
+    },
+    "claim": {"claim.yaml": "$name.yaml", "claim_test.py": "test_$name.py"},
+}  # fmt: skip
+USE = {
+    "claim": "python -m normexp verify claim=$name.yaml",
+    "model": "python -m normexp train --config-dir configs model=$name data=digits allow_targets=[$name]",
+    "norm": "python -m normexp train --config-dir configs norm=$name allow_targets=[$name]",
+    "monitor": "python -m normexp train --config-dir configs monitor=[light,$name] allow_targets=[$name]",
+}
+HELP = """Begin something of your own in the present folder: the Python file, the yaml and a test that passes.
+
+  normexp new norm NAME       a layer, written as LayerNorm to begin with
+  normexp new model NAME      a network that takes the run's norm
+  normexp new monitor NAME    a measure
+  normexp new claim NAME      a sentence with its arms; a yaml
+
+NAME is in lower case, with underscores: my_norm. Nothing that exists is overwritten."""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files that the arguments ask for; returns the exit status."""
+    if not arguments or {"-h", "--help"} & set(arguments):
+        print(HELP)
+        return 0
+    try:
+        kind, name = (
+            arguments if len(arguments) == 2 else _refuse("write normexp new KIND NAME; --help explains")
+        )
+        for path in new(kind, name, Path()):
+            print(path)
+    except (ValueError, OSError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    print(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")
+    return 0
+
+
+def new(kind: str, name: str, folder: Path) -> list[Path]:
+    """Write the files of a kind below a folder; returns their paths.
+
+    Raises ValueError, in one line, for an unknown kind, a name that cannot be one of Python's or is taken, and for a
+    file that is there; then nothing is written.
+    """
+    if kind not in FILES:
+        _refuse(f"{kind}: nothing to begin; {suggest(kind, list(FILES))}")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        _refuse(
+            f"{name}: cannot name a Python file; use lower case letters, digits and underscores: my_{kind}"
+        )
+    if name in choices(kind) or name in sys.stdlib_module_names or name in ("torch", "numpy", "normexp"):
+        _refuse(f"{name}: is taken; use another name, such as my_{name}")
+    words = {"name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
+    files = {
+        folder / Template(place).substitute(words): Template(
+            (TEMPLATES / f"{file}.txt").read_text()
+        ).substitute(words)
+        for file, place in FILES[kind].items()
+    }
+    if there := [path for path in files if path.exists()]:
+        _refuse(f"{there[0]}: is there already; move it or use another name")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return list(files)
+
+
+def _refuse(message: str):
+    raise ValueError(message)

@@ -1,0 +1,77 @@
+"""What `normexp new` writes works as it is: its test passes, and a run or a verdict uses it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from normexp.commands.new import FILES, main, new
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["max_steps=2", "data=digits", "trainer=cpu", "threads=1"]
+
+
+def python(folder, *arguments):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_files_pass_their_own_test(kind, tmp_path):
+    written = new(kind, f"my_{kind}", tmp_path)
+    assert all(path.exists() for path in written)
+    test = python(tmp_path, "pytest", "-q", f"test_my_{kind}.py")
+    assert test.returncode == 0, test.stdout
+    assert "passed" in test.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["norm", "model", "monitor"])
+def test_a_run_uses_them(kind, tmp_path):
+    new(kind, f"my_{kind}", tmp_path)
+    chosen = f"{kind}=[light,my_{kind}]" if kind == "monitor" else f"{kind}=my_{kind}"
+    words = ["train", "--config-dir", "configs", chosen, f"allow_targets=[my_{kind}]", *SMALL]
+    run = python(tmp_path, "normexp", *words)
+    assert run.returncode == 0, run.stderr
+    assert list(tmp_path.rglob("summary.json"))
+    refused = python(tmp_path, "normexp", *[word for word in words if "allow_targets" not in word], "seed=1")
+    assert "add allow_targets=[" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nrom", "mine"], "nrom: nothing to begin; did you mean norm?"),
+        (["norm", "My-Norm"], "cannot name a Python file"),
+        (["norm", "class"], "cannot name a Python file"),
+        (["norm", "layernorm"], "layernorm: is taken"),
+        (["model", "json"], "json: is taken"),
+        (["norm"], "write normexp new KIND NAME"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "test_mine.py").write_text("# my own")
+    with pytest.raises(ValueError, match=r"test_mine\.py: is there already"):
+        new("norm", "mine", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
+
+
+def test_the_command_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["norm", "mine"]) == 0
+    assert (
+        "python -m normexp train --config-dir configs norm=mine allow_targets=[mine]"
+        in capsys.readouterr().out
+    )
