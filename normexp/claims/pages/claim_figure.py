@@ -60,9 +60,9 @@ def draw_values(ax, table: pd.DataFrame, verdict: dict[str, Any], colors: Mappin
             continue
         color = colors[arm]
         if by_arm:
-            x = index + aside(rows["value"])  # seeds of equal values side by side
+            x = list(index + aside(rows["value"]))  # seeds of equal values side by side
         else:
-            x = rows["factor"] if numeric else [levels.index(level) for level in rows["factor"]]
+            x = list(rows["factor"]) if numeric else [levels.index(level) for level in rows["factor"]]
         ax.plot(x, rows["value"], "o", color=color, alpha=0.45, markersize=4, markeredgewidth=0)
         means = rows.groupby("factor", sort=False)["value"].mean()
         if not by_arm:
