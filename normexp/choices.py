@@ -21,7 +21,7 @@ def choices(group: str) -> dict[str, str]:
 
 
 def groups() -> list[str]:
-    """The config groups that one chooses from, in the order of `--help`."""
+    """The config groups, in the order of `--help`."""
     first = [
         "model",
         "norm",

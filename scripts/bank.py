@@ -1,4 +1,4 @@
-"""The bank of runs that claims read. `python scripts/bank.py` prints its plan. Then come `register`, `train`, `ledger`.
+"""The bank of runs that claims read. `python scripts/bank.py` prints its plan.
 
 register  fixes the grid in docs/evidence/registry.jsonl, before its first run; commit that file
 train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit; takes the flags of
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--cells", help="only these cells, separated by commas (default: all)")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where runs lie (%(default)s)")
-    parser.add_argument("--reason", default="", help="register: why the grid is as it is")
+    parser.add_argument("--reason", default="", help="register: the reason for the grid")
     try:
         arguments, given = take_flags(sys.argv[1:] if arguments is None else arguments)
         options_of(given)
@@ -110,7 +110,7 @@ def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
 
 
 def train(bank: Bank, outputs: Path, cells: list[str], flags: list[str]) -> int:
-    """One sweep a cell; stops at the first that is interrupted or fails."""
+    """Train one sweep per cell. Stop at the first that is interrupted or fails."""
     for command in commands(bank, outputs, cells):
         code = subprocess.run(
             [sys.executable, str(ROOT / "train.py"), *command, *flags], check=False

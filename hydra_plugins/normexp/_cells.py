@@ -106,7 +106,7 @@ class Cells:
         return family.config(values, self.overrides[index])
 
     def task(self, index: int) -> DictConfig:
-        """What the job's function gets."""
+        """The configuration that the job's function gets."""
         return without_hydra(self.config(index))
 
     def parcel(self, index: int) -> tuple[bytes, Values]:

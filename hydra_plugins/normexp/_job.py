@@ -17,7 +17,7 @@ class Call:
     parcel: tuple[bytes, Values]  # the cell, see `_cells.unpack`
     overrides: list[str]
     threads: int | None  # for cells that name none
-    # The cell's command line: what the summary records, and what Lightning starts again for each device.
+    # The cell's command line. The summary records it, and Lightning runs it again for each device.
     argv: list[str]
     module: str  # of the job's function
     function: str  # its name there

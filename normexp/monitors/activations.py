@@ -129,7 +129,9 @@ class Activations(StepMonitor):
                 x = first_tensor(inputs, named) if end == "input" else output
                 if isinstance(x, Tensor):
                     with unheard():
-                        record(x if depth else joint(x))  # a pass of its own has the batch of all processes
+                        record(
+                            x if depth else joint(x)
+                        )  # an extra pass already has the batch of all processes
 
         # Read an input before the module runs, because an in-place activation overwrites it.
         before = end == "input"

@@ -127,7 +127,7 @@ class Monitor(Callback):
                 )
             self._look_at(module)
             self.recorded, self.started_at, self._warned = {}, None, False
-            self._held_out = self.training_batch = None  # an exception ends a fit without teardown
+            self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
@@ -136,7 +136,7 @@ class Monitor(Callback):
         if self._held_out is None:
             self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
-        # Under gradient accumulation several batches share a step: its first one counts. Under several optimizers a
+        # Under gradient accumulation several batches share a step. The first one counts. Under several optimizers a
         # batch makes several steps: the first batch from the pace on counts.
         last = self.started_at
         passed = last is not None and step // self.every_n_steps > last // self.every_n_steps

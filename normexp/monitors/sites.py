@@ -54,8 +54,8 @@ def layer_weights(sites: list[Site], kind: str = "linear") -> dict[str, list[nn.
 
 
 def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Parameter]]:
-    """For the layer of each linear map, the trained parameters that come before it: those of earlier sites (a norm's
-    gain too), and those of no site, such as embeddings, which stand at the input."""
+    """For the layer of each linear map, the trained parameters before it. These are the parameters of earlier sites,
+    such as a norm's gain, and those of no site, such as embeddings, which stand at the input."""
     of_sites = {p for site in sites if site.kind != "embedding" for p in site.module.parameters()}
     passed = dict.fromkeys(p for p in module.parameters() if p.requires_grad and p not in of_sites)
     before = {}

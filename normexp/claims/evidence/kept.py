@@ -65,7 +65,7 @@ def read_kept(folder: Path, claim: Claim) -> Kept | None:
     if record["protocol"] != claim.protocol:
         return None
     levels = {str(level): level for level in claim.levels}
-    # Whole numbers become floats: 2 is written as 2.0.
+    # The table may have 2.0 for a level 2.
     levels |= {str(float(level)): level for level in claim.levels if isinstance(level, int | float)}
     table = pd.read_csv(
         folder / f"{claim.id}.csv.gz", keep_default_na=False, dtype={"factor": str, "value": str}
