@@ -129,9 +129,8 @@ class Activations(StepMonitor):
                 x = first_tensor(inputs, named) if end == "input" else output
                 if isinstance(x, Tensor):
                     with unheard():
-                        record(
-                            x if depth else joint(x)
-                        )  # an extra pass already has the batch of all processes
+                        # An extra pass already has the batch of all processes.
+                        record(x if depth else joint(x))
 
         # Read an input before the module runs, because an in-place activation overwrites it.
         before = end == "input"
