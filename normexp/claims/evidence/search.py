@@ -114,7 +114,7 @@ def _value(claim: Claim, case: Case, seed: int) -> float:
     if claim.evidence == "law":
         subject = [] if isinstance(own, dict) else [norm_factory(tuple(overrides))]
         return measure(*subject, seed=seed, **options)
-    subject = network(tuple(overrides), seed)
+    net = network(tuple(overrides), seed)
     if case.weights:
-        fill(subject, case.weights, seed)
-    return measure(subject, seed=seed, **options)
+        fill(net, case.weights, seed)
+    return measure(net, seed=seed, **options)

@@ -6,7 +6,7 @@ distribution, a structure, a common mean, and pairs of units. No step knows whic
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -42,16 +42,20 @@ class Weights:
     @classmethod
     def draw(cls, generator: torch.Generator) -> Self:
         """Each part alone; the mean is 0 in one of three."""
-        return cls(**{field.name: _gene(field.name, generator) for field in fields(cls)})
+        genes: dict[str, Any] = {field.name: _gene(field.name, generator) for field in fields(cls)}
+        return cls(**genes)
 
     def changed(self, generator: torch.Generator) -> Self:
         """The same but for one part, which is drawn anew; a number may also move by up to a factor of two."""
         names = [field.name for field in fields(self)]
         name = names[int(torch.randint(len(names), (), generator=generator))]
         value = getattr(self, name)
+        new: dict[str, Any] = {}
         if isinstance(value, float) and value and _unit(generator) < 0.5:
-            return replace(self, **{name: value * 2 ** (2 * _unit(generator) - 1)})
-        return replace(self, **{name: _gene(name, generator)})
+            new[name] = value * 2 ** (2 * _unit(generator) - 1)
+        else:
+            new[name] = _gene(name, generator)
+        return replace(self, **new)
 
     def __str__(self) -> str:
         parts = [self.structure, f"{self.entries} entries", f"mean {self.mean:.3g} deviations"]
@@ -63,7 +67,7 @@ def _unit(generator: torch.Generator) -> float:
     return float(torch.rand((), generator=generator))
 
 
-def _gene(name: str, generator: torch.Generator) -> object:
+def _gene(name: str, generator: torch.Generator) -> Any:
     choices: dict[str, tuple] = {
         "entries": get_args(Entries),
         "structure": get_args(Structure),
