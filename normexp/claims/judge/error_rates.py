@@ -37,13 +37,13 @@ def simulated(found: dict[str, Any]) -> list[str]:
         "pairs for a power of 50%",
     ]
     rows = [
-        f"{trials} simulated claims a row (`python scripts/calibrate.py`). A word is false where the true mean is not "
-        "as it says; each row has the worst of five questions, whose truths lie where errors are likeliest. At most 5% "
-        f"may be false, and a one-sided binomial test at 1% passes up to {bound}. The judge does not know the shape: "
-        "settings count the same, an interval is wider on the side of a long tail, and with fewer than 60 pairs of "
-        "runs the word is inconclusive. The least numbers are those from which on a shape qualifies without that "
-        "floor. Power is that of an effect of practical size (a quarter fewer errors, where a twentieth matters) and "
-        "of none (where a quarter matters); seeds differ by a quarter, settings by a tenth.",
+        f"{trials} simulated claims per row (`python scripts/calibrate.py`). A word is false if it contradicts the "
+        "true mean. Each row shows the worst of five questions, whose truths lie where errors are likeliest. At most "
+        f"5% may be false; a one-sided binomial test at 1% allows up to {bound}. The judge does not know the shape: "
+        "settings have equal weights, an interval is wider on the side of a long tail, and with fewer than 60 pairs "
+        "of runs the word is inconclusive. The least numbers are the smallest with which a shape qualifies without "
+        "that minimum. Power is given for an effect of practical size (a quarter fewer errors, where a twentieth "
+        "matters) and for no effect (where a quarter matters). Seeds differ by a quarter, settings by a tenth.",
         "",
         f"| {' | '.join(columns)} |",
         "|---|---|--:|--:|--:|---|--:|",
@@ -67,7 +67,7 @@ def simulated(found: dict[str, Any]) -> list[str]:
         f"Judged after {seeds} and {looks['seeds'][-1]} seeds in {looks['settings']} settings until it decides, a "
         f"claim of no effect errs in {looks['false']:.1%}.",
         "",
-        f"Runs that fail in one arm alone and are equal where both trained ({slow} claims, 8 settings of 10 seeds):",
+        f"Runs of one arm fail, and both arms are equal if both trained ({slow} claims, 8 settings of 10 seeds):",
         "",
         "| failed runs | false words, given that both trained | the failures are found out |",
         "|---|--:|--:|",

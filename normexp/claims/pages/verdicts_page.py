@@ -18,16 +18,20 @@ HEAD = """# Verdicts
 
 <!-- Written by `python scripts/verify.py page=docs/verdicts.md`; changes by hand are lost. -->
 
-A claim is one file in `configs/claim/`; its verdict is one command, `python scripts/verify.py claim=<id>`.
-Supported: the whole interval lies beyond the smallest effect that matters, which was fixed beforehand. Refuted: it lies
-on the other side, or within that margin where a difference was claimed; one counterexample refutes a universal
-sentence. Inconclusive: neither. Behind the word stands where it holds: in how many settings and which, or "one
-setting, unregistered". A universal sentence that no case refutes and mathematics does not prove has "no counterexample
-in N cases". `docs/claims.md` has the rules.
-Intervals hold at 95%, at more where a claim may be judged again with more seeds; of a universal sentence the range of
-all values stands in their place, and `nan` there means that a value was not a number, which refutes it; an infinite end
-of an interval belongs to runs that diverged or never reached their target, which are compared by ranks. Where each arm
-has its own learning rate, "untuned" is the word with one learning rate for all, if that was asked too (`tune=none`).
+A claim is one file in `configs/claim/`. Its verdict is one command, `python scripts/verify.py claim=<id>`.
+
+- Supported: the whole interval lies beyond the smallest effect that matters, which was fixed beforehand.
+- Refuted: the interval lies on the other side, or, for a claimed difference, within that margin. One counterexample
+  refutes a universal sentence.
+- Inconclusive: neither.
+- "No counterexample in N cases": a universal sentence that no case refutes and mathematics does not prove.
+
+After the word comes its scope: in how many settings and which, or "one setting, unregistered". `docs/claims.md` has the
+rules. Intervals hold at 95%, or at more if a claim may be judged again with more seeds. For a universal sentence, the
+range of all values replaces the interval; `nan` in it means that a value was not a number, which refutes the sentence.
+Runs that diverged or never reached their target are compared by ranks, and give intervals with an infinite end.
+If each arm has its own learning rate, "untuned" is the word with one learning rate for all, if that was asked too
+(`tune=none`).
 """
 
 
