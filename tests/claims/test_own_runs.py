@@ -48,6 +48,18 @@ def test_what_the_bank_has_is_not_trained_again(parts):
     assert {run.lr for run in one} == {cells[CELL].rates[2]}
 
 
+@pytest.mark.parametrize("name", ["digits_mlp", "shakespeare_gpt"])
+def test_a_cell_that_names_other_values_composes(name, parts, tmp_path):
+    """`${seed}` is the seed of each run, `${oc.env:...}` a value of the environment."""
+    bank, cells = parts
+    claim = dataclasses.replace(CLAIM, seeds=bank.seeds + 2, arms={"all": ["norm=layernorm_simple"]})
+    runs = runs_in(claim, cells[name], tmp_path)
+    run = wanted(claim, cells[name], bank)[-1]
+    config = runs.call([run]).composed[0][0]
+    assert config.data.get("split_seed", run.seed) == run.seed == bank.seeds + 1
+    assert config.data.get("path", "tinyshakespeare").count("tinyshakespeare") == 1
+
+
 @pytest.mark.slow
 def test_own_runs_are_trained_kept_and_judged(parts, tmp_path):
     bank, cells = parts

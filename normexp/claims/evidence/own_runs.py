@@ -54,9 +54,7 @@ def wanted(claim: Claim, cell: BankCell, bank: Bank) -> list[Wanted]:
 def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
     """The runs of a claim in one cell, in the cache that all claims share."""
     overrides = [
-        override.replace("${", r"$\{").replace("}", r"\}")
-        if "${" in override
-        else override  # as in Hydra's sweeps
+        override.replace("${seed}", r"$\{seed\}")  # as Hydra's sweeps write it: `.hydra/` resolves no key
         for override in cell.overrides
         if override != "monitor=none"
     ]
