@@ -1,5 +1,6 @@
 """The site of verdicts: what its pages say, and that they hold together without a network."""
 
+import dataclasses
 import html
 import math
 import re
@@ -144,3 +145,18 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path, capsys):
     assert main([f"page={tmp_path}", f"out={tmp_path / 'none'}"]) == 2
     assert "is a folder with other files" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_sentence_about_every_value_has_a_page(tmp_path, verdict):
+    """Such a comparison names no arm, and its interval is the range of all values."""
+    own = dataclasses.replace(CLAIM, evidence="law", settings={}, paper_effect=None)
+    every = {"kind": "every", "at_most": 0.001}
+    found = verdict | {
+        "settings": [], "comparison": every, "effect": 1e-16, "interval": (1e-17, 1e-16), "evidence": "law",
+        "failures": {"a": {"failed": 0, "of": 5}}, "paper_effect": None, "verdict": "supported", "scope": "",
+    }  # fmt: skip
+    write_site(tmp_path / "site", {"Q1": own}, {"Q1": found}, tmp_path)
+    page = html.unescape((tmp_path / "site" / "claims" / "Q1.html").read_text())
+    assert "every value in errors" in page
+    assert "rests on mathematics" in page
+    assert "No run failed." in page

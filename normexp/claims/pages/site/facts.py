@@ -141,9 +141,7 @@ def facts(
     return plain | {
         "rests": rests_on(claim, verdict),
         "forest": forest(verdict),
-        "effect": describe_effect(verdict["comparison"]).removesuffix(" =")
-        if "comparison" in verdict
-        else "",
+        "effect": effect_in_words(verdict.get("comparison")),
         "table": means_table(verdict),
         "rates": [over_rate(runs, name) for name, runs in ledger.items()],
         "keys": [(norm, color_of(norm, place)) for place, norm in enumerate(norms)],
@@ -151,6 +149,13 @@ def facts(
         "kept": kept,
         "failures": failures(verdict),
     }
+
+
+def effect_in_words(comparison: dict[str, Any] | None) -> str:
+    """The effect, for the caption of the drawing. Empty if an older verdict does not say it."""
+    if comparison is None:
+        return ""
+    return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")
 
 
 def failures(verdict: dict[str, Any]) -> str:
