@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -69,7 +69,7 @@ class Style:
             self.dash[arm] = DASHES[place % len(DASHES)]
             self.marker[arm] = MARKERS[(norms.index(norm) if len(rests) == 1 else place) % len(MARKERS)]
 
-    def line(self, arm: str) -> dict[str, object]:
+    def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
 
 

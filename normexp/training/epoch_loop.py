@@ -77,7 +77,7 @@ class PlainEpochLoop(_TrainingEpochLoop):
         if self.batch_progress.is_last_batch or not self._each_step:
             return True
         every = trainer.val_check_batch
-        if every is None or trainer._val_check_time_interval is not None:
+        if every is None or getattr(trainer, "_val_check_time_interval", None) is not None:
             return True
         batches = self.batch_idx if trainer.check_val_every_n_epoch else self.total_batch_idx
         return every != float("inf") and (batches + 1) % every == 0
@@ -88,9 +88,10 @@ class PlainEpochLoop(_TrainingEpochLoop):
             if self._num_ready_batches_reached():
                 self.update_lr_schedulers("epoch", update_plateau_schedulers=False)
             return
-        for config in self.trainer.lr_scheduler_configs:
+        trainer = self.trainer
+        for config in trainer.lr_scheduler_configs:
             self.scheduler_progress.increment_ready()
-            config.scheduler.step()
+            trainer.lightning_module.lr_scheduler_step(config.scheduler, None)
             self.scheduler_progress.increment_completed()
 
     def optimize(self, batch: Any, batch_idx: int) -> dict[str, Any]:

@@ -67,10 +67,10 @@ def setting_of_runs(
         seeds, names, failed = own["seed"].to_numpy(), tuple(own["hash"]), failed_runs(own, cell)
         if measure in ("error", "loss"):
             each = np.stack([_each(item.right, item.loss, measure, cell) for item in map(of, names)])
-            outcomes[arm, level] = Outcomes(seeds, each.mean(1), failed, each, names)
+            outcomes[str(arm), level] = Outcomes(seeds, each.mean(1), failed, each, names)
         else:
             values = failed.astype(float) if measure == "failed" else own[column].to_numpy(float)
-            outcomes[arm, level] = Outcomes(seeds, values, failed | ~np.isfinite(values), None, names)
+            outcomes[str(arm), level] = Outcomes(seeds, values, failed | ~np.isfinite(values), None, names)
     if measure not in ("error", "loss"):
         guess = float(runs["steps"].max()) if measure == "steps" else None
         return Setting(name=cell.name, outcomes=outcomes, guess=guess, labels=cell.labels)

@@ -96,7 +96,10 @@ def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: P
         own["code"] = [code_digest(source, codes) for source in sources]
         for measure in measures:
             read = runs_at(own, cell, measure, claim.rate)
-            examples = {row.hash: load_test_examples(row.folder) for row in read.itertuples()}
+            examples = {
+                str(run): load_test_examples(str(place))
+                for run, place in zip(read["hash"], read["folder"], strict=True)
+            }
             kept = {run: one for run, one in examples.items() if one is not None}
             write_examples(folder / claim.id / f"{cell.name}.npz", kept, losses=measure == "loss")
     table = pd.concat([own for _, own in found], ignore_index=True).drop(columns="folder")

@@ -90,7 +90,13 @@ def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[s
     error = np.where(failed_runs(runs, cell), 1 - cell.chance, 1 - runs["test_accuracy"])
     mean = runs.assign(error=error).groupby(["norm", "lr"])["error"].mean()
     for norm in norms:
-        axes.plot(mean[norm].index, mean[norm], marker=style.marker[norm], label=norm, **style.line(norm))
+        axes.plot(
+            mean[norm].index.to_numpy(),
+            mean[norm].to_numpy(),
+            marker=style.marker[norm],
+            label=norm,
+            **style.line(norm),
+        )
     axes.set_xscale("log")
     axes.set_xticks(cell.rates, [f"{rate:g}" for rate in cell.rates])
     plain_log_scale(axes)
