@@ -20,9 +20,8 @@ def write(folder: Path, name: str, arms: dict[str, list]) -> None:
 def test_each_arm_of_ten_seeds_meets_itself_once(tmp_path):
     same, other = [0.9 + 0.01 * (seed % 3) for seed in range(10)], [*[0.1, 0.11, 0.1, 0.12, 0.1], *[0.9] * 5]
     write(tmp_path, "P14", {"ghost": same, "batchnorm": other})
-    write(
-        tmp_path, "P04", {"batchrenorm": same, "batchnorm": same[:5]}
-    )  # runs that P14 has already, and too few
+    # Runs that P14 has already, and too few.
+    write(tmp_path, "P04", {"batchrenorm": same, "batchnorm": same[:5]})
     write(tmp_path, "S32", {"after": same})  # judged over settings
     write(tmp_path, "S31", {"a": same})  # not trained
     found = equal_arms(CLAIMS, ["P14", "P04", "S32", "S31"], tmp_path)
