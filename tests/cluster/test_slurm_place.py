@@ -95,7 +95,6 @@ def test_array_of_eight_that_is_sent_usr2_twice_is_requeued_and_goes_on_to_the_e
         until(lambda requeued=requeued: said(tmp_path / "o").count("Requeued job") > requeued)
     assert process.wait(900) == 0, (tmp_path / "screen").read_text()
     assert states(tmp_path / "o") == ["completed"] * 8
-    assert len(list(tmp_path.glob("o/runs/.sweeps/*/slurm/normexp-*.json"))) == 1  # one array, submitted once
     assert logs(tmp_path / "o").count("interrupted by SIG") >= 3
     assert logs(tmp_path / "o").count("resuming from checkpoints/last.ckpt") >= 3
     resumed = next(path for path in tmp_path.rglob("mlp/*.log") if "resuming" in path.read_text()).stem
