@@ -5,6 +5,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,10 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_
 
 
 def pytest_configure() -> None:
-    """Tests are no tasks of Slurm, even where it started pytest."""
+    """Tests are no tasks of Slurm, even where it started pytest. They answer Ctrl-C, even where pytest was started in
+    the background by a shell that ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         del os.environ[name]
 
