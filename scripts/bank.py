@@ -4,7 +4,7 @@ register  fixes the grid in docs/evidence/registry.jsonl, before its first run; 
 train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit; takes the flags of
           sweeps, --plan among them
 ledger    writes what is finished to docs/evidence/bank, from which verdicts are judged
-table     test errors of every norm in every cell, each seed at its own best rate
+table     prints the page's table of test errors
 page      writes docs/bank.md and its figure from docs/evidence/bank
 """
 
@@ -16,9 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.claims.evidence.bank_runs import bank_protocol, commands, rows
-from normexp.claims.evidence.bank_settings import norm_table
-from normexp.claims.evidence.ledger import write_ledger
-from normexp.claims.pages.bank_page import draw_rates, page
+from normexp.claims.evidence.ledger import read_ledger, write_ledger
+from normexp.claims.pages.bank_page import bank_table, draw_rates, page
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY
 from normexp.duration import duration
@@ -53,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif asked.action == "ledger":
             print(write_ledger(bank, asked.outputs, LEDGER))
         elif asked.action == "table":
-            print(table(bank))
+            print(bank_table(bank, read_ledger(LEDGER, bank.cells), LEDGER))
         elif asked.action == "page":
             print(write_page(bank))
         else:
@@ -75,24 +74,11 @@ def register_bank(bank: Bank, reason: str) -> str:
     )
 
 
-def table(bank: Bank) -> str:
-    """Mean error in % over seeds with its 95% interval, one line per cell. Incomplete cells are omitted."""
-    found = norm_table(bank, LEDGER)
-    lines = [f"{'cell':<24}" + "".join(f"{norm:>26}" for norm in bank.norms)]
-    for name, own in found.groupby("cell", sort=False) if len(found) else ():
-        texts = [
-            f"{100 * row.mean:.2f} [{100 * row.low:.2f}, {100 * row.high:.2f}]"
-            + (f" {row.failed} failed" if row.failed else "")
-            for row in own.itertuples()
-        ]
-        lines.append(f"{name:<24}" + "".join(f"{text:>26}" for text in texts))
-    return "\n".join(lines)
-
-
 def write_page(bank: Bank) -> str:
-    draw_rates(bank, LEDGER, PAGE.parent / FIGURE)
+    ledger = read_ledger(LEDGER, bank.cells)
+    draw_rates(bank, ledger, PAGE.parent / FIGURE)
     with replacing(PAGE) as file:
-        file.write(page(bank, LEDGER, FIGURE).encode())
+        file.write(page(bank, ledger, LEDGER, FIGURE).encode())
     return f"{PAGE}, {PAGE.parent / FIGURE}"
 
 
@@ -103,7 +89,7 @@ def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
     for name in cells:
         cell = bank.cell(name)
         own = [row["seconds"] / row["replicas"] for row in finished if row["cell"] == name]
-        total = len(cell.rates) * len(bank.norms) * bank.seeds
+        total = bank.runs_of(cell)
         left = duration(sum(own) / len(own) * (total - len(own))) if own else "unknown"
         lines.append(f"{name:<24}{total:>6}{len(own):>10}{left:>18}  {cell.what}")
     return "\n".join(lines)

@@ -68,11 +68,15 @@ def make_runs(
     return found
 
 
+def read(folder: Path) -> tuple[pd.DataFrame, Path]:
+    return read_ledger(folder / "ledger", ["small"]), folder / "ledger"
+
+
 def test_settings_from_the_ledger_take_each_seed_at_its_own_best_rate(tmp_path):
     bank = bank_of(tmp_path)
     runs = make_runs(tmp_path / "outputs", np.random.default_rng(0))
     assert write_ledger(bank, tmp_path / "outputs", tmp_path / "ledger") == {"small": 30}
-    (setting,) = bank_settings(bank, tmp_path / "ledger", {"bn": "batchnorm", "plain": "none"}, "error")
+    (setting,) = bank_settings(bank, *read(tmp_path), {"bn": "batchnorm", "plain": "none"}, "error")
     for arm, norm in (("bn", "batchnorm"), ("plain", "none")):
         outcomes = setting.outcomes[arm, ""]
         for seed in range(SEEDS):  # slowly, from the runs as they were made
@@ -88,12 +92,12 @@ def test_sentences_about_a_rate_read_one_rate_in_every_arm(tmp_path):
     runs = make_runs(tmp_path / "outputs", np.random.default_rng(4))
     write_ledger(bank, tmp_path / "outputs", tmp_path / "ledger")
     arms = {"bn": "batchnorm", "plain": "none"}
-    (lowest,) = bank_settings(bank, tmp_path / "ledger", arms, "error", rate="lowest")
+    (lowest,) = bank_settings(bank, *read(tmp_path), arms, "error", rate="lowest")
     for arm, norm in arms.items():
         for seed in range(SEEDS):
             wrong = ~runs[norm, 0.01, seed][1]
             np.testing.assert_array_equal(lowest.outcomes[arm, ""].examples[seed], wrong)
-    (highest,) = bank_settings(bank, tmp_path / "ledger", arms, "failed", rate="highest")
+    (highest,) = bank_settings(bank, *read(tmp_path), arms, "failed", rate="highest")
     assert highest.outcomes["bn", ""].runs == tuple(f"batchnorm-0.1-{seed}" for seed in range(SEEDS))
     assert (highest.design, highest.outcomes["bn", ""].failed.any()) == ("seeds", False)
     rates = [bank.cell("small").rate(which) for which in ("lowest", "middle", "highest")]
@@ -117,14 +121,14 @@ def test_a_cell_that_is_not_finished_is_no_setting(tmp_path):
     bank = bank_of(tmp_path, seeds=SEEDS + 1)
     make_runs(tmp_path / "outputs", np.random.default_rng(2))
     write_ledger(bank, tmp_path / "outputs", tmp_path / "ledger")
-    assert bank_settings(bank, tmp_path / "ledger", {"a": "none", "b": "batchnorm"}, "error") == []
+    assert bank_settings(bank, *read(tmp_path), {"a": "none", "b": "batchnorm"}, "error") == []
 
 
 def test_a_run_at_chance_has_failed_and_the_table_says_so(tmp_path):
     bank = bank_of(tmp_path, cells={"small": {**CELL, "facts": {**CELL["facts"], "chance": 0.99}}})
     make_runs(tmp_path / "outputs", np.random.default_rng(3))
     write_ledger(bank, tmp_path / "outputs", tmp_path / "ledger")
-    table = norm_table(bank, tmp_path / "ledger")
+    table = norm_table(bank, *read(tmp_path))
     assert table["failed"].tolist() == [SEEDS, SEEDS]
     assert table["mean"].isna().all()
 

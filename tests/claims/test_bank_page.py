@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from normexp.claims.evidence.ledger import read_ledger
 from normexp.claims.pages.bank_page import draw_rates, page
 from normexp.claims.spec.bank import load_bank
 
@@ -14,10 +15,11 @@ ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
 PAGE = ROOT / "docs" / "bank.md"
 BANK = load_bank(ROOT / "configs" / "bank.yaml")
+RUNS = read_ledger(LEDGER, BANK.cells)
 
 
 def test_the_committed_page_is_made_from_the_committed_ledger():
-    assert page(BANK, LEDGER, "images/bank_rates.png") == PAGE.read_text()
+    assert page(BANK, RUNS, LEDGER, "images/bank_rates.png") == PAGE.read_text()
 
 
 @pytest.mark.parametrize("name", ["digits_mlp", "mnist_mlp_small_batch"])
@@ -43,5 +45,5 @@ def test_intervals_hold_their_mean_and_no_error_is_below_zero():
 
 
 def test_the_figure_is_drawn(tmp_path):
-    draw_rates(BANK, LEDGER, tmp_path / "rates.png")
+    draw_rates(BANK, RUNS, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").read_bytes()[1:4] == b"PNG"

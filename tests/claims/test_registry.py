@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from repository import git
 
 from normexp.claims.evidence.resolved_protocol import resolved_protocol, seeds_of
 from normexp.claims.spec.claim_files import load_claims
@@ -109,13 +110,6 @@ def test_what_may_not_be_registered_is_one_line_and_writes_nothing(path, options
     with pytest.raises(ValueError, match=message):
         add(path, **options)
     assert path.read_text() == before
-
-
-def git(folder: Path, *arguments: str) -> str:
-    config = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-    return subprocess.run(
-        ["git", *config, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout
 
 
 @pytest.fixture

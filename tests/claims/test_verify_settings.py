@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from repository import git
 
 from normexp.claims import verify_claims
 from normexp.claims.evidence import functions
@@ -144,13 +144,6 @@ def make_bank(root: Path, commit: str) -> None:
             loss=np.zeros((len(right), EXAMPLES), np.float16), test_set=np.array(["x"] * len(right)),
         )  # fmt: skip
     (root / "configs" / "claim" / "Q02.yaml").write_text(TRAINED)
-
-
-def git(folder: Path, *arguments: str) -> str:
-    config = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-    return subprocess.run(
-        ["git", *config, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout
 
 
 @pytest.fixture

@@ -1,29 +1,27 @@
 """A run records the commit of its code, and whether the code was as committed."""
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+from repository import git
 
 from normexp.config.code.git import checkout
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A checkout of one commit; `git(*arguments)` runs in it."""
+    """A checkout of one commit; `repository(*arguments)` runs git in it."""
 
-    def git(*arguments: str) -> str:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-        command = ["git", *identity, *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-
-    git("init", "-q")
+    own = partial(git, tmp_path)
+    own("init", "-q")
     (tmp_path / "code.py").write_text("x = 1\n")
     (tmp_path / "notes.txt").write_text("a\n")
-    git("add", ".")
-    git("commit", "-q", "-m", "first")
+    own("add", ".")
+    own("commit", "-q", "-m", "first")
     checkout.cache_clear()
-    yield git
+    yield own
     checkout.cache_clear()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.chosen_runs import runs_at
-from normexp.claims.evidence.ledger import read_examples, read_ledger
+from normexp.claims.evidence.ledger import read_examples
 from normexp.claims.judge.failures import never_above_chance
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, blocks
 from normexp.claims.judge.setting_effect import noise_of_mean
@@ -21,6 +21,7 @@ BLOCK = 16  # windows of a text that count as one example
 
 def bank_settings(
     bank: Bank,
+    ledger: pd.DataFrame,
     folder: Path,
     arms: Mapping[str, str],
     measure: str,
@@ -30,21 +31,20 @@ def bank_settings(
     """The settings of the bank in which every arm is finished.
 
     Args:
-        folder: of the ledger.
+        ledger: rows of runs, from `read_ledger`.
+        folder: of the ledger, for the test examples.
         arms: name of an arm -> norm of the bank.
         measure: `error` (wrong answers) or `loss` on test. The same measure on validation chooses the rates. Or
             `failed`, for which no test examples are read.
         cells: names of cells; empty for all.
         rate: `own`, the best rate of each seed, or the `lowest`, `middle` or `highest` of the cell's grid.
     """
-    names = list(cells or bank.cells)
-    ledger = read_ledger(folder, names)
     found = []
-    for name in names:
+    for name in cells or bank.cells:
         cell = bank.cell(name)
         runs = ledger[ledger["cell"] == name]
         runs = runs[runs["norm"].isin(set(arms.values()))] if len(runs) else runs
-        if len(runs) == len(cell.rates) * bank.seeds * len(set(arms.values())):
+        if len(runs) == bank.runs_of(cell, set(arms.values())):
             one = runs_at(runs, cell, measure, rate)
             own = pd.concat([one[one["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()])
             found.append(setting_of_runs(cell, own, measure, read_examples(folder, name)))
@@ -104,10 +104,10 @@ def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     )
 
 
-def norm_table(bank: Bank, folder: Path, measure: str = "error") -> pd.DataFrame:
+def norm_table(bank: Bank, ledger: pd.DataFrame, folder: Path, measure: str = "error") -> pd.DataFrame:
     """Columns: cell, norm, mean over seeds at each seed's best rate, half its interval, failed runs, seeds."""
     rows = []
-    for setting in bank_settings(bank, folder, {norm: norm for norm in bank.norms}, measure):
+    for setting in bank_settings(bank, ledger, folder, {norm: norm for norm in bank.norms}, measure):
         for (norm, _), own in setting.outcomes.items():
             trained = own.at(~own.failed)
             row = {

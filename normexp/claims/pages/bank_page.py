@@ -1,6 +1,6 @@
 """The page of the bank: errors of each norm in each setting, and over learning rates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from normexp.claims.evidence.bank_settings import failed_runs, norm_table
 from normexp.claims.evidence.chosen_runs import runs_at
-from normexp.claims.evidence.ledger import read_ledger
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.style import SETTINGS, Style, new_figure, percent, plain_log_scale
 from normexp.runs.whole_file import replacing
@@ -19,9 +18,9 @@ COLUMNS = 3  # panels side by side
 COMMAND = "python scripts/bank.py page"
 
 
-def bank_table(bank: Bank, folder: Path) -> str:
+def bank_table(bank: Bank, ledger: pd.DataFrame, folder: Path) -> str:
     """Markdown: test error in % with its 95% interval, one row per setting. Incomplete settings are left out."""
-    found = norm_table(bank, folder)
+    found = norm_table(bank, ledger, folder)
     lines = ["| setting | " + " | ".join(bank.norms) + " |", "|---|" + "---:|" * len(bank.norms)]
     for name, own in found.groupby("cell", sort=False) if len(found) else ():
         cells = {row.norm: _error(row) for row in own.itertuples()}
@@ -39,9 +38,8 @@ def _error(row) -> str:
     return f"{100 * row.mean:.2f} ({100 * max(row.low, 0.0):.2f} to {100 * row.high:.2f}{failed})"
 
 
-def rate_table(bank: Bank, folder: Path) -> str:
+def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
     """Markdown: the learning rate that most seeds chose on validation, and how many seeds chose an edge of the grid."""
-    ledger = read_ledger(folder, bank.cells)
     lines = ["| setting | rates | " + " | ".join(bank.norms) + " |", "|---|---|" + "---:|" * len(bank.norms)]
     for cell in finished(bank, ledger):
         chosen = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
@@ -58,17 +56,12 @@ def rate_table(bank: Bank, folder: Path) -> str:
 
 def finished(bank: Bank, ledger: pd.DataFrame) -> list[BankCell]:
     """The cells of which every run is in the ledger."""
-    counts: Mapping = ledger["cell"].value_counts().to_dict()
-    return [
-        cell
-        for name, cell in bank.cells.items()
-        if counts.get(name, 0) == len(cell.rates) * len(bank.norms) * bank.seeds
-    ]
+    counts = ledger["cell"].value_counts()
+    return [cell for cell in bank.cells.values() if counts.get(cell.name, 0) == bank.runs_of(cell)]
 
 
-def draw_rates(bank: Bank, folder: Path, path: Path) -> None:
+def draw_rates(bank: Bank, ledger: pd.DataFrame, path: Path) -> None:
     """Test error over learning rate: mean over seeds, one panel per setting. A failed run counts as a guess."""
-    ledger = read_ledger(folder, bank.cells)
     cells = finished(bank, ledger)
     style = Style(bank.norms)
     with matplotlib.rc_context(SETTINGS):
@@ -105,9 +98,8 @@ def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[s
     axes.set_xlabel("learning rate")
 
 
-def page(bank: Bank, folder: Path, figure: str) -> str:
-    """The whole page, as Markdown."""
-    ledger = read_ledger(folder, bank.cells)
+def page(bank: Bank, ledger: pd.DataFrame, folder: Path, figure: str) -> str:
+    """The whole page, as Markdown. `folder` holds the test examples of the ledger's runs."""
     done = finished(bank, ledger)
     runs = ledger[ledger["cell"].isin([cell.name for cell in done])]
     missing = [cell.what for cell in bank.cells.values() if cell not in done]
@@ -130,7 +122,7 @@ are short, so these errors are larger than those of papers. They compare norms u
 Mean over seeds, with its 95% interval. The interval covers other seeds and other test images, or other splits where
 each seed cuts its own. A failed run diverged or ended no better than a guess. It is counted, and left out of the mean.
 
-{bank_table(bank, folder)}
+{bank_table(bank, ledger, folder)}
 
 ## Test error over learning rate
 
@@ -140,7 +132,7 @@ Mean over seeds; here a failed run counts as a guess. A norm that looks better a
 
 ## The rate that most seeds chose
 
-{rate_table(bank, folder)}
+{rate_table(bank, ledger)}
 
 `python scripts/bank.py` prints the plan of all cells; `configs/bank.yaml` has every value of each.
 """

@@ -1,6 +1,7 @@
 """The bank: a registered grid of cells x norms x learning rates x seeds, from which claims read."""
 
 import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -62,7 +63,11 @@ class Bank:
 
     @property
     def runs(self) -> int:
-        return sum(len(cell.rates) for cell in self.cells.values()) * len(self.norms) * self.seeds
+        return sum(map(self.runs_of, self.cells.values()))
+
+    def runs_of(self, cell: BankCell, norms: Collection[str] | None = None) -> int:
+        """The number of runs of a cell when all are there, or of those with some of its norms."""
+        return len(cell.rates) * len(self.norms if norms is None else norms) * self.seeds
 
     def cell(self, name: str) -> BankCell:
         """The cell with this name. Raises ValueError with the nearest names if there is none."""
