@@ -22,7 +22,7 @@ from pytorch_lightning.strategies.launchers import subprocess_script
 from torch import nn
 
 from normexp.training.ending import EndingFitLoop
-from normexp.training.epoch_loop import PlainEpochLoop
+from normexp.training.epoch_loop import ResumedEpochLoop
 
 ROOT = Path(__file__).parents[1]
 OURS = ("normexp", "hydra_plugins")
@@ -109,7 +109,7 @@ NAMES = {
     ),
     "_TrainingEpochLoop": Private(
         "epoch_loop: the loop of an epoch",
-        lambda: isinstance(trainer().fit_loop.epoch_loop, PlainEpochLoop.__base__),
+        lambda: isinstance(trainer().fit_loop.epoch_loop, ResumedEpochLoop.__base__),
     ),
     "_FitLoop": Private(
         "ending: the loop over epochs", lambda: isinstance(trainer().fit_loop, EndingFitLoop.__base__)
@@ -233,7 +233,9 @@ def test_no_class_of_ours_takes_a_private_name_of_its_base():
                 raise
     taken = {
         f"{own.__name__}.{name} of {base.__name__}"
-        for own in subclasses(nn.Module, pl.Callback, pl.LightningDataModule, Logger, PlainEpochLoop.__base__)
+        for own in subclasses(
+            nn.Module, pl.Callback, pl.LightningDataModule, Logger, ResumedEpochLoop.__base__
+        )
         for base in own.__mro__
         if not ours(base) and base is not object
         for name in set_by(own) & set_by(base)

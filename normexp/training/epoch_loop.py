@@ -11,7 +11,30 @@ from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
 from normexp.training.lightning import callbacks_of
 
 
-class PlainEpochLoop(_TrainingEpochLoop):
+class ResumedEpochLoop(_TrainingEpochLoop):
+    """Lightning's loop, with the counters of an uninterrupted run after a checkpoint was loaded.
+
+    Lightning itself keeps the batch that was fetched before a checkpoint and not trained, so that validations come one
+    step early after each interruption. It also counts a step where it only skips a validation that was done.
+    """
+
+    def reset(self) -> None:
+        between_steps = self.restarting and not self.restarted_on_last
+        super().reset()
+        if self.restarting:
+            self.batch_progress.total.reset_on_restart()
+            self.on_load_checkpoint({"_batches_that_stepped": self.global_step})
+        if between_steps:
+            # No validation is left to do. Whether the next batch is the epoch's last is known only when it comes.
+            self.restarting = self.batch_progress.is_last_batch = False
+
+    def on_advance_end(self, data_fetcher) -> None:
+        skips = self._skip_next_val
+        super().on_advance_end(data_fetcher)
+        self._batches_that_stepped -= skips
+
+
+class PlainEpochLoop(ResumedEpochLoop):
     """Same steps, same order of hooks, same progress and checkpoints as Lightning's loop, bit for bit.
 
     Each step omits: moving the batch (it lies on the device already), `self.log` and the trainer's profiler around some
@@ -31,10 +54,10 @@ class PlainEpochLoop(_TrainingEpochLoop):
 
     @classmethod
     def install(cls, trainer: pl.Trainer) -> None:
-        """Use this loop in `trainer` if it fits."""
-        if cls.fits(trainer):
-            given = trainer.fit_loop.epoch_loop
-            trainer.fit_loop.epoch_loop = cls(trainer, min_steps=given.min_steps, max_steps=given.max_steps)
+        """Use this loop in `trainer` if it fits, and Lightning's if not."""
+        kind = cls if cls.fits(trainer) else ResumedEpochLoop
+        given = trainer.fit_loop.epoch_loop
+        trainer.fit_loop.epoch_loop = kind(trainer, min_steps=given.min_steps, max_steps=given.max_steps)
 
     def on_run_start(self, data_fetcher) -> None:
         super().on_run_start(data_fetcher)
