@@ -2,7 +2,8 @@
 
 register  fixes the grid in docs/evidence/registry.jsonl, before its first run; commit that file
 train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit; takes the flags of
-          sweeps, --plan among them
+          sweeps, --plan among them. Where too many seeds take the lowest or highest rate, it goes on with a wider grid,
+          by the registered rule
 ledger    writes what is finished to docs/evidence/bank, from which verdicts are judged
 table     prints the page's table of test errors
 page      writes docs/bank.md and its figure from docs/evidence/bank
@@ -16,7 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.claims.evidence.bank_runs import bank_protocol, commands, rows
+from normexp.claims.evidence.ledger import LEDGER as FOLDER
 from normexp.claims.evidence.ledger import read_ledger, write_ledger
+from normexp.claims.evidence.widened_grid import Grid, widened_bank
+from normexp.claims.judge.tuning import MOST_WIDENINGS
 from normexp.claims.pages.bank_page import bank_table, draw_rates, page
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY
@@ -25,7 +29,7 @@ from normexp.runs.whole_file import replacing
 from normexp.sweeps.options import as_flags, options_of, take_flags
 
 ROOT = Path(__file__).parents[1]
-LEDGER = ROOT / "docs" / "evidence" / "bank"
+LEDGER = ROOT / FOLDER
 PAGE, FIGURE = ROOT / "docs" / "bank.md", "images/bank_rates.png"
 
 
@@ -52,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
         elif asked.action == "ledger":
             print(write_ledger(bank, asked.outputs, LEDGER))
         elif asked.action == "table":
-            print(bank_table(bank, read_ledger(LEDGER, bank.cells), LEDGER))
+            ledger = read_ledger(LEDGER, bank.cells)
+            print(bank_table(widened_bank(bank, ledger), ledger, LEDGER))
         elif asked.action == "page":
             print(write_page(bank))
         else:
@@ -76,6 +81,7 @@ def register_bank(bank: Bank, reason: str) -> str:
 
 def write_page(bank: Bank) -> str:
     ledger = read_ledger(LEDGER, bank.cells)
+    bank = widened_bank(bank, ledger)
     draw_rates(bank, ledger, PAGE.parent / FIGURE)
     with replacing(PAGE) as file:
         file.write(page(bank, ledger, LEDGER, FIGURE).encode())
@@ -85,24 +91,31 @@ def write_page(bank: Bank) -> str:
 def plan(bank: Bank, outputs: Path, cells: list[str]) -> str:
     """One line per cell: finished runs, and the core time that is left, estimated from them."""
     finished = rows(bank, outputs)
+    bank = widened_bank(bank, finished)
     lines = [f"{'cell':<24}{'runs':>6}{'finished':>10}{'left, core time':>18}"]
     for name in cells:
         cell = bank.cell(name)
-        own = [row["seconds"] / row["replicas"] for row in finished if row["cell"] == name]
-        total = bank.runs_of(cell)
-        left = duration(sum(own) / len(own) * (total - len(own))) if own else "unknown"
+        own, total = finished[finished["cell"] == name], bank.runs_of(cell)
+        each = (own["seconds"] / own["replicas"]).mean() if len(own) else 0.0
+        left = duration(each * (total - len(own))) if len(own) else "unknown"
         lines.append(f"{name:<24}{total:>6}{len(own):>10}{left:>18}  {cell.what}")
     return "\n".join(lines)
 
 
 def train(bank: Bank, outputs: Path, cells: list[str], flags: list[str]) -> int:
-    """Train one sweep per cell. Stop at the first that is interrupted or fails."""
-    for command in commands(bank, outputs, cells):
-        code = subprocess.run(
-            [sys.executable, str(ROOT / "train.py"), *command, *flags], check=False
-        ).returncode
-        if code:
-            return code
+    """Train one sweep per cell, then the rates that the widening rule asks for. Stop at the first that is interrupted
+    or fails."""
+    grids: dict[str, Grid] = {}
+    for _ in range(1 + MOST_WIDENINGS):
+        widened = widened_bank(bank, rows(bank, outputs))
+        asked = [name for name in cells if widened.cell(name).rates != grids.get(name)]
+        grids |= {name: widened.cell(name).rates for name in asked}
+        for command in commands(widened, outputs, asked):
+            code = subprocess.run(
+                [sys.executable, str(ROOT / "train.py"), *command, *flags], check=False
+            ).returncode
+            if code:
+                return code
     return 0
 
 

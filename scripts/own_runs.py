@@ -2,7 +2,8 @@
 
 plan    prints how many runs each claim still needs, and their core time
 train   trains the missing runs; register the claims first, and run it in a clean checkout that has their rows; takes
-        the flags of sweeps, --plan among them
+        the flags of sweeps, --plan among them. Where too many seeds take the lowest or highest rate, it goes on with a
+        wider grid, by the registered rule
 ledger  writes the finished runs to docs/evidence/claims, from which verdicts are judged
 """
 
@@ -12,7 +13,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-from normexp.claims.evidence.own_runs import OWN_LEDGER, runs_in, wanted, write_own_ledger
+from normexp.claims.evidence.ledger import LEDGER, read_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, missing, write_own_ledger
+from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.evidence.wanted import Wanted
+from normexp.claims.judge.tuning import MOST_WIDENINGS
 from normexp.claims.spec.bank import BANK, Bank, BankCell, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each
@@ -42,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
                 if status := train(claim, cells, bank, asked.outputs, options):
                     return status
             elif asked.action == "ledger":
-                count = write_own_ledger(claim, cells, bank, asked.outputs, ROOT / OWN_LEDGER)
+                count = write_own_ledger(claim, cells, bank, asked.outputs, ROOT)
                 print(f"{claim.id}: {count} runs in {OWN_LEDGER / claim.id}")
             else:
                 print(plan(claim, cells, bank, asked.outputs), flush=True)
@@ -71,22 +76,29 @@ def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
 
 
 def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, options: Options) -> int:
-    """Train the missing runs of a claim; returns the exit status."""
+    """Train the missing runs of a claim, then those that the widening rule asks for. Returns the exit status."""
     from normexp.claims.train_claims import train_cells  # torch and Lightning take seconds to import
 
-    runs = [(runs_in(claim, cell, outputs), wanted(claim, cell, bank)) for cell in cells]
-    return train_cells(runs, outputs / "cache", options, f"scripts/own_runs.py train claim={claim.id}")
+    for _ in range(1 + MOST_WIDENINGS):
+        runs = left(claim, cells, bank, outputs)
+        status = train_cells(runs, outputs / "cache", options, f"scripts/own_runs.py train claim={claim.id}")
+        if status or options.plan or not any(wanted for _, wanted in runs):
+            return status
+    return 0
+
+
+def left(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> list[tuple[Runs, list[Wanted]]]:
+    """The runs that a claim has to train next, for each of its cells."""
+    ledger = read_ledger(ROOT / LEDGER, [cell.name for cell in cells])
+    return [missing(claim, cell, bank, outputs, ledger) for cell in cells]
 
 
 def plan(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> str:
     """The missing runs, and their core time by the seconds in the yaml."""
-    missing = {
-        cell.name: len(runs_in(claim, cell, outputs).missing(wanted(claim, cell, bank))) for cell in cells
-    }
-    total = sum(missing.values())
-    return (
-        f"{claim.id}: {total} runs to train, about {duration(total * claim.seconds)} of one core ({missing})"
-    )
+    counts = [len(wanted) for _, wanted in left(claim, cells, bank, outputs)]
+    each = dict(zip([cell.name for cell in cells], counts, strict=True))
+    time = duration(sum(counts) * claim.seconds)
+    return f"{claim.id}: {sum(counts)} runs to train, about {time} of one core ({each})"
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ def read_walk(folder: Path) -> dict[str, Any]:
 def blocks(record: dict[str, Any]) -> dict[str, str]:
     """Marker -> what stands there."""
     from normexp.build import compose, resolved
-    from normexp.claims.evidence.ledger import read_ledger
+    from normexp.claims.evidence.ledger import LEDGER, read_ledger
+    from normexp.claims.evidence.widened_grid import widened_bank
     from normexp.claims.pages.bank_page import bank_table
     from normexp.claims.spec.bank import load_bank
     from normexp.config.construct import construct
@@ -61,9 +62,10 @@ def blocks(record: dict[str, Any]) -> dict[str, str]:
     sizes = {split: f"{len(rows):,}" for split, rows in data.splits.items()}
     total = sum(len(rows) for rows in data.splits.values())
     walk = record["walk"]
-    bank, ledger = load_bank(ROOT / "configs" / "bank.yaml"), ROOT / "docs" / "evidence" / "bank"
+    bank, folder = load_bank(ROOT / "configs" / "bank.yaml"), ROOT / LEDGER
+    ledger = read_ledger(folder, bank.cells)
     return {
-        "bank": bank_table(bank, read_ledger(ledger, bank.cells), ledger),
+        "bank": bank_table(widened_bank(bank, ledger), ledger, folder),
         "finding": record["study"]["finding"],
         "table": record["study"]["table"],
         "walk": f"```\n{walk['text']}\n```",

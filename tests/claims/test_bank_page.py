@@ -8,14 +8,16 @@ import pandas as pd
 import pytest
 
 from normexp.claims.evidence.ledger import read_ledger
+from normexp.claims.evidence.widened_grid import widened_bank
 from normexp.claims.pages.bank_page import draw_rates, page
 from normexp.claims.spec.bank import load_bank
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
 PAGE = ROOT / "docs" / "bank.md"
-BANK = load_bank(ROOT / "configs" / "bank.yaml")
-RUNS = read_ledger(LEDGER, BANK.cells)
+REGISTERED = load_bank(ROOT / "configs" / "bank.yaml")
+RUNS = read_ledger(LEDGER, REGISTERED.cells)
+BANK = widened_bank(REGISTERED, RUNS)
 
 
 def test_the_committed_page_is_made_from_the_committed_ledger():

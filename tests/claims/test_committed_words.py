@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from normexp.claims.evidence.own_runs import OWN_LEDGER, wanted
+from normexp.claims.evidence.claim_runs import wanted
+from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.judge_again import judge_again
 from normexp.claims.spec.bank import load_bank, load_cells
 from normexp.claims.spec.claim_files import load_claims
@@ -20,8 +20,9 @@ KEPT = sorted(path.parent.name for path in (ROOT / OWN_LEDGER).glob("*/runs.csv"
 def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
     claim = CLAIMS[name]
     bank, cells = load_bank(ROOT / "configs" / "bank.yaml"), load_cells(ROOT / "configs")
-    table = pd.read_csv(ROOT / OWN_LEDGER / name / "runs.csv")
-    assert len(table) == sum(len(wanted(claim, cells[cell], bank)) for cell in claim.settings)
+    table = read_own_ledger(ROOT / OWN_LEDGER, name)
+    asked = {(cell, *run) for cell in claim.settings for run in wanted(claim, cells[cell], bank)}
+    assert asked <= set(table[["cell", "norm", "level", "seed", "lr"]].itertuples(index=False, name=None))
     assert not table.duplicated(["cell", "norm", "level", "lr", "seed"]).any()
     assert not table["dirty"].any()
     verdict = judge_again(claim, ROOT)

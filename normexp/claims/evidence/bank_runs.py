@@ -4,6 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from normexp.claims.evidence.widened_grid import widest_grid
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import finished_summary
 from normexp.runs.folders import find_runs
@@ -27,12 +30,13 @@ def commands(bank: Bank, outputs: Path, cells: Sequence[str]) -> Iterator[list[s
         yield ["-m", *where, *cell.overrides, f"norm={norms}", *family]
 
 
-def rows(bank: Bank, outputs: Path) -> list[dict[str, Any]]:
+def rows(bank: Bank, outputs: Path) -> pd.DataFrame:
     """One row per finished run of the bank, in the order of its cells, norms, rates and seeds."""
     found = [row for cell in bank.cells.values() for row in _rows_of(bank, cell, outputs)]
     order = {name: index for index, name in enumerate(bank.cells)}
     norms = {name: index for index, name in enumerate(bank.norms)}
-    return sorted(found, key=lambda row: (order[row["cell"]], norms[row["norm"]], row["lr"], row["seed"]))
+    found.sort(key=lambda row: (order[row["cell"]], norms[row["norm"]], row["lr"], row["seed"]))
+    return pd.DataFrame(found) if found else pd.DataFrame({"cell": [], "lr": []})
 
 
 def _rows_of(bank: Bank, cell: BankCell, outputs: Path) -> Iterator[dict[str, Any]]:
@@ -42,7 +46,7 @@ def _rows_of(bank: Bank, cell: BankCell, outputs: Path) -> Iterator[dict[str, An
         if summary["choices"]["norm"] not in bank.norms:
             continue
         config = summary["config"]
-        if config["lr"] in cell.rates and config["seed"] < bank.seeds:
+        if config["lr"] in widest_grid(cell.rates) and config["seed"] < bank.seeds:
             yield row_of(cell.name, summary) | {"folder": str(folder)}
 
 

@@ -35,13 +35,17 @@ def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.D
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The row of each norm, level and seed at its best rate, by its own validation score of `measure`. If every rate
     failed, the first row."""
+    return runs.iloc[tuned(scored(runs, measure))["value"].astype(int).tolist()]
+
+
+def scored(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The table that the choice of a rate reads. `value` is the position of each run."""
     score, tie = SCORES[measure](runs)
     levels = runs["level"] if "level" in runs else [""] * len(runs)
-    table = rate_table(
+    return rate_table(
         [
             {"setting": row.cell, "arm": row.norm, "level": level, "rate": row.lr, "seed": row.seed, "score": s,
              "tie": t, "value": index, "failed": row.status != "completed"}
             for index, (row, level, s, t) in enumerate(zip(runs.itertuples(), levels, score, tie, strict=True))
         ]
     )  # fmt: skip
-    return runs.iloc[tuned(table)["value"].astype(int).tolist()]

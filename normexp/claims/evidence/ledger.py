@@ -7,6 +7,7 @@
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,30 +18,35 @@ import pandas as pd
 
 from normexp.claims.evidence.bank_runs import rows
 from normexp.claims.evidence.chosen_runs import tuned_runs
+from normexp.claims.evidence.widened_grid import grids, widened_bank
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples, finished_summary, load_test_examples
 
+LEDGER = Path("docs") / "evidence" / "bank"
 MEASURES = ("error", "loss")  # what claims ask of the bank
 
 
 def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
     """Write the finished runs. Returns the number of runs of each cell. Cells without a run keep their files."""
-    found = pd.DataFrame(rows(bank, outputs))
+    found = rows(bank, outputs)
     folder.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
-    for name in [] if found.empty else found["cell"].unique():
-        runs = found[found["cell"] == name].reset_index(drop=True)
+    counts: dict[str, int] = {}
+    widened = widened_bank(bank, found).cells
+    for name in found["cell"].unique():
+        cell, runs = bank.cells[name], found[found["cell"] == name]
+        runs = runs[runs["lr"].isin(widened[name].rates)].reset_index(drop=True)
         summaries = [finished_summary(Path(place)) for place in runs["folder"]]
         runs["code"] = [code_digest(summary["sources"], codes) for summary in summaries]
-        wanted = chosen(bank.cells[name], runs)
+        wanted = chosen(cell, runs, len(bank.norms) * bank.seeds)
         kept = {
             row.hash: load_test_examples(row.folder) for row in runs[runs["hash"].isin(wanted)].itertuples()
         }
         write_examples(folder / f"{name}.npz", {run: own for run, own in kept.items() if own is not None})
+        counts[str(name)] = len(runs)
         runs.drop(columns="folder").to_csv(folder / f"{name}.csv", index=False, float_format="%.9g")
     keep_codes(folder, codes)
-    counts = {} if found.empty else found["cell"].value_counts().to_dict()
-    return {str(cell): count for cell, count in counts.items()}
+    return counts
 
 
 def keep_codes(folder: Path, codes: dict[str, Any]) -> None:
@@ -74,13 +80,13 @@ def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:
     return of
 
 
-def chosen(cell: BankCell, runs: pd.DataFrame) -> set[str]:
-    """Hashes of the runs at the lowest rate, and of those at each seed's best rate by error and by loss. A norm counts
-    only if all its rates are finished."""
+def chosen(cell: BankCell, runs: pd.DataFrame, each: int) -> set[str]:
+    """Hashes of the runs at the lowest rate, and of those at each seed's best rate by error and by loss, on the grid of
+    the cell and on the wider ones. A norm counts only if all its rates are finished. `each`: runs at one rate."""
     wanted: set[str] = set(runs.loc[runs["lr"] == cell.rates[0], "hash"])
-    for measure in MEASURES:
-        for _, own in runs.groupby("norm"):
-            complete = own.groupby("seed")["lr"].nunique() == len(cell.rates)
+    for measure, rates in itertools.product(MEASURES, grids(runs, cell, "error", each)):
+        for _, own in runs[runs["lr"].isin(rates)].groupby("norm"):
+            complete = own.groupby("seed")["lr"].nunique() == len(rates)
             ready = own[own["seed"].isin(complete.index[complete])]
             if len(ready):
                 wanted |= set(tuned_runs(ready, measure)["hash"])

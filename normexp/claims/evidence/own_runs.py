@@ -13,42 +13,18 @@ import pandas as pd
 
 from normexp.claims.evidence.bank_runs import row_of
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
-from normexp.claims.evidence.ledger import code_digest, keep_codes, write_examples
+from normexp.claims.evidence.claim_runs import grid, known_runs, wanted
+from normexp.claims.evidence.ledger import LEDGER, code_digest, keep_codes, read_ledger, write_examples
 from normexp.claims.evidence.metric import read_metric
 from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Wanted
+from normexp.claims.evidence.widened_grid import widest_grid
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import finished_summary, load_test_examples, read_summary
 
 OWN_LEDGER = Path("docs") / "evidence" / "claims"
 OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
-
-
-def bank_arms(claim: Claim, bank: Bank) -> dict[str, str]:
-    """Arms that change only the norm, to a norm of the bank; arm -> norm."""
-    if claim.fixed or claim.factor:
-        return {}
-    norms = {
-        arm: own[0].removeprefix("norm=")
-        for arm, own in claim.arms.items()
-        if len(own) == 1 and own[0].startswith("norm=")
-    }
-    return {arm: norm for arm, norm in norms.items() if norm in bank.norms}
-
-
-def wanted(claim: Claim, cell: BankCell, bank: Bank) -> list[Wanted]:
-    """Runs of every arm, level, seed and rate in a cell, without the runs of the bank."""
-    shared = bank_arms(claim, bank) if cell.name in bank.cells else {}
-    rates = cell.rates if claim.rate == "own" else (cell.rate(claim.rate),)
-    return [
-        Wanted(arm, level, seed, rate)
-        for arm in claim.arms
-        for level in claim.levels
-        for seed in claim.seed_range(claim.looks[-1])
-        if arm not in shared or seed >= bank.seeds
-        for rate in rates
-    ]
 
 
 def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
@@ -63,11 +39,38 @@ def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
     return Runs(own, outputs / "cache", f"scripts/own_runs.py train claim={claim.id}")
 
 
-def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[dict[str, Any]]:
-    """One row per finished run of a claim in a cell, with its folder and its metrics."""
+def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path, ledger: pd.DataFrame) -> pd.DataFrame:
+    """One row per finished run of a claim in a cell, with its folder and its metrics, at the rates that a verdict needs
+    and at none that the widening rule did not ask for. `ledger` has the rows of the bank."""
+    return _rows_of(runs_in(claim, cell, outputs), claim, cell, bank, ledger)
+
+
+def missing(
+    claim: Claim, cell: BankCell, bank: Bank, outputs: Path, ledger: pd.DataFrame
+) -> tuple[Runs, list[Wanted]]:
+    """The runs that a claim has to train next in a cell. When they are finished, it may need wider rates."""
     runs = runs_in(claim, cell, outputs)
+    own = _rows_of(runs, claim, cell, bank, ledger)
+    rates = grid(claim, cell, known_runs(claim, cell, bank, own, ledger))
+    return runs, runs.missing(wanted(claim, cell, bank, rates, rates_in_bank(ledger, cell)))
+
+
+def rates_in_bank(ledger: pd.DataFrame, cell: BankCell) -> set[float]:
+    """The rates of a cell in the bank: those of its grid, and wider ones that it has trained."""
+    return {*cell.rates, *ledger.loc[ledger["cell"] == cell.name, "lr"]}
+
+
+def _rows_of(runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame) -> pd.DataFrame:
+    found = list(_each_row(runs, claim, cell, bank, ledger))
+    table = pd.DataFrame(found) if found else pd.DataFrame({"cell": [], "lr": []})
+    return table[table["lr"].isin(grid(claim, cell, known_runs(claim, cell, bank, table, ledger)))]
+
+
+def _each_row(
+    runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame
+) -> Iterator[dict[str, Any]]:
     check = claim.manipulation and claim.manipulation.metric
-    for run in wanted(claim, cell, bank):
+    for run in wanted(claim, cell, bank, widest_grid(cell.rates), rates_in_bank(ledger, cell)):
         folder = runs.folder(run)
         if read_summary(folder) is None:
             continue
@@ -79,12 +82,13 @@ def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path) -> Iterator[di
         yield row
 
 
-def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, folder: Path) -> int:
+def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, root: Path) -> int:
     """Write the finished runs of a claim. Returns their number. Raises ValueError if some are missing."""
-    found = [(cell, pd.DataFrame(rows(claim, cell, bank, outputs))) for cell in cells]
-    for cell, own in found:
-        if missing := len(wanted(claim, cell, bank)) - len(own):
-            raise ValueError(f"claim={claim.id}: {cell.name}: {missing} runs are missing; train them first")
+    ledger, folder = read_ledger(root / LEDGER, [cell.name for cell in cells]), root / OWN_LEDGER
+    for cell in cells:
+        if left := missing(claim, cell, bank, outputs, ledger)[1]:
+            raise ValueError(f"claim={claim.id}: {cell.name}: {len(left)} runs are missing; train them first")
+    found = [(cell, rows(claim, cell, bank, outputs, ledger)) for cell in cells]
     found = [(cell, own) for cell, own in found if len(own)]
     if not found:
         return 0
@@ -95,10 +99,10 @@ def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: P
         sources = [finished_summary(Path(place))["sources"] for place in own["folder"]]
         own["code"] = [code_digest(source, codes) for source in sources]
         for measure in measures:
-            read = runs_at(own, cell, measure, claim.rate)
+            read = runs_at(known_runs(claim, cell, bank, own, ledger), cell, measure, claim.rate)
+            places = read.loc[read["hash"].isin(own["hash"]), ["hash", "folder"]]
             examples = {
-                str(run): load_test_examples(str(place))
-                for run, place in zip(read["hash"], read["folder"], strict=True)
+                str(run): load_test_examples(str(place)) for run, place in places.itertuples(index=False)
             }
             kept = {run: one for run, one in examples.items() if one is not None}
             write_examples(folder / claim.id / f"{cell.name}.npz", kept, losses=measure == "loss")

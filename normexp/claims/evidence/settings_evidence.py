@@ -12,16 +12,15 @@ import pandas as pd
 from normexp.claims.evidence import functions
 from normexp.claims.evidence.bank_settings import setting_of_runs
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
-from normexp.claims.evidence.ledger import read_examples, read_ledger
-from normexp.claims.evidence.own_runs import OWN_LEDGER, bank_arms, read_own_ledger
+from normexp.claims.evidence.claim_runs import RUN, grid, known_runs
+from normexp.claims.evidence.ledger import LEDGER, read_examples, read_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.spec.bank import BANK, OWN_CELLS, Bank, BankCell, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import Cells, labels, split_options
 from normexp.config.folder import CONFIGS
 from normexp.runs import TestExamples
-
-LEDGER = Path("docs") / "evidence" / "bank"
 
 
 def gather_settings(
@@ -100,19 +99,11 @@ def _runs(
     claim: Claim, cell: BankCell, bank: Bank, own: pd.DataFrame, seeds: range, root: Path
 ) -> pd.DataFrame:
     """Every run of a claim in a cell at some seeds, named by its arms; ValueError where one is missing."""
-    parts = [own[own["cell"] == cell.name]]
-    if cell.name in bank.cells:
-        ledger = read_ledger(root / LEDGER, [cell.name])
-        for arm, norm in bank_arms(claim, bank).items() if len(ledger) else ():
-            parts.append(
-                ledger[ledger["norm"] == norm].assign(norm=arm, level="", value=ledger["train_loss"])
-            )
-    kept = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
-    kept = kept[kept["seed"].isin(seeds)] if len(kept) else kept
-    rates = cell.rates if claim.rate == "own" else (cell.rate(claim.rate),)
-    has = (
-        set(zip(*(kept[key] for key in ("norm", "level", "seed", "lr")), strict=True)) if len(kept) else set()
-    )
+    ledger = read_ledger(root / LEDGER, [cell.name] if cell.name in bank.cells else [])
+    runs = known_runs(claim, cell, bank, own, ledger)
+    rates = grid(claim, cell, runs)
+    kept = runs[runs["seed"].isin(seeds) & runs["lr"].isin(rates)] if len(runs) else runs
+    has = set(kept[RUN].itertuples(index=False, name=None)) if len(kept) else set()
     each = itertools.product(claim.arms, claim.levels, seeds, rates)
     if missing := [run for run in each if run not in has]:
         arm, level, seed, rate = missing[0]

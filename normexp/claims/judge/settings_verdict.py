@@ -52,7 +52,7 @@ def make_settings_verdict(
         decided = replace(decided, p_raw=found.p, p_adjusted=found.p, note="")
     own = claim.manipulation
     check = _manipulation(own, manipulation, rules) if own and manipulation else None
-    if check and not check["held"] and word not in (INCONCLUSIVE, REFUTED):
+    if check and not check["held"] and word != INCONCLUSIVE:  # "refuted" blames a cause too
         word, scope, decided = INCONCLUSIVE, decided.scope, replace(decided, note=check["note"])
     scope = ", ".join(filter(None, (scope, UNREGISTERED if row is None else late)))
     kept = asdict(decided)
