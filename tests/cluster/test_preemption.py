@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import slurm
+from cluster.watching import until
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -52,14 +53,6 @@ def ask(environment, *command: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def wait_for(condition, seconds=240.0):
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until, "it never came"
-        time.sleep(0.1)
-    return found
-
-
 def training(outputs: Path, after: float = 0.0) -> bool:
     """Whether a checkpoint was written since then."""
     return any(path.stat().st_mtime > after for path in outputs.rglob("last.ckpt"))
@@ -68,16 +61,16 @@ def training(outputs: Path, after: float = 0.0) -> bool:
 def stop_twice(environment, outputs: Path, signal: str) -> None:
     since = 0.0
     for _ in range(2):
-        wait_for(lambda since=since: training(outputs, since))
+        until(lambda since=since: training(outputs, since))
         (job,) = ask(environment, "squeue", "--noheader", "--format=%A").split()
         ask(environment, "scancel", f"--signal={signal}", job)
         # Without an answer the job would run on, or be gone.
-        wait_for(lambda: ask(environment, "squeue", "--noheader", "--format=%T") == "PENDING")
+        until(lambda: ask(environment, "squeue", "--noheader", "--format=%T") == "PENDING")
         since = time.time()
 
 
 def check(outputs: Path, whole, logs: str) -> None:
-    assert wait_for(lambda: list(outputs.rglob("summary.json")))
+    assert until(lambda: list(outputs.rglob("summary.json")))
     assert logs.count("resuming from checkpoints/last.ckpt") == 2
     assert rows(outputs) == whole
     assert not list(outputs.rglob("hpc_ckpt*"))
@@ -108,7 +101,7 @@ def test_batch_script_of_ones_own_starts_again(cluster, whole, tmp_path, signal)
     )
     ask({**cluster, "PWD": str(ROOT)}, "sbatch", f"--chdir={ROOT}", str(script))
     stop_twice(cluster, tmp_path / "o", signal)
-    wait_for(lambda: list((tmp_path / "o").rglob("summary.json")))
+    until(lambda: list((tmp_path / "o").rglob("summary.json")))
     check(tmp_path / "o", whole, (tmp_path / "log").read_text())
 
 
@@ -120,9 +113,9 @@ def test_job_that_is_preempted_goes_on_when_its_place_is_free(cluster, whole, tm
         f"#!/bin/bash\n#SBATCH --requeue --open-mode=append\n#SBATCH -o {tmp_path}/log\nexec srun {train}\n"
     )
     ask(cluster, "sbatch", "--exclusive", f"--chdir={ROOT}", str(script))
-    wait_for(lambda: training(tmp_path / "o"))
+    until(lambda: training(tmp_path / "o"))
     ask(cluster, "sbatch", "--exclusive", "--partition=urgent", "--output=/dev/null", "--wrap=sleep 5")
-    wait_for(lambda: list((tmp_path / "o").rglob("summary.json")))
+    until(lambda: list((tmp_path / "o").rglob("summary.json")))
     log = (tmp_path / "log").read_text()
     assert "interrupted by SIGTERM" in log
     assert re.search(r"Slurm starts job \d+ again", log)

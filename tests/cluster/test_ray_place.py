@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from cluster import ray_nodes
+from cluster.watching import states, until
 
 from normexp.runs import load_summaries
 
@@ -27,6 +27,22 @@ RUN = [
     "--place",
     "ray",
 ]
+
+CLAIM = """
+name: training_helps
+sentence: A network that is trained is right more often than one that hardly learns.
+source: nobody
+covers: [mine]
+evidence: training
+metric: test/accuracy
+measure: test accuracy
+better: higher
+arms: {trained: [lr=0.1], stuck: [lr=0.000001]}
+fixed: [model=mlp, model.depth=1, model.width=16, norm=layernorm, data=digits, batch_size=64, max_epochs=4]
+seeds: 5
+comparison: {kind: greater, arm: trained, baseline: stuck, margin: 0.1}
+seconds: 1
+"""
 
 
 @pytest.fixture(scope="module")
@@ -48,25 +64,15 @@ def start(nodes, screen: Path, *command: str) -> subprocess.Popen:
         )
 
 
-def until(condition, seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.2)
-
-
-def states(outputs: Path) -> list[str]:
-    path = max(outputs.glob("runs/.sweeps/*/sweep.json"))
-    return [cell["state"] for cell in json.loads(path.read_text())["cells"]]
-
-
 def test_claim_is_trained_by_the_cluster(nodes, tmp_path):
-    ask = ["scripts/verify.py", "claim=P09", "--place", "ray", f"out={tmp_path / 'o'}"]
+    (tmp_path / "mine.yaml").write_text(CLAIM)
+    ask = ["scripts/verify.py", f"claim={tmp_path / 'mine.yaml'}", "--place", "ray", f"out={tmp_path / 'o'}"]
     assert start(nodes, tmp_path / "screen", *ask).wait(1200) == 0, (tmp_path / "screen").read_text()
     screen = (tmp_path / "screen").read_text()
     assert "2 at a time on the nodes of Ray" in screen
-    verdict = json.loads((tmp_path / "o" / "P09" / "verdict.json").read_text())
-    assert verdict["runs"]["trained"] == screen.count("  completed ") + screen.count("  diverged ") > 0
+    verdict = json.loads((tmp_path / "o" / "mine" / "verdict.json").read_text())
+    assert verdict["verdict"] == "SUPPORTED"
+    assert verdict["runs"]["trained"] == screen.count("  completed ") == 10
 
 
 def test_driver_that_is_killed_leaves_runs_that_go_on_from_their_checkpoints(nodes, tmp_path):

@@ -1,7 +1,6 @@
 """Sweeps and claims as jobs of a real Slurm: arrays, time limits, lost jobs and drivers, a queue that is full."""
 
 import csv
-import json
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import slurm
+from cluster.watching import states, until
 
 from normexp.runs import load_summaries
 
@@ -47,18 +47,6 @@ def start(environment, log: Path, *arguments: str) -> subprocess.Popen:
 def queue(environment, *options: str) -> list[str]:
     command = ["squeue", "--noheader", "--array", "--format=%T", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True).stdout.split()
-
-
-def until(condition, seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.2)
-
-
-def states(outputs: Path) -> list[str]:
-    path = max(outputs.glob("runs/.sweeps/*/sweep.json"))
-    return [cell["state"] for cell in json.loads(path.read_text())["cells"]]
 
 
 def logs(outputs: Path) -> str:
@@ -106,9 +94,14 @@ def test_array_of_eight_that_is_sent_usr2_twice_is_requeued_and_goes_on_to_the_e
 
 
 def test_time_limit_shorter_than_the_run(cluster, tmp_path):
-    arguments = [*LONG, "max_steps=100000", "seed=0", f"outputs={tmp_path / 'o'}"]
+    """The run takes two minutes of training or more, whatever this machine makes of a step."""
+    tried = [sys.executable, "train.py", *LONG, "max_steps=2000", f"outputs={tmp_path / 'tried'}"]
+    subprocess.run(tried, cwd=ROOT, env=cluster, check=True, capture_output=True)
+    (seconds,) = load_summaries(tmp_path / "tried")["seconds"]
+    steps = int(120 / seconds) * 2000
+    arguments = [*LONG, f"max_steps={steps}", "seed=0", f"outputs={tmp_path / 'o'}"]
     process = start(cluster, tmp_path / "screen", "--time-limit", "1min", *arguments)
-    assert process.wait(1400) == 0, (tmp_path / "screen").read_text()
+    assert process.wait(1300) == 0, (tmp_path / "screen").read_text()
     assert states(tmp_path / "o") == ["completed"]
     assert "resuming from checkpoints/last.ckpt" in logs(tmp_path / "o")
     assert "again: " not in (tmp_path / "screen").read_text()  # it stayed one job of Slurm
