@@ -30,7 +30,7 @@ class Cell:
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
-    tries: int = 0  # how often it was started and lost
+    tries: int = 0  # how often in a row it was lost without a new checkpoint
     other_code: list[str] = field(default_factory=list)
 
     @property

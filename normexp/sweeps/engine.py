@@ -13,7 +13,7 @@ from normexp.sweeps.places.place import Ended, Event, Job, Place
 from normexp.sweeps.turns import Elsewhere, Turns
 
 POLL_SECONDS = 0.2
-TRIES = 3  # for a run that is lost without an error of its own, e.g. because its machine is gone
+TRIES = 3  # in a row without a new checkpoint, for a run that is lost without an error of its own (its machine is gone)
 
 
 class _Open(NamedTuple):
@@ -145,7 +145,7 @@ class Engine:
         if event.timed_out and got_on:
             self.say(f"again: {cell.run}: its time was over; it goes on from its checkpoint")
             return True
-        cell.tries += 1
+        cell.tries = 1 if got_on else cell.tries + 1
         if cell.tries >= TRIES:
             return False
         self.say(f"again: {cell.run}: {event.lost or 'its time was over'}; try {cell.tries + 1} of {TRIES}")

@@ -94,11 +94,11 @@ def test_array_of_eight_that_is_sent_usr2_twice_is_requeued_and_goes_on_to_the_e
 
 
 def test_time_limit_shorter_than_the_run(cluster, tmp_path):
-    """The run takes two minutes of training or more, whatever this machine makes of a step."""
+    """The run takes a minute of training or more, whatever this machine makes of a step."""
     tried = [sys.executable, "train.py", *LONG, "max_steps=2000", f"outputs={tmp_path / 'tried'}"]
     subprocess.run(tried, cwd=ROOT, env=cluster, check=True, capture_output=True)
     (seconds,) = load_summaries(tmp_path / "tried")["seconds"]
-    steps = int(120 / seconds) * 2000
+    steps = int(60 / seconds + 1) * 2000
     arguments = [*LONG, f"max_steps={steps}", "seed=0", f"outputs={tmp_path / 'o'}"]
     process = start(cluster, tmp_path / "screen", "--time-limit", "1min", *arguments)
     assert process.wait(1300) == 0, (tmp_path / "screen").read_text()

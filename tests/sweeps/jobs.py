@@ -39,6 +39,17 @@ def die(payload: dict) -> None:
     print("alive", flush=True)
 
 
+def die_later(payload: dict) -> None:
+    """Writes a newer checkpoint and kills itself, so many times."""
+    path = Path(payload["folder"]) / "checkpoints" / "last.ckpt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = int(path.read_text()) if path.exists() else 0
+    if done < payload["times"]:
+        path.write_text(str(done + 1))
+        os.utime(path, (done, done))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def slow(payload: dict) -> None:
     """Is done when it was stopped so many times; saves a checkpoint whenever it is, or never."""
     path = Path(payload["folder"]) / "checkpoints" / "last.ckpt"

@@ -150,6 +150,14 @@ def test_killed_job_is_tried_again_and_no_more_than_three_times(tmp_path):
     ]
 
 
+def test_killed_job_that_gets_on_is_tried_as_often_as_it_takes(tmp_path):
+    made = engine(jobs.die_later, tmp_path, 1, lambda c: {"folder": str(c.folder), "times": 5})
+    for _ in made.run():
+        pass
+    assert [cell.state for cell in made.cells] == ["completed"]
+    assert made.said == ["again: mlp/run0: killed by signal 9; try 2 of 3"] * 5
+
+
 def test_job_whose_time_is_over_goes_on_as_long_as_it_gets_on(tmp_path):
     """Twice it is stopped, each time with a newer checkpoint; the one that writes none is given up."""
     made = engine(

@@ -2,7 +2,9 @@
 
 import getpass
 import pickle
+import re
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ ALIVE = {
     "RESV_DEL_HOLD", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED",
 }  # fmt: skip
 # Parts of sbatch's messages when it may take the job later.
-FULL = ("limit", "temporarily unable", "try again", "timed out", "unable to contact")
+FULL = ("submit limit", "temporarily", "try again", "timed out", "unable to contact")
+# A limit of the account, which a line of its own names. Only one on the number of jobs passes by waiting.
+LIMIT = re.compile(r"\b(?:qos|assoc)\w*limit\b", re.IGNORECASE)
 SECONDS = 60  # for an answer
+ASKED, PAUSE = 5, 5.0  # so often, with so many seconds in between, before Slurm counts as silent
 RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 
@@ -23,7 +28,12 @@ class Refused(Exception):
 
     def __init__(self, message: str):
         super().__init__(message)
-        self.full = any(part in message.lower() for part in FULL)
+        limits = LIMIT.findall(message)
+        self.full = (
+            all("submit" in limit.lower() for limit in limits)
+            if limits
+            else any(part in message.lower() for part in FULL)
+        )
 
 
 def submit(folder: Path, parameters: Mapping[str, Any], calls: Sequence[Callable[[], Any]]) -> list[str]:
@@ -41,8 +51,9 @@ def submit(folder: Path, parameters: Mapping[str, Any], calls: Sequence[Callable
         with executor.batch():
             jobs = [executor.submit(call) for call in calls]
     except (FailedJobError, FailedSubmissionError) as error:
-        lines = [line for line in str(error).splitlines() if "rror" in line] or str(error).splitlines()
-        raise Refused(lines[-1].removeprefix("sbatch: ").removeprefix("error: ").strip()) from None
+        lines = [line for line in str(error).splitlines() if "rror" in line] or str(error).splitlines()[-1:]
+        said = [line.removeprefix("sbatch: ").removeprefix("error: ").strip() for line in lines]
+        raise Refused("; ".join(dict.fromkeys(said))) from None
     return [job.job_id for job in jobs]
 
 
@@ -53,9 +64,16 @@ def states(names: Iterable[str]) -> dict[str, str] | None:
 
 
 def arrays(names: Iterable[str]) -> dict[tuple[str, int], str]:
-    """(name, place in its array) -> number of the jobs that run or wait."""
-    rows = _queue(names) or []
-    return {(name, index): number for number, name, index, state in rows if state in ALIVE}
+    """(name, place in its array) -> number of the jobs that run or wait. Raises ValueError without an answer: whoever
+    takes silence for an empty queue starts everything twice."""
+    for left in reversed(range(ASKED)):
+        if (rows := _queue(names)) is not None:
+            return {(name, index): number for number, name, index, state in rows if state in ALIVE}
+        if left:
+            time.sleep(PAUSE)
+    raise ValueError(
+        "place=slurm: squeue does not answer, and jobs of an earlier launch may still run; try again when it does"
+    )
 
 
 def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str]] | None:
