@@ -1,6 +1,7 @@
 """The bank: a registered grid of cells x norms x learning rates x seeds, from which claims read."""
 
 import difflib
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,11 +99,17 @@ def load_cells(configs: Path) -> dict[str, BankCell]:
 
 def _read(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
-        node = yaml.safe_load(path.read_text(encoding="utf-8"))
+        node = _parsed(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
     _check_keys(node, keys, f"{path}: ")
     return node
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(text: str) -> Any:
+    """What a file says. Every claim over settings asks for the same files; nobody may change what is shared."""
+    return yaml.safe_load(text)
 
 
 def _cells(node: dict[str, Any], path: Path) -> dict[str, BankCell]:

@@ -13,6 +13,8 @@ from normexp.claims.spec.claim_checks import CLAIM, check_values, shorten
 from normexp.claims.spec.family_checks import check_family
 from normexp.claims.spec.settings import read_contrast, read_settings
 
+# The same, eight times as fast, where PyYAML was built with libyaml.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NEEDED = ("name", "sentence", "source", "covers", "evidence")
 
 
@@ -87,7 +89,7 @@ def _parts(node: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        node = yaml.safe_load(path.read_text(encoding="utf-8"))
+        node = yaml.load(path.read_text(encoding="utf-8"), LOADER)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
