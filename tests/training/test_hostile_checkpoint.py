@@ -9,7 +9,7 @@ import torch
 from config.hostile import Trap, write_trap
 from test_run import AtStep
 
-from normexp.training.checkpoint import load_checkpoint, load_to_resume
+from normexp.training.checkpoint import NEEDED_TO_RESUME, load_checkpoint, load_to_resume
 
 
 def archive(path: Path, mark: Path) -> None:
@@ -38,3 +38,16 @@ def test_run_does_not_resume_from_a_trap(train, tmp_path):
     assert not (tmp_path / "sprung").exists()
     torch.load(path, weights_only=False)  # the trap is a real one
     assert (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("key", NEEDED_TO_RESUME)
+def test_checkpoint_that_lacks_a_part_says_so(key, train, tmp_path):
+    with pytest.raises(SystemExit):
+        train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signal.SIGINT))])
+    (path,) = tmp_path.rglob("last.ckpt")
+    content = torch.load(path, weights_only=True)
+    torch.save({name: value for name, value in content.items() if name != key}, path)
+    with pytest.raises(
+        ValueError, match=rf"last\.ckpt: damaged \(lacks {key}: nothing can go on from there\)"
+    ):
+        train()
