@@ -1,11 +1,13 @@
 """Everything that a run left, in a form for comparing two runs: without times, paths and processes."""
 
 import csv
+import io
 import json
 import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
@@ -65,17 +67,19 @@ def checkpoint(path: Path) -> dict[str, Any]:
     return content
 
 
-def difference(one: Any, other: Any, where: str = "") -> str | None:
-    """The first place where two results differ, in words; None where they are the same."""
+def difference(one: Any, other: Any, where: str = "", *, near: float = 0.0) -> str | None:
+    """The first place where two results differ, in words; None where they are the same.
+
+    Args:
+        near: numbers that differ by no more count as the same; numbers in a text too.
+    """
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        same = (
-            one.shape == other.shape
-            and one.dtype == other.dtype
-            and torch.equal(torch.nan_to_num(one.double()), torch.nan_to_num(other.double()))
-        )
-        return None if same else f"{where}: other numbers"
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return None if alike and close(one, other, near) else f"{where}: other numbers"
     if type(one) is not type(other):
         return f"{where}: {one!r} and {other!r}"
+    if near and isinstance(one, (str, bytes)) and one != other:
+        one, other = in_parts(one), in_parts(other)
     if isinstance(one, dict):
         if one.keys() != other.keys():
             return f"{where}: keys {sorted(map(str, one.keys() ^ other.keys()))}"
@@ -85,9 +89,28 @@ def difference(one: Any, other: Any, where: str = "") -> str | None:
             first = next((a for a, b in zip(one, other, strict=False) if a != b), "the longer one's end")
             return f"{where}: {len(one)} and {len(other)} entries, the first that differs: {str(first)[:200]}"
         pairs = [(f"{where}[{index}]", *pair) for index, pair in enumerate(zip(one, other, strict=True))]
-    elif isinstance(one, float):
-        same = one == other or (math.isnan(one) and math.isnan(other))
+    elif isinstance(one, float) and isinstance(other, float):
+        same = math.isclose(one, other, rel_tol=near, abs_tol=near) or (math.isnan(one) and math.isnan(other))
         return None if same else f"{where}: {one!r} and {other!r}"
     else:
         return None if one == other else f"{where}: {str(one)[:300]} and {str(other)[:300]}"
-    return next((found for place, a, b in pairs if (found := difference(a, b, place))), None)
+    return next((found for place, a, b in pairs if (found := difference(a, b, place, near=near))), None)
+
+
+def close(one: torch.Tensor, other: torch.Tensor, near: float) -> bool:
+    return torch.allclose(one.double(), other.double(), rtol=near, atol=near, equal_nan=True)
+
+
+def in_parts(content: str | bytes) -> Any:
+    """The words of a text, numbers among them as such; the arrays of a file of arrays."""
+    if isinstance(content, str):
+        return [as_number(word) for word in content.split()]
+    with np.load(io.BytesIO(content)) as arrays:
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def as_number(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
+        return word
