@@ -1,10 +1,10 @@
 """The bank of runs that claims read. `python scripts/bank.py` prints its plan.
 
-register  fixes the grid in docs/evidence/registry.jsonl, before its first run; commit that file
-train     trains what is missing, a sweep for each cell; run it in a clean checkout at a commit; takes the flags of
-          sweeps, --plan among them. Where too many seeds take the lowest or highest rate, it goes on with a wider grid,
-          by the registered rule
-ledger    writes what is finished to docs/evidence/bank, from which verdicts are judged
+register  writes the grid to docs/evidence/registry.jsonl; commit that file before the first run
+train     trains the missing runs, one sweep per cell. Takes the flags of sweeps, such as --plan. The checkout must be
+          clean, so that every run names the commit of its code. If too many seeds take the lowest or highest rate, it
+          goes on with a wider grid, by the registered rule
+ledger    writes the finished runs to docs/evidence/bank, from which verdicts are judged
 table     prints the page's table of test errors
 page      writes docs/bank.md and its figure from docs/evidence/bank
 """

@@ -1,12 +1,15 @@
 """The base of all monitors: when they measure, on which batches, and how their values are logged.
 
-    on_train_batch_start        if due, a Monitor runs extra passes and logs; a StepMonitor attaches hooks
-      forward, backward         the hooks of a StepMonitor record on the device
-    on_before_optimizer_step    a StepMonitor reads the gradients: unscaled, accumulated, not yet clipped
-    on_train_batch_end          a StepMonitor detaches its hooks and logs
-    on_train_end                both measure once more with the final weights, in extra passes
+A Monitor measures in passes of its own. A StepMonitor watches the training step. Lightning calls both in this order:
 
-The step of a value is the number of optimizer steps before the measurement: 0 is the network at initialization.
+    on_train_batch_start        Monitor, if due: makes its passes and logs
+                                StepMonitor, if due: attaches hooks to the layers
+    forward and backward pass   StepMonitor: its hooks record, on the device
+    on_before_optimizer_step    StepMonitor: reads the gradients (unscaled, accumulated, not yet clipped)
+    on_train_batch_end          StepMonitor: detaches its hooks and logs
+    on_train_end                both: measure the final weights, in passes of their own
+
+A value's step is the number of optimizer steps before it was measured. Step 0 is the network at initialization.
 """
 
 import warnings
@@ -36,7 +39,7 @@ class Monitor(Callback):
     """
 
     measures_after_training = True
-    steps_alone = False  # True: watches the steps and makes no passes, but at the end
+    steps_alone = False  # True: makes no passes of its own except at the end
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Monitor":
         self = super().__new__(cls)

@@ -11,17 +11,21 @@ from normexp.norms.base import Affine, Norm, check_kept
 class PowerNorm(Norm):
     """y = x / sqrt(phi + eps) * weight + bias. phi is the mean of x^2 over every axis but `channel_dim`.
 
-    For the first `warmup_steps` training batches phi comes from the batch, and the running estimate is the average of
-    all batches. Afterwards, and in eval mode, phi is the running estimate of the batches before:
+    During the first `warmup_steps` training batches, phi is that of the batch, and running_phi is the average over all
+    batches so far. After them, phi is the running_phi before this batch, and each batch updates it:
         running_phi = ema_keep * running_phi + (1 - ema_keep) * batch.
-    The backward pass treats phi as a constant, and subtracts a running estimate of the gradient that phi would pass.
+    In eval mode phi is always running_phi.
+
+    The backward pass treats phi as a constant. In place of the gradient through phi it subtracts a running estimate.
     With z = x / sqrt(phi + eps), g the gradient of z and h = g - nu z,
         gradient of x = h / sqrt(phi + eps),   nu = nu + (1 - gradient_keep) * mean(h z).
-    So the gradient is not the derivative of y; the method means it so. `token_scaling` first divides every sample
-    (token) by its own root mean square. The published code does this; the paper does not mention it.
+    So, by design, the gradient is not the derivative of y.
+
+    `token_scaling` first divides every sample (token) by its own root mean square. The published code does this; the
+    paper does not mention it.
     Shape: (N, C), (N, C, H, W), (N, T, C); on tokens the statistics run over T too.
-    Source: Shen et al. 2020, PowerNorm. The code divides the gradient by the batch's phi and mixes both averages during
-    the warm-up; here the gradient is divided by the phi of the forward pass, as in the paper.
+    Source: Shen et al. 2020, PowerNorm. The published code divides the gradient by the phi of the batch, and mixes both
+    averages during the warm-up. Here the gradient is divided by the phi of the forward pass, as in the paper.
     """
 
     batch_statistics = True

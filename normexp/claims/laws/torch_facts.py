@@ -16,7 +16,8 @@ def default_variance(*, seed: int, n: int) -> float:
 
 
 def correction_without_unbiased(*, seed: int, correction: int) -> float:
-    """Relative distance of torch.var(correction=c) from the nearer of the two variances that `unbiased` offers."""
+    """Relative distance between torch.var(correction=c) and the nearer of torch.var(unbiased=False) and
+    torch.var(unbiased=True)."""
     x = sample(seed, 10)
     value = x.var(correction=correction)
     both = torch.stack([x.var(unbiased=False), x.var(unbiased=True)])
@@ -29,15 +30,19 @@ def expected_variance(*, seed: int, correction: int, n: int, samples: int = 200_
 
 
 def variance_error(*, seed: int, correction: int, n: int, samples: int = 20_000) -> float:
-    """Root mean square error of the variance of n standard normal values as an estimate of 1. Biased it is
-    sqrt(2 n - 1) / n, unbiased sqrt(2 / (n - 1)), hence larger."""
+    """Root mean square error of the variance of n standard normal values, whose true variance is 1.
+
+    In theory it is sqrt(2 n - 1) / n with correction=0, and sqrt(2 / (n - 1)), which is larger, with correction=1.
+    """
     return float((sample(seed, samples, n).var(1, correction=correction) - 1).square().mean().sqrt())
 
 
 def std_against(*, seed: int, form: str, mean: float, n: int = 768) -> float:
-    """Relative distance of torch.std in float32 (root mean square over 64 rows) from the same in `two passes` (the
-    mean, then the squared differences) or from the root of the `mean of squares` less the square of the mean, of values
-    of this mean and a deviation of 1."""
+    """Relative distance between torch.std and a written formula, both in float32: root mean square over 64 rows.
+
+    The values are normal with this mean and a deviation of 1. Two forms of the formula: `two passes` takes the mean,
+    then the squared differences from it. `mean of squares` subtracts the square of the mean from the mean of squares.
+    """
     x = (sample(seed, 64, n) + mean).float()
     if form == "two passes":
         written = (x - x.mean(1, keepdim=True)).square().sum(1).div(n - 1).sqrt()
@@ -47,7 +52,7 @@ def std_against(*, seed: int, form: str, mean: float, n: int = 768) -> float:
 
 
 def parameter_of(*, seed: int, dtype: str) -> float:
-    """1 where torch.nn.Parameter takes a tensor of this type, 0 where it raises."""
+    """1 if torch.nn.Parameter takes a tensor of this type, 0 if it raises."""
     try:
         nn.Parameter(torch.zeros(3, dtype=getattr(torch, dtype)))
     except RuntimeError:
@@ -56,7 +61,7 @@ def parameter_of(*, seed: int, dtype: str) -> float:
 
 
 def document_statistic(*, seed: int, statistic: str) -> float:
-    """A number of document 004 for [[1, 2], [3, 4]]. It is not random."""
+    """One of the numbers in document 004, which are statistics of [[1, 2], [3, 4]]. The seed changes nothing."""
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
     return {
         "mean": x.mean(),
@@ -93,7 +98,7 @@ def attribute_after_step(*, seed: int, parameter: bool) -> float:
 
 
 def activation_at(*, seed: int, function: str, at: float = 100.0) -> float:
-    """max(|f(at)|, |f(-at)|): whether an activation stays small for large inputs."""
+    """max(|f(at)|, |f(-at)|). It stays small if the activation is bounded."""
     f = getattr(torch.nn.functional, function)
     return float(f(torch.tensor([at, -at], dtype=torch.float64)).abs().max())
 
@@ -111,7 +116,7 @@ def mean_derivative(*, seed: int, function: str, scale: float = 1.0, n: int = 40
 
 
 def derivative(function: str, x: Tensor) -> Tensor:
-    """Elementwise derivative at `x` of a function of `torch.nn.functional`, or else of `torch`, by its name."""
+    """Elementwise derivative at `x` of the named function of `torch.nn.functional`, or of `torch` if it has none."""
     x = x.requires_grad_()
     f = getattr(torch.nn.functional, function, None) or getattr(torch, function)
     (slope,) = torch.autograd.grad(f(x).sum(), x)

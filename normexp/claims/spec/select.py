@@ -8,12 +8,18 @@ from normexp.claims.spec.claim import Claim
 
 
 def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
-    """The claims that a comma-separated list names, in the order of the folder, each once.
+    """The claims that a comma-separated list names, each once, in the order of the folder.
 
-    A word is an id (S37, which includes its parts S37a, S37b and so on), a name (rescaling_invariance), a sentence of
-    the sources that only other claims cover, a kind of evidence (law, initialization, training), a glob over ids and
-    names (S3*), or `all`. `broken` holds the mistakes of unreadable files by id. Raises ValueError if a word names such
-    a file, or nothing; then it lists the nearest names.
+    Each word of the list is one of these:
+    - an id, such as S37, which brings its parts S37a, S37b and so on
+    - a name, such as rescaling_invariance
+    - the id of a sentence that has no claim of its own: all claims that cover it
+    - a kind of evidence: law, initialization or training
+    - a glob over ids and names, such as S3*
+    - `all`
+
+    `broken` has the mistake of each unreadable file, by id. Raises ValueError if a word names such a file. Raises
+    ValueError with the nearest names if a word names no claim.
     """
     chosen: set[str] = set()
     broken = broken or {}
@@ -37,7 +43,7 @@ def words(text: str) -> list[str]:
 
 
 def unreadable(broken: dict[str, str], text: str) -> list[str]:
-    """The mistakes of the broken files that the list names: by id, by glob, or by `all`."""
+    """The mistakes in the broken files that the list names by id, by glob or by `all`."""
     asked = [word.lower() for word in words(text)]
     return [
         mistake
