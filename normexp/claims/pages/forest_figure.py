@@ -48,18 +48,19 @@ def draw_forest(verdict: dict[str, Any], path: Path) -> None:
         f"{describe_effect(verdict['comparison']).removesuffix(' =')}; gray: too small to matter", fontsize=8
     )
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="best")
+    figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     color = WORD_COLORS.get(verdict["verdict"], DEPENDS_COLOR)
-    heading = "\n".join(textwrap.wrap(title(verdict), 90))
+    heading = "\n".join(textwrap.wrap(title(verdict), 100))
     figure.suptitle(heading, color=color, fontweight="bold", fontsize=10)
-    ax.set_title("\n".join(textwrap.wrap(verdict["sentence"], 100)), fontsize=9)
+    ax.set_title("\n".join(textwrap.wrap(verdict["sentence"], 80)), fontsize=9)
     figure.savefig(path, dpi=110)
 
 
 def _name(row: dict[str, Any]) -> str:
     failures = row["failures"]
     lost = failures["arm"] + (failures["baseline"] or 0)
-    name = row["name"] + (f", {row['flag']}" if row["flag"] else "")
+    told = row["effect"] is None  # the flag stands where the effect would be
+    name = row["name"] + (f", {row['flag']}" if row["flag"] and not told else "")
     return f"{name} ({lost} failed)" if lost else name
 
 
@@ -83,10 +84,18 @@ def _mean(ax: Axes, y: int, verdict: dict[str, Any]) -> None:
 
 
 def _limits(ax: Axes, verdict: dict[str, Any]) -> None:
-    """Limit the axis, so that wide intervals of single settings do not squeeze the others."""
+    """Limit the axis, so that wide intervals of single settings do not squeeze the others. An arrow shows where one
+    goes on."""
     effects = [row["effect"] for row in verdict["settings"] if row["effect"] is not None]
     ends = [
         end for end in (*verdict["interval"], *verdict["prediction"], *effects, 0.0) if math.isfinite(end)
     ]
     room = 0.25 * (max(ends) - min(ends)) or 1.0
-    ax.set_xlim(min(ends) - room, max(ends) + room)
+    left, right = min(ends) - room, max(ends) + room
+    ax.set_xlim(left, right)
+    for y, row in enumerate(verdict["settings"]):
+        low, high = row["interval"] or (left, right)
+        color = WORD_COLORS[row["verdict"]] if row["votes"] else SHOWN
+        for marker, end, cut in (("<", left, low < left), (">", right, high > right)):
+            if cut:
+                ax.plot([end], [y], marker, color=color, markersize=7, clip_on=False)
