@@ -62,7 +62,7 @@ def read_ledger(folder: Path, cells: Iterable[str]) -> pd.DataFrame:
     """The rows of these cells. A cell that is not in the ledger has none."""
     paths = [folder / f"{name}.csv" for name in cells]
     tables = [pd.read_csv(path) for path in paths if path.exists()]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell"])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell", "lr"])
 
 
 def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:

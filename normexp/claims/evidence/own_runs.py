@@ -18,7 +18,7 @@ from normexp.claims.evidence.ledger import LEDGER, code_digest, keep_codes, read
 from normexp.claims.evidence.metric import read_metric
 from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Wanted
-from normexp.claims.evidence.widened_grid import widest_grid
+from normexp.claims.evidence.widened_grid import Grid
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import finished_summary, load_test_examples, read_summary
@@ -39,20 +39,23 @@ def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
     return Runs(own, outputs / "cache", f"scripts/own_runs.py train claim={claim.id}")
 
 
-def rows(claim: Claim, cell: BankCell, bank: Bank, outputs: Path, ledger: pd.DataFrame) -> pd.DataFrame:
-    """One row per finished run of a claim in a cell, with its folder and its metrics, at the rates that a verdict needs
-    and at none that the widening rule did not ask for. `ledger` has the rows of the bank."""
-    return _rows_of(runs_in(claim, cell, outputs), claim, cell, bank, ledger)
-
-
 def missing(
     claim: Claim, cell: BankCell, bank: Bank, outputs: Path, ledger: pd.DataFrame
 ) -> tuple[Runs, list[Wanted]]:
-    """The runs that a claim has to train next in a cell. When they are finished, it may need wider rates."""
+    """The runs that a claim has to train next in a cell. When they are finished, it may need wider rates.
+
+    Args:
+        ledger: rows of the bank.
+    """
     runs = runs_in(claim, cell, outputs)
-    own = _rows_of(runs, claim, cell, bank, ledger)
+    return runs, _left(runs, claim, cell, bank, ledger, _rows(runs, claim, cell, bank, ledger))
+
+
+def _left(
+    runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame, own: pd.DataFrame
+) -> list[Wanted]:
     rates = grid(claim, cell, known_runs(claim, cell, bank, own, ledger))
-    return runs, runs.missing(wanted(claim, cell, bank, rates, rates_in_bank(ledger, cell)))
+    return runs.missing(wanted(claim, cell, bank, rates, rates_in_bank(ledger, cell)))
 
 
 def rates_in_bank(ledger: pd.DataFrame, cell: BankCell) -> set[float]:
@@ -60,17 +63,25 @@ def rates_in_bank(ledger: pd.DataFrame, cell: BankCell) -> set[float]:
     return {*cell.rates, *ledger.loc[ledger["cell"] == cell.name, "lr"]}
 
 
-def _rows_of(runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame) -> pd.DataFrame:
-    found = list(_each_row(runs, claim, cell, bank, ledger))
-    table = pd.DataFrame(found) if found else pd.DataFrame({"cell": [], "lr": []})
-    return table[table["lr"].isin(grid(claim, cell, known_runs(claim, cell, bank, table, ledger)))]
+def _rows(runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame) -> pd.DataFrame:
+    """One row per finished run of a claim in a cell, with its folder and its metrics, at the rates that a verdict needs
+    and at none that the widening rule did not ask for."""
+    table, tried, asked = pd.DataFrame({"cell": [], "lr": []}), set(cell.rates), cell.rates
+    while True:
+        found = list(_each_row(runs, claim, cell, bank, ledger, asked))
+        table = pd.concat([table, pd.DataFrame(found)], ignore_index=True) if found else table
+        rates = grid(claim, cell, known_runs(claim, cell, bank, table, ledger))
+        asked = tuple(rate for rate in rates if rate not in tried)
+        tried.update(asked)
+        if not asked:
+            return table[table["lr"].isin(rates)]
 
 
 def _each_row(
-    runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame
+    runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame, rates: Grid
 ) -> Iterator[dict[str, Any]]:
     check = claim.manipulation and claim.manipulation.metric
-    for run in wanted(claim, cell, bank, widest_grid(cell.rates), rates_in_bank(ledger, cell)):
+    for run in wanted(claim, cell, bank, rates, rates_in_bank(ledger, cell)):
         folder = runs.folder(run)
         if read_summary(folder) is None:
             continue
@@ -85,11 +96,13 @@ def _each_row(
 def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, root: Path) -> int:
     """Write the finished runs of a claim. Returns their number. Raises ValueError if some are missing."""
     ledger, folder = read_ledger(root / LEDGER, [cell.name for cell in cells]), root / OWN_LEDGER
+    found = []
     for cell in cells:
-        if left := missing(claim, cell, bank, outputs, ledger)[1]:
+        runs = runs_in(claim, cell, outputs)
+        own = _rows(runs, claim, cell, bank, ledger)
+        if left := _left(runs, claim, cell, bank, ledger, own):
             raise ValueError(f"claim={claim.id}: {cell.name}: {len(left)} runs are missing; train them first")
-    found = [(cell, rows(claim, cell, bank, outputs, ledger)) for cell in cells]
-    found = [(cell, own) for cell, own in found if len(own)]
+        found += [(cell, own)] if len(own) else []
     if not found:
         return 0
     (folder / claim.id).mkdir(parents=True, exist_ok=True)
