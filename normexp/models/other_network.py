@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from normexp.arguments import require_choice
 from normexp.derived_sites import derived_sites
+from normexp.models.small_stem import make_stem_small
 from normexp.norm_layers import is_norm
 from normexp.norms.swap_norms import swap
 from normexp.norms.swap_table import SwapTable
@@ -21,7 +23,7 @@ class OtherNetwork(nn.Module):
     running statistics. `swapped` is the table of the replacements.
 
     Shape: images (N, C, H, W) to logits (N, num_classes), or tokens (N, T) to (N, T, num_classes). An image of one
-    channel is copied to all `channels` that the network takes.
+    channel is copied to all `channels` that the network takes. `stem` is own or small, see `make_stem_small`.
     """
 
     accepts = "image"
@@ -34,12 +36,16 @@ class OtherNetwork(nn.Module):
         *,
         weights: str | None,
         channels: int = 0,
+        stem: str = "own",
     ):
         super().__init__()
+        require_choice("model.stem", stem, ("own", "small"))
         self.network, self.channels = network, channels
         self.convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
         self.left_out = load_weights(network, weights) if weights is not None else []
         self.swapped = None if norm is None else _swapped(network, norm)
+        if stem == "small":
+            make_stem_small(network)
 
     def forward(self, inputs: Tensor) -> Any:
         if self.channels and inputs.shape[1] == 1:

@@ -5,9 +5,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from normexp.arguments import require_choice
 from normexp.models.other_network import OtherNetwork
-from normexp.models.small_stem import make_stem_small
 
 
 class Timm(OtherNetwork):
@@ -39,7 +37,6 @@ class Timm(OtherNetwork):
             import timm
         except ImportError:
             raise ValueError("model=timm: timm is not installed; pip install normexp[timm]") from None
-        require_choice("model.stem", stem, ("own", "small"))
         if not name.isidentifier() or not timm.is_model(name):  # timm would take another name for an address
             raise ValueError(f"model.name={name}: timm has no such network; timm.list_models() names them")
         channels, *sides = input_shape
@@ -50,6 +47,4 @@ class Timm(OtherNetwork):
         network = timm.create_model(
             name, pretrained=False, num_classes=num_classes, in_chans=channels, **(more | (options or {}))
         )
-        super().__init__(network, norm, weights=weights)
-        if stem == "small":
-            make_stem_small(self.network)
+        super().__init__(network, norm, weights=weights, stem=stem)

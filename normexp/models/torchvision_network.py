@@ -6,9 +6,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from normexp.arguments import require_choice
 from normexp.models.other_network import OtherNetwork
-from normexp.models.small_stem import make_stem_small
 
 
 class Torchvision(OtherNetwork):
@@ -38,7 +36,6 @@ class Torchvision(OtherNetwork):
     ):
         from torchvision import models
 
-        require_choice("model.stem", stem, ("own", "small"))
         # Only of `torchvision.models` itself, because detection and segmentation lie in its sub-packages.
         if name not in (known := models.list_models(module=models)):
             near = difflib.get_close_matches(name, known, n=3) or known[:3]
@@ -51,6 +48,4 @@ class Torchvision(OtherNetwork):
         more: dict[str, Any] = {"image_size": sides[0]} if name.startswith("vit_") else {}
         more |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
         network = models.get_model(name, weights=None, num_classes=num_classes, **(more | (options or {})))
-        super().__init__(network, norm, weights=weights, channels=3)
-        if stem == "small":
-            make_stem_small(self.network)
+        super().__init__(network, norm, weights=weights, channels=3, stem=stem)
