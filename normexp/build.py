@@ -16,6 +16,7 @@ from normexp.config.construct import construct, refused
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
 from normexp.config.interpolations import check_interpolations
+from normexp.config.own_folder import own_folder
 from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
 from normexp.config.settings import GROUPS
@@ -37,6 +38,8 @@ def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
 
 def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
     """The same configuration, and Hydra's own configuration, which `files_of` needs."""
+    if own := own_folder():
+        overrides = [*overrides, f"hydra.searchpath=['file://{own.as_posix()}']"]
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = hydra_compose("train", overrides=overrides, return_hydra_config=True)
     hydra_config = cfg.hydra

@@ -17,13 +17,16 @@ from typing import Any
 from normexp.results import Run, Study
 
 
-def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]:
+def train(
+    *overrides: str, allow_targets: Iterable[str] = (), config_dir: str | Path | None = None
+) -> Run | list[Run]:
     """Do what `normexp train ...` does, in this process: `normexp.train("norm=layernorm", "seed=1")`.
 
     A finished run is not trained again. With `replicas=N` it returns a list of runs.
 
     Args:
         allow_targets: packages of your own that the configuration may name.
+        config_dir: a folder of your own configurations, as in `--config-dir`.
 
     Raises:
         ValueError: with one line, if the command would refuse it.
@@ -35,11 +38,13 @@ def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]
         from normexp.build import build_all, compose_with_hydra
         from normexp.cli import one_line
         from normexp.config.allowed import allow_from
+        from normexp.config.own_folder import use_folder
         from normexp.training.launch import folder_of, launch
         from normexp.training.replicas.launch_replicas import launch_replicas
 
         asked = [*overrides, *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else [])]
         allow_from(asked)
+        use_folder(config_dir)
         try:
             cfg, hydra_config = compose_with_hydra(asked)
         except Exception as error:  # Hydra's errors have many lines
@@ -55,7 +60,7 @@ def train(*overrides: str, allow_targets: Iterable[str] = ()) -> Run | list[Run]
     return runs[0] if len(all_parts) == 1 else runs
 
 
-def sweep(*overrides: str, allow_targets: Iterable[str] = ()) -> Study:
+def sweep(*overrides: str, allow_targets: Iterable[str] = (), config_dir: str | Path | None = None) -> Study:
     """Do what `normexp train -m ...` does, in new processes: `normexp.sweep("norm=none,layernorm", "seed=0,1")`.
 
     Finished runs are skipped. The sweep's output is printed here.
@@ -64,7 +69,8 @@ def sweep(*overrides: str, allow_targets: Iterable[str] = ()) -> Study:
         RuntimeError: the sweep failed. The message is its last line.
     """
     allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
-    _command("train", "-m", *overrides, *allowed)
+    own = ["--config-dir", str(config_dir)] if config_dir else []
+    _command("train", "-m", *own, *overrides, *allowed)
     given = dict(part.lstrip("+").partition("=")[::2] for part in overrides)
     if "name" in given or "experiment" not in given:
         return Study(Path(given.get("outputs", "outputs")) / given.get("name", "runs"))

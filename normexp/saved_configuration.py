@@ -35,6 +35,7 @@ def configuration(
     for key, default in compose([])[0].items_ex(resolve=False):
         if key not in cfg:  # the run is older than this key
             cfg[key] = OLDER if key == "recipe" else default
+    cfg.logger = []  # the run may have logged with a package that is not installed here
     for override in overrides:
         _put(cfg, override, saved)
     cfg.allow_targets = list(allowed_packages())

@@ -15,7 +15,7 @@ CONFIG = {
     "val_every_n_steps": None, "log_every_n_steps": 20, "accuracies": [0.5], "channels_last": True, "compile": False,
     "replicas": {"seeds": 1, "lr": None}, "early_stopping": None,
     "name": "runs", "outputs": "outputs", "run_dir": None, "fast_dev_run": False, "threads": None,
-    "allow_targets": [],
+    "allow_targets": [], "logger": ["tensorboard"],
     "model": {"_target_": "normexp.models.MLP", "_partial_": True, "depth": 1, "width": 4, "norm_output": True},
     "norm": {"_target_": "normexp.norms.LayerNorm", "_partial_": True, "eps": 1e-5},
     "data": {"_target_": "normexp.data.Digits", "batch_size": 64, "eval_batch_size": 64},

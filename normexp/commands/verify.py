@@ -1,5 +1,6 @@
 """Name a claim, get a verdict with its evidence: `normexp verify claim=S37`; `--help` lists all claims."""
 
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,8 +12,10 @@ from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.own_claims import ENDING, own_claims
 from normexp.claims.spec.select import select, unreadable
 from normexp.cli import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line
+from normexp.commands.known_claims import known_claims
 from normexp.config import folder
 from normexp.config.allowed import allow_from
+from normexp.config.own_folder import as_option, use_folder
 from normexp.invocation import command
 from normexp.options import read_options
 from normexp.sweeps.options import Options, options_of, take_flags
@@ -31,6 +34,7 @@ DEFAULTS = {
     "keep": "",
     "workers": "auto",
     "allow_targets": "",
+    "config_dir": "",
 }
 
 EXAMPLES = {
@@ -46,7 +50,9 @@ EXAMPLES = {
     "as many as there are cores, or GPUs",
     "claim=P10 --plan": "what would be trained; the flags of sweeps: --place slurm,\n"
     "--memory 4GB, --time-limit 2h, ... (docs/sweeps.md)",
-    "claim=mine allow_targets=[pkg]": "a claim of yours may build classes of that package",
+    "claim=M1 --config-dir my_configs": "a claim of your own folder, my_configs/claim/M1.yaml; its arms\n"
+    "may name the norms, models and data there",
+    "claim=M1 allow_targets=[pkg]": "a claim of yours may build classes of that package",
     "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
     "page=docs/verdicts.md": "judge all again from docs/evidence and write the page",
     "page=FILE out=DIR": "write the page of the verdicts in DIR",
@@ -60,15 +66,16 @@ def main(arguments: list[str]) -> int:
             show_help()
         return 0
     try:
-        arguments, given = take_flags(arguments)
+        arguments, given = take_flags(as_option(arguments))
         options = read(arguments)
         engine = engine_options(given, options["workers"])
         allow_from([f"allow_targets={options['allow_targets']}"])  # inherited by the processes of `workers`
+        use_folder(options["config_dir"])
         if options["page"]:
             print(page(Path(options["page"]), options["out"]))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
-        claims, broken = load_each(CONFIGS, options["budget"])
+        claims, broken = known_claims(options["budget"])
         words, own = own_claims(words, options["budget"])
         claims |= own
         chosen, left_out = select(claims, words, broken), unreadable(broken, words)
@@ -178,5 +185,6 @@ def command_of_one(options: dict[str, str]) -> str:
     """The command that reproduces one claim, without its id and tune=none."""
     budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
     allowed = f" allow_targets={options['allow_targets']}" if options["allow_targets"] else ""
+    allowed += f" --config-dir {shlex.quote(options['config_dir'])}" if options["config_dir"] else ""
     asked = options["claim"] if options["claim"].endswith(ENDING) and "," not in options["claim"] else "{id}"
     return command("verify") + f" claim={asked}" + budget + allowed

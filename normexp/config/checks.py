@@ -14,6 +14,7 @@ import torch
 
 from normexp.config.allowed import allowed_packages
 from normexp.config.early_stopping import early_stop
+from normexp.config.loggers import check_loggers
 from normexp.config.nodes import check_group, check_keys, check_plain, check_type
 from normexp.config.settings import GROUPS, ROOT, Setting
 from normexp.invocation import command
@@ -35,6 +36,7 @@ def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> No
     for key, value in config.items():
         check_plain(key, value)
     early_stop(config)
+    check_loggers(config["logger"])
     if Path(config["name"]).is_absolute() or ".." in Path(config["name"]).parts:
         raise ValueError(f"name={config['name']}: a study lies below outputs; set outputs for another place")
     for accuracy in config["accuracies"]:

@@ -52,6 +52,7 @@ SETTINGS = (
     Setting("early_stopping", int | dict | None),
     _not_identity("log_every_n_steps", int, least=1, most=MOST_STEPS, recorded=True),
     _not_identity("accuracies", list[float], recorded=True),
+    _not_identity("logger", str | list[str], recorded=True),
     _not_identity("replicas", int | dict),
     _not_identity("channels_last", bool),
     _not_identity("compile", bool | Literal["reduce-overhead"]),

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from normexp.config.code import in_words
+from normexp.config.loggers import how_to_look
 from normexp.duration import duration
 from normexp.invocation import command
 from normexp.sweeps.axes import axes, shortened
@@ -80,6 +81,6 @@ def show_end(cells: Sequence[Cell], seconds: float, console: Console, study: Pat
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
     if study is not None:
-        path = shlex.quote(str(study))
-        console.print(f"report: {command('report')} {path}", highlight=False, markup=False, soft_wrap=True)
-        console.print(f"look:   tensorboard --logdir {path}", highlight=False, markup=False, soft_wrap=True)
+        looks = {line: None for cell in cells for line in how_to_look(cell.config, study)}
+        for line in (f"report: {command('report')} {shlex.quote(str(study))}", *looks):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)

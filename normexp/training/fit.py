@@ -57,7 +57,7 @@ def fit(
         callbacks += [BestCheckpoint(last.path.with_name("best.ckpt")), last]
     if mode := parts.config["compile"]:
         parts.module.model.compile(mode="default" if mode is True else mode)
-    with open_records(folder, resumed) as loggers:
+    with open_records(parts, folder, resumed) as loggers:
         alone = {"devices": 1, "strategy": "auto"} if no_step else {}  # other processes would have no work
         more = {"logger": loggers, "default_root_dir": folder, "fast_dev_run": folder is None, **alone}
         trainer = trainer_of(parts, parts.module, callbacks, resumed, **more)

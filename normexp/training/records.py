@@ -1,20 +1,23 @@
-"""The records of a run in training: `metrics.csv` and TensorBoard's events."""
+"""The records of a run in training: `metrics.csv`, TensorBoard's events, and the loggers of services."""
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from normexp.config.loggers import names_of
+from normexp.config.run_parts import Parts
 from normexp.training.event_file import EventFile
 from normexp.training.lightning import own_rank
+from normexp.training.loggers import ServiceLogger, open_loggers
 from normexp.training.metrics_csv import NAME, MetricsCSV
 
-Record = EventFile | MetricsCSV
+Record = EventFile | MetricsCSV | ServiceLogger
 
 
 @contextlib.contextmanager
-def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterator[list[Record]]:
-    """Both records, cut back to the checkpoint from which training resumes, or empty.
+def open_records(parts: Parts, folder: Path | None, resumed: dict[str, Any] | None) -> Iterator[list[Record]]:
+    """All records of a run. Files are cut back to the checkpoint from which training resumes, or empty.
 
     Args:
         folder: of the run; None records nothing.
@@ -24,13 +27,20 @@ def open_records(folder: Path | None, resumed: dict[str, Any] | None) -> Iterato
         yield []
         return
     sizes = resumed["recorded"] if resumed else {}
+    # A run that began with TensorBoard keeps its events, whatever it is resumed with.
+    events = "tensorboard" in names_of(parts.config["logger"]) or sizes.keys() - {NAME}
     loggers: list[Record] = []
     try:
-        loggers.append(EventFile(folder, sizes))
+        if events:
+            loggers.append(EventFile(folder, sizes))
         if own_rank() == 0:
             loggers.append(MetricsCSV(folder / NAME, sizes.get(NAME, 0)))
+            loggers += open_loggers(parts, folder)
         yield loggers
-    except BaseException:
+    except BaseException as error:
+        for logger in loggers:
+            if isinstance(logger, ServiceLogger):
+                logger.error = error
         with contextlib.suppress(OSError):  # the disk is full, and that error is already on its way
             close(loggers)
         raise

@@ -1,6 +1,5 @@
 """What a run prints: the choices before training, the result after it."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
 from normexp.counted import counted
@@ -93,11 +93,9 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
     )
     show_hint([summary], [folder], console)
     if folder:
-        outputs = shlex.quote(str(summary["config"]["outputs"]))
-        console.print(f"folder: {folder}", highlight=False, markup=False, soft_wrap=True)
-        console.print(
-            f"look:   tensorboard --logdir {outputs}", highlight=False, markup=False, soft_wrap=True
-        )
+        config = summary["config"]
+        for line in (f"folder: {folder}", *how_to_look(config, config["outputs"])):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], console: Console) -> None:

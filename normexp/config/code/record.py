@@ -15,8 +15,11 @@ ROOTS = {
     REPLICAS: ("normexp.build", "normexp.training.replicas.fit_replicas"),
 }
 # ROOTS reach this code too, but it decides no number of a result: configuration (its values are part of a run's
-# identity), reading and writing of finished runs, the progress bar, and monitors, which change nothing.
-LEFT_OUT = ("normexp.config", "normexp.runs", "normexp.training.progress", "normexp.monitors")
+# identity), reading and writing of finished runs, the progress bar, loggers, and monitors, which change nothing.
+LEFT_OUT = (
+    *("normexp.config", "normexp.runs", "normexp.monitors"),
+    *("normexp.training.progress", "normexp.training.loggers"),
+)
 # Exceptions: the code that builds the objects, and the convergence numbers of the summary.
 BUT = ("normexp.config.construct", "normexp.monitors.convergence")
 MEASURING = "normexp.monitors.measure_without_fit"  # runs the monitors when a run takes no step

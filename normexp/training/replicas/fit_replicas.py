@@ -36,7 +36,7 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
         for index, (parts, folder) in enumerate(zip(all_parts, folders, strict=True)):
             own = load_to_resume(saved[index]) if resume else None
             resumed += [own] if own else []
-            loggers = stack.enter_context(open_records(folder, own))
+            loggers = stack.enter_context(open_records(parts, folder, own))
             replicas.append(Replica(index, len(all_parts), parts, folder, loggers, module.shares[index]))
         each = EachReplica(replicas)
         stop = StopOnSignal(each.save)

@@ -1,0 +1,24 @@
+"""The claims that a command may name: those of the project, and those of the user's own folder."""
+
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim_files import load_each
+from normexp.config import folder
+from normexp.config.own_folder import own_folder
+
+
+def known_claims(budget: str) -> tuple[dict[str, Claim], dict[str, str]]:
+    """The claims of the project and of the user's folder by id, and the mistakes of unreadable files by id."""
+    claims, broken = load_each(folder.CONFIGS / "claim", budget)
+    if folder_of_user := own_folder():
+        from normexp.hydra_gate import guard
+
+        guard(["hydra.searchpath=[]"])  # its files may be a stranger's
+        own, mistakes = load_each(folder_of_user / "claim", budget)
+        if taken := own.keys() & claims.keys():
+            name = min(taken)
+            raise ValueError(
+                f"{folder_of_user / 'claim' / name}.yaml: {name} is a claim of normexp; rename yours"
+            )
+        claims |= own
+        broken |= mistakes
+    return claims, broken

@@ -1,0 +1,126 @@
+"""What the loggers of services have in common: they collect, send now and then, and continue a resumed run."""
+
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytorch_lightning.loggers.logger import Logger
+
+from normexp.config.run_parts import Parts
+from normexp.config.settings import shown
+from normexp.runs.columns import ECHOES, flat
+from normexp.training.loggers.sent import Sent
+
+SECONDS = 10.0  # between two sendings; a call for every number would cost as much as some training steps
+
+
+class Row(NamedTuple):
+    """Metrics of one step, and when they were measured."""
+
+    metrics: dict[str, float]
+    step: int
+    time: float
+
+
+class ServiceLogger(Logger):
+    """Stands before one of Lightning's loggers: `class WandbRun(ServiceLogger, WandbLogger)`.
+
+    The file of `Sent` is written before the numbers go out. So a killed run never sends a number twice. If the service
+    fails, the run trains on, and the numbers wait for the next sending.
+
+    Attributes:
+        error: with which the run ends; None if it ends well.
+    """
+
+    service: str  # its name in the setting `logger`
+
+    def __init__(self, sent: Sent, **options: Any):
+        super().__init__(**options)
+        self.sent = sent
+        self.error: BaseException | None = None
+        self._waiting: list[Row] = []
+        self._failed = False
+        self._next = 0.0
+
+    def send(self, rows: list[Row]) -> None:
+        """Give rows to the service."""
+        for row in rows:
+            super().log_metrics(row.metrics, row.step)
+
+    def end(self) -> None:
+        """Tell the service that the run has ended, and how."""
+        raise NotImplementedError
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        at = self.sent.last_step if step is None else step
+        if fresh := self.sent.new(metrics, at):
+            if self._waiting and self._waiting[-1].step == at:
+                self._waiting[-1].metrics.update(fresh)
+            else:
+                self._waiting.append(Row(fresh, at, time.time()))
+        if time.monotonic() > self._next:
+            self.save()
+
+    def log_hyperparams(self, params: Any, metrics: Mapping[str, float] | None = None) -> None:
+        """The run's own call at the end brings its results; its settings went out at the start."""
+        if metrics is None:
+            super().log_hyperparams(params)
+        else:
+            self.log_results(metrics)
+
+    def log_results(self, metrics: Mapping[str, float]) -> None:
+        """Log the numbers of the run's summary, which belong to no step. Services draw such numbers as bars."""
+        self.log_metrics(metrics, 0)
+
+    def save(self) -> None:
+        """Send what waits."""
+        self._next = time.monotonic() + SECONDS
+        if not self._waiting:
+            return
+        self.sent.write()
+        try:
+            self.send(self._waiting)
+        except Exception as error:  # services raise many types; none of them should end a training
+            if not self._failed:
+                reason = " ".join(str(error).split())[:200]
+                warnings.warn(
+                    f"logger={self.service}: numbers cannot be sent ({reason}); metrics.csv has them all, and they "
+                    f"are tried again every {SECONDS:.0f} s",
+                    stacklevel=2,
+                )
+            self._failed = True
+        else:
+            self._waiting = []
+
+    def sizes(self) -> dict[str, int]:
+        """Nothing to cut back at a checkpoint: `Sent` knows what went out."""
+        self.save()
+        return {}
+
+    def finalize(self, status: str) -> None:
+        """Do nothing. `open_records` closes the logger after the final numbers are written."""
+
+    def close(self) -> None:
+        self.save()
+        try:
+            self.end()
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            warnings.warn(f"logger={self.service}: the run's end cannot be sent ({reason})", stacklevel=2)
+
+
+def title(parts: Parts, folder: Path) -> str:
+    """The run's name inside its study, as TensorBoard shows it: `mlp/layernorm-bs64-s0-1a2b3c4d`."""
+    return f"{parts.choices['model']}/{folder.name}"
+
+
+def settings_of(parts: Parts) -> dict[str, Any]:
+    """Everything that tells runs apart: the chosen names and the values of the configuration, flat, each once."""
+    values = {
+        key: value
+        for key, value in flat(parts.config).items()
+        if shown(key) and value is not None and ECHOES.get(key) is None
+    }
+    return {**parts.choices, **values, "hash": parts.digest}

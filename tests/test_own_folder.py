@@ -1,0 +1,144 @@
+"""A user's folder outside the repository: own norm, data, monitor and claim in runs, sweeps, reports and verdicts."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from normexp.build import compose
+from normexp.commands import verify
+from normexp.commands.new import new
+from normexp.config.own_folder import VARIABLE, as_option, own_folder, use_folder
+
+ROOT = Path(__file__).parents[1]
+DATA = '''
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Rings(pl.LightningDataModule):
+    """Points on two rings: which one?"""
+
+    num_classes = 2
+
+    def __init__(self, batch_size: int = 64, points: int = 600):
+        super().__init__()
+        self.batch_size = batch_size
+        draw = torch.Generator().manual_seed(0)
+        ring, angle = torch.randint(2, (points,), generator=draw), torch.rand(points, generator=draw) * 6.283
+        x = torch.stack([angle.cos(), angle.sin()], 1) * (1 + ring)[:, None]
+        self.parts = [TensorDataset(x[k::3], ring[k::3]) for k in range(3)]
+
+    def train_dataloader(self):
+        return DataLoader(self.parts[0], self.batch_size, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(self.parts[1], 100)
+
+    def test_dataloader(self):
+        return DataLoader(self.parts[2], 100)
+'''
+CLAIM = """
+name: rings_need_a_norm
+sentence: My norm separates two rings better than no norm.
+source: a test
+kind: ours
+covers: [M1]
+evidence: training
+metric: test/accuracy
+measure: accuracy on test
+better: higher
+arms: {mine: [norm=my_norm], none: [norm=none]}
+fixed: [model=mlp, model.depth=1, model.width=8, data=digits, batch_size=32, max_steps=2, trainer=cpu]
+seeds: 5
+comparison: {kind: greater, arm: mine, baseline: none, margin: 0.01}
+seconds: 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.chdir(tmp_path)
+    new("norm", "my_norm", tmp_path)
+    new("monitor", "my_monitor", tmp_path)
+    (tmp_path / "my_data.py").write_text(DATA)
+    (tmp_path / "configs" / "claim").mkdir()
+    (tmp_path / "configs" / "claim" / "M1.yaml").write_text(CLAIM)
+    return tmp_path
+
+
+def normexp(folder, *arguments):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+    done = subprocess.run(
+        [sys.executable, "-m", "normexp", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_flag_in_its_forms():
+    assert as_option(["a=1", "--config-dir", "mine", "b=2"]) == ["a=1", "config_dir=mine", "b=2"]
+    assert as_option(["--config-dir=mine"]) == ["config_dir=mine"]
+    with pytest.raises(ValueError, match="--config-dir: a folder is missing"):
+        as_option(["claim=M1", "--config-dir"])
+
+
+def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
+    use_folder("configs")
+    assert own_folder() == folder / "configs"
+    cfg, choices = compose(["norm=my_norm"])
+    assert cfg.norm._target_.startswith("my_norm.")
+    assert choices["norm"] == "my_norm"
+    use_folder(None)
+    assert own_folder() is None
+    with pytest.raises(Exception, match="my_norm"):
+        compose(["norm=my_norm"])
+
+
+def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
+    assert verify.main(["claim=M1", "--config-dir", "nowhere"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: config_dir=nowhere: no such folder; it holds norm/mine.yaml, claim/M1.yaml, ...\n"
+    )
+
+
+def test_a_claim_may_not_take_the_name_of_another(folder, capsys):
+    (folder / "configs" / "claim" / "M1.yaml").rename(folder / "configs" / "claim" / "S37a.yaml")
+    assert verify.main(["claim=S37a", "--config-dir=configs"]) == 2
+    assert "S37a is a claim of normexp; rename yours" in capsys.readouterr().err
+
+
+def test_the_plan_of_an_own_claim_names_its_runs(folder, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    words = ["claim=M1", "--config-dir", "configs", "allow_targets=[my_norm]", "--plan"]
+    assert verify.main(words) == 0
+    assert "10 runs" in capsys.readouterr().out
+    assert not (folder / "outputs").exists()
+
+
+@pytest.mark.slow
+def test_own_norm_data_and_monitor_in_a_sweep_its_report_and_a_verdict(folder):
+    words = [
+        "train", "-m", "--config-dir", "configs", "norm=none,my_norm", "seed=0,1", "monitor=[gradients,my_monitor]",
+        "data=module", "data.path=my_data.Rings", "model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu",
+        "allow_targets=[my_norm,my_monitor,my_data]", "name=mine",
+    ]  # fmt: skip
+    assert "4 done" in normexp(folder, *words)
+    rows = (folder / "outputs" / "mine").rglob("metrics.csv")
+    assert all("my_monitor/" in path.read_text() for path in rows)
+    normexp(folder, "report", "outputs/mine")
+    page = (folder / "outputs" / "mine" / "report" / "index.html").read_text()
+    assert "my_norm" in page
+    words = ["verify", "--config-dir", "configs", "claim=M1", "allow_targets=[my_norm]", "out=verdicts"]
+    assert "M1" in normexp(folder, *words)
+    verdict = json.loads((folder / "verdicts" / "M1" / "verdict.json").read_text())
+    assert verdict["n_seeds"] == 5
