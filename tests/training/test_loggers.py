@@ -144,7 +144,7 @@ def test_how_to_look(tmp_path, monkeypatch):
 
 
 DYING = """
-import os, signal, sys
+import os, signal, sys, time
 import normexp.lit_model as lit_model
 from normexp.commands.train import main
 
@@ -152,6 +152,7 @@ step = lit_model.LitModel.training_step
 
 def dying(self, *arguments):
     if self.trainer.global_step == {kill_at}:
+        time.sleep(3)  # wandb's process writes its file every second
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, *arguments)
 

@@ -43,7 +43,7 @@ class WandbRun(ServiceLogger, WandbLogger):
                 dir=os.environ.get("WANDB_DIR", folder),
                 config=settings_of(parts),
                 reinit="create_new",
-                settings=wandb.Settings(console="off", quiet=True),
+                settings=wandb.Settings(console="off", quiet=True, **_soon_on_disk()),
             )
         except (wandb.Error, OSError) as error:
             reason = " ".join(str(error).split()).rstrip(".")
@@ -59,3 +59,9 @@ class WandbRun(ServiceLogger, WandbLogger):
 
     def end(self) -> None:
         self.experiment.finish(exit_code=0 if self.error is None else 1)
+
+
+def _soon_on_disk() -> dict[str, float]:
+    """wandb writes its file every 15 s, and a kill loses what it has not written. Earlier versions lack the setting."""
+    name = "x_transaction_log_flush_interval"
+    return {name: 1.0} if name in wandb.Settings.model_fields else {}
