@@ -266,6 +266,19 @@ def test_wandb_continues_under_its_id_and_has_every_number_once(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_default_store_of_a_notebook_stays(tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mine.db")
+    before = os.environ["MLFLOW_TRACKING_URI"]
+    try:
+        trained(tmp_path, "logger=mlflow", "max_steps=2")
+        assert mlflow.get_tracking_uri() == before == os.environ["MLFLOW_TRACKING_URI"]
+    finally:
+        mlflow.set_tracking_uri(None)
+    assert "MLFLOW_TRACKING_URI" not in os.environ
+
+
+@pytest.mark.slow
 def test_a_store_that_cannot_be_used_is_one_line_and_leaves_no_run(tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/no/such.db")

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import mlflow
 from filelock import FileLock
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
@@ -78,7 +79,9 @@ class MlflowRun(ServiceLogger, MLFlowLogger):
 
 @contextlib.contextmanager
 def _opening(uri: str) -> Iterator[None]:
-    """Only one process at a time makes the tables of a new SQLite file. MLflow's notes about that are not shown."""
+    """Only one process at a time makes the tables of a new SQLite file. MLflow's notes about that are not shown.
+    Lightning makes the store MLflow's own default, which a notebook may have set, so the default is put back."""
+    default = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
     names = ("mlflow", "alembic", "pytorch_lightning.loggers.mlflow")
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
@@ -93,6 +96,7 @@ def _opening(uri: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        mlflow.set_tracking_uri(default)
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
 
