@@ -26,7 +26,7 @@ from normexp.training.epoch_loop import ResumedEpochLoop
 
 ROOT = Path(__file__).parents[1]
 OURS = ("normexp", "hydra_plugins")
-EXTRAS = ("submitit", "ray", "timm")  # which a user may install
+EXTRAS = ("submitit", "ray", "timm", "wandb", "mlflow")  # which a user may install
 # Written with an underscore, yet documented by Python: of named tuples, syntax trees and processes.
 PYTHON = {"_asdict", "_exit", "_fields", "_replace"}
 ASKS = {"getattr", "hasattr", "setattr", "delattr"}

@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import mlflow
 from filelock import FileLock
@@ -86,7 +87,7 @@ def _opening(uri: str) -> Iterator[None]:
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.ERROR)
-    lock = (
+    lock: contextlib.AbstractContextManager[Any] = (
         FileLock(_beside(Path(uri.removeprefix(SQLITE))))
         if uri.startswith(SQLITE)
         else contextlib.nullcontext()

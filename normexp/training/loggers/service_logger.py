@@ -47,7 +47,7 @@ class ServiceLogger(Logger):
     def send(self, rows: list[Row]) -> None:
         """Give rows to the service."""
         for row in rows:
-            super().log_metrics(row.metrics, row.step)
+            super().log_metrics(row.metrics, row.step)  # type: ignore[safe-super]
 
     def end(self) -> None:
         """Tell the service that the run has ended, and how."""
@@ -63,10 +63,12 @@ class ServiceLogger(Logger):
         if time.monotonic() > self._next:
             self.save()
 
-    def log_hyperparams(self, params: Any, metrics: Mapping[str, float] | None = None) -> None:
+    def log_hyperparams(
+        self, params: Any, metrics: Mapping[str, float] | None = None, *args: Any, **kwargs: Any
+    ) -> None:
         """The run's own call at the end brings its results; its settings went out at the start."""
         if metrics is None:
-            super().log_hyperparams(params)
+            super().log_hyperparams(params)  # type: ignore[safe-super]
         else:
             self.log_results(metrics)
 
