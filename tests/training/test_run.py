@@ -105,7 +105,7 @@ def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path, sig
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
 def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path, signum):
     """Then the signal goes to whoever answered it before, as submitit does, which starts the job again."""
     handed_on = []
