@@ -114,6 +114,10 @@ NAMES = {
     "_FitLoop": Private(
         "ending: the loop over epochs", lambda: isinstance(trainer().fit_loop, EndingFitLoop.__base__)
     ),
+    "_Loop": Private(
+        "ending: whether an epoch is started again",
+        lambda: "restarting" in vars(EndingFitLoop.__mro__[2]),
+    ),
     # Silent: without it this process is killed without a word where another process of its run dies.
     "_launch_process_observer": Private(
         "workers: Lightning's observer, which ours replaces",

@@ -2,11 +2,15 @@
 
 import pytorch_lightning as pl
 from pytorch_lightning.loops.fit_loop import _FitLoop
+from pytorch_lightning.loops.loop import _Loop
 
 
 class EndingFitLoop(_FitLoop):
     """Given the checkpoint of a trained network, Lightning's loop does nothing. This loop starts and ends training
     without a step. So monitors measure the last weights, and charts are drawn.
+
+    Given the checkpoint of an epoch's end, it goes on with the next epoch. Lightning's loop ends that epoch a second
+    time where `max_steps` limits the run.
 
     Lightning keeps its loops private; `pyproject.toml` pins the minor version for which this was written.
     """
@@ -20,3 +24,8 @@ class EndingFitLoop(_FitLoop):
     @property
     def skip(self) -> bool:
         return super().skip and not self.is_resuming
+
+    @_FitLoop.restarting.setter
+    def restarting(self, restarting: bool) -> None:
+        epochs = vars(self.epoch_progress.current)
+        vars(_Loop)["restarting"].fset(self, restarting and epochs["ready"] != epochs["processed"])

@@ -38,3 +38,19 @@ def test_interrupted_run_validates_at_the_same_steps(train, tmp_path, options):
     assert curve(folder) == curve(whole)
     assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
     assert same_counts(loops(folder), loops(whole)) == []
+
+
+@pytest.mark.parametrize("length", ["max_steps=26", "max_epochs=2"])
+@pytest.mark.parametrize("every", ["17", "5"])
+def test_run_that_goes_on_from_the_end_of_an_epoch_counts_it_once(train, tmp_path, length, every):
+    options = [length, f"val_every_n_steps={every}", "batch_size=64"]
+    _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
+
+    def fail():
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        train(*options, callbacks=[AtStep(20, fail)])
+    _, folder = train(*options)
+    assert curve(folder) == curve(whole)
+    assert same_counts(loops(folder), loops(whole)) == []
