@@ -37,7 +37,9 @@ def broken(path: str, value) -> dict:
 
 
 def test_good_configuration_passes():
+    before = copy.deepcopy(CONFIG)
     validate(CONFIG)
+    assert before == CONFIG
 
 
 @pytest.mark.parametrize(

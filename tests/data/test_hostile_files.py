@@ -71,8 +71,10 @@ def folder(tmp_path) -> Path:
     return tmp_path / "images"
 
 
-def load(path: Path, **options) -> None:
-    ImageFolder(path=str(path), image_size=4, cache=str(path.parent / "cache"), **OPTIONS, **options).load()
+def load(path: Path, **options) -> ImageFolder:
+    data = ImageFolder(path=str(path), image_size=4, cache=str(path.parent / "cache"), **OPTIONS, **options)
+    data.load()
+    return data
 
 
 def refused(path: Path, message: str) -> str:
@@ -93,8 +95,9 @@ def test_only_whole_pngs_and_jpegs_of_sane_size_are_decoded(folder, name):
 
 
 def test_the_largest_image_that_is_decoded(folder):
+    before = sum(len(rows) for rows in load(folder).splits.values())
     (folder / "train" / "a" / "large.png").write_bytes(png(8192, 8192))
-    load(folder)
+    assert sum(len(rows) for rows in load(folder).splits.values()) == before + 1
 
 
 def pipe(path: Path) -> None:

@@ -75,8 +75,12 @@ def test_running_correction_stores_the_variance_it_names(name):
 def test_backward_works_after_the_next_forward():
     """Gradient accumulation by summed losses: buffers change between a forward pass and its backward pass."""
     for options in (["running_correction=0"], ["correction=1"], ["eps_position=outside"]):
-        layer = norm_factory("batchnorm", *options)(8).double()
-        (layer(sample("dense")).sum() + layer(sample("dense", seed=1)).sum()).backward()
+        first, second = (sample("dense", seed=seed) for seed in (0, 1))
+        together, one_by_one = (norm_factory("batchnorm", *options)(8).double() for _ in range(2))
+        (together(first).square().sum() + together(second).square().sum()).backward()
+        for x in (first, second):
+            one_by_one(x).square().sum().backward()
+        torch.testing.assert_close(together.weight.grad, one_by_one.weight.grad)
 
 
 def test_frozen_batch_norm_stops_learning_from_the_batch():
