@@ -1,6 +1,7 @@
 """What `normexp new` writes works as it is: its test passes, and a run or a verdict uses it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,13 +21,19 @@ def python(folder, *arguments):
     )
 
 
+@pytest.fixture(scope="module")
+def own_tests(tmp_path_factory) -> str:
+    """What pytest says, in one process, of a folder with one of each kind."""
+    folder = tmp_path_factory.mktemp("own")
+    for kind in FILES:
+        assert all(path.exists() for path in new(kind, f"my_{kind}", folder))
+    return python(folder, "pytest", "-q", "-rA", "--color=no").stdout
+
+
 @pytest.mark.parametrize("kind", FILES)
-def test_the_files_pass_their_own_test(kind, tmp_path):
-    written = new(kind, f"my_{kind}", tmp_path)
-    assert all(path.exists() for path in written)
-    test = python(tmp_path, "pytest", "-q", f"test_my_{kind}.py")
-    assert test.returncode == 0, test.stdout
-    assert "passed" in test.stdout
+def test_the_files_pass_their_own_test(kind, own_tests):
+    results = re.findall(rf"^([A-Z]+) test_my_{kind}\.py::", own_tests, re.MULTILINE)
+    assert set(results) == {"PASSED"}, own_tests
 
 
 @pytest.mark.slow
