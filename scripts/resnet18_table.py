@@ -7,7 +7,6 @@ are skipped, so the command can be stopped and repeated, and `--seeds 0` writes 
 """
 
 import argparse
-import re
 import sys
 from pathlib import Path
 
@@ -103,7 +102,8 @@ def table(runs: pd.DataFrame) -> str:
 def _marked(accuracy: float | None, *, bold: bool) -> str:
     if accuracy is None or pd.isna(accuracy):
         return "–"
-    return re.sub(r"(.+)", r"**\1**" if bold else r"\1", f"{accuracy * 100:.1f}")
+    text = f"{accuracy * 100:.1f}"
+    return f"**{text}**" if bold else text
 
 
 if __name__ == "__main__":
