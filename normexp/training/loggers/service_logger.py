@@ -101,7 +101,7 @@ class ServiceLogger(Logger):
         self.save()
         return {}
 
-    def finalize(self, status: str) -> None:
+    def finalize(self, status: str = "success") -> None:
         """Do nothing. `open_records` closes the logger after the final numbers are written."""
 
     def close(self) -> None:
