@@ -31,7 +31,7 @@ def read_study(folder: Path) -> dict[str, Any]:
     shutil.copy(folder / "report" / "figures" / "final.png", FIGURE)
     values = study.chosen[["arm", study.x, "seed", study.metric]].values.tolist()
     return {
-        "command": study.command.partition(" outputs=")[0],
+        "command": re.sub(r"\S*/train\.py", "train.py", study.command.partition(" outputs=")[0]),
         "finding": finding(study, table, BASELINE),
         "table": markdown(study, table, BASELINE).partition("\n\nPaired difference")[0],
         "values": values,

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from settings import FEWER, family
 
+from normexp.claims.evidence.ledger import LEDGER
 from normexp.claims.judge.settings_verdict import make_settings_verdict
 from normexp.claims.pages.site.drawings import WIDTH, forest, lines_of, over_rate
-from normexp.claims.pages.site.facts import BANK, index_row, rests_on
+from normexp.claims.pages.site.facts import index_row, rests_on
 from normexp.claims.pages.site.write import write_site
 from normexp.claims.spec.claim import Claim
 from normexp.commands.verify import main
@@ -47,7 +48,7 @@ def verdict():
 
 @pytest.fixture
 def site(verdict, tmp_path):
-    ledger = tmp_path / BANK / "cell0.csv"
+    ledger = tmp_path / LEDGER / "cell0.csv"
     ledger.parent.mkdir(parents=True)
     runs().to_csv(ledger, index=False)
     folder = tmp_path / "site"

@@ -14,7 +14,7 @@ from normexp.claims.spec.claim import Claim
 RUN = ["norm", "level", "seed", "lr"]
 
 
-def bank_arms(claim: Claim, bank: Bank) -> dict[str, str]:
+def bank_arms(claim: Claim, norms_of_bank: Collection[str]) -> dict[str, str]:
     """Arms that change only the norm, to a norm of the bank; arm -> norm."""
     if claim.fixed or claim.factor:
         return {}
@@ -23,7 +23,7 @@ def bank_arms(claim: Claim, bank: Bank) -> dict[str, str]:
         for arm, own in claim.arms.items()
         if len(own) == 1 and own[0].startswith("norm=")
     }
-    return {arm: norm for arm, norm in norms.items() if norm in bank.norms}
+    return {arm: norm for arm, norm in norms.items() if norm in norms_of_bank}
 
 
 def wanted(
@@ -35,7 +35,7 @@ def wanted(
         rates: the grid if each seed takes its own best rate; by default that of the cell.
         in_bank: rates of the bank's runs in this cell; by default those of the cell.
     """
-    shared = bank_arms(claim, bank) if cell.name in bank.cells else {}
+    shared = bank_arms(claim, bank.norms) if cell.name in bank.cells else {}
     has = set(in_bank or cell.rates)
     return [
         Wanted(arm, level, seed, rate)
@@ -61,7 +61,7 @@ def known_runs(
     """
     parts = [own[own["cell"] == cell.name]]
     of_bank = ledger[ledger["cell"] == cell.name]
-    for arm, norm in bank_arms(claim, bank).items() if len(of_bank) else ():
+    for arm, norm in bank_arms(claim, bank.norms).items() if len(of_bank) else ():
         runs = of_bank[of_bank["norm"] == norm]
         parts.append(runs.assign(norm=arm, level="", value=runs["train_loss"]))
     kept = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)

@@ -7,6 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from normexp.claims.evidence.claim_runs import bank_arms
+from normexp.claims.evidence.ledger import LEDGER, read_ledger
+from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
 from normexp.claims.pages.site.drawings import color_of, finite, forest, number, over_rate
 from normexp.claims.pages.verdicts_page import status
@@ -14,7 +17,6 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, subject_of
 from normexp.counted import counted
 
-BANK = Path("docs") / "evidence" / "bank"
 KEPT = Path("docs") / "evidence" / "verdicts"
 PROTOCOLS = Path("docs") / "evidence" / "protocols"
 WORDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
@@ -107,18 +109,20 @@ def registrations(claim: Claim, rows: Iterable[Row], root: Path) -> list[dict[st
 
 
 def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
-    """Setting -> the runs of the bank that its verdict rests on, of the norms that the claim compares."""
+    """Setting -> the runs that its verdict rests on, the claim's own and those of the bank, named by their arms."""
     if claim.evidence != "training":
         return {}
-    norms = {
-        word.partition("=")[2] for own in claim.arms.values() for word in own if str(word).startswith("norm=")
-    }
-    found = {}
-    for row in verdict["settings"]:
-        path = root / BANK / f"{row['name']}.csv"
-        if path.exists():
-            runs = pd.read_csv(path)
-            found[row["name"]] = runs[runs["norm"].isin(norms)] if norms else runs
+    own, found = read_own_ledger(root / OWN_LEDGER, claim.id), {}
+    for name in (row["name"] for row in verdict["settings"]):
+        bank = read_ledger(root / LEDGER, [name])
+        arms = bank_arms(claim, set(bank["norm"])) if len(bank) else {}
+        parts = [bank[bank["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()]
+        mine = own[own["cell"] == name]
+        if len(mine):
+            words = mine["norm"] + " " + mine["level"].astype(str)
+            parts.append(mine.assign(norm=words.str.strip()))
+        if parts:
+            found[name] = pd.concat(parts, ignore_index=True)
     return found
 
 
@@ -135,7 +139,7 @@ def facts(
     }
     if verdict is None:
         return plain
-    ledger = {name: runs for name, runs in ledger_of(claim, verdict, root).items() if len(runs)}
+    ledger = ledger_of(claim, verdict, root)
     norms = list(dict.fromkeys(norm for runs in ledger.values() for norm in runs["norm"]))
     kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
     return plain | {
@@ -143,12 +147,19 @@ def facts(
         "forest": forest(verdict),
         "effect": effect_in_words(verdict.get("comparison")),
         "table": means_table(verdict),
-        "rates": [over_rate(runs, name) for name, runs in ledger.items()],
+        "rates": [over_rate(runs, name) for name, runs in ledger.items() if runs["lr"].nunique() > 1],
         "keys": [(norm, color_of(norm, place)) for place, norm in enumerate(norms)],
-        "runs": list(ledger),
+        "runs": runs_kept(claim, ledger, root),
         "kept": kept,
         "failures": failures(verdict),
     }
+
+
+def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Path]:
+    """Name of a download -> the file in the repository with runs that a verdict rests on."""
+    files = {name: LEDGER / f"{name}.csv" for name in settings}
+    files[f"{claim.id}-own"] = OWN_LEDGER / claim.id / "runs.csv"
+    return {name: path for name, path in files.items() if (root / path).exists()}
 
 
 def effect_in_words(comparison: dict[str, Any] | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jinja2
 
-from normexp.claims.pages.site.facts import BANK, KEPT, PROTOCOLS, facts, index_row
+from normexp.claims.pages.site.facts import KEPT, PROTOCOLS, facts, index_row
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import REGISTRY, read_registry
 from normexp.report.style import FREE, OWN
@@ -65,9 +65,11 @@ def counts(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
 
 def take_along(own: dict[str, Any], root: Path, folder: Path) -> None:
     """Copy the files that a page links to."""
-    files = [(BANK / f"{name}.csv", "runs") for name in own.get("runs", ())]
-    files += [(KEPT / name, "values") for name in own.get("kept", ())]
-    files += [(PROTOCOLS / one["file"], "protocols") for one in own["registered"] if one["file"]]
+    files = [(path, f"runs/{name}.csv") for name, path in own.get("runs", {}).items()]
+    files += [(KEPT / name, f"values/{name}") for name in own.get("kept", ())]
+    files += [
+        (PROTOCOLS / one["file"], f"protocols/{one['file']}") for one in own["registered"] if one["file"]
+    ]
     for path, place in files:
-        (folder / place).mkdir(exist_ok=True)
-        shutil.copyfile(root / path, folder / place / path.name)
+        (folder / place).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / path, folder / place)
