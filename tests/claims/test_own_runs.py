@@ -78,7 +78,7 @@ def test_own_runs_are_trained_kept_and_judged(parts, tmp_path):
     root = root_with(tmp_path / "root", cell)
     (setting,) = gather_settings(claim, claim.settings, range(2), root=root)
     runs = runs_in(claim, cell, tmp_path)
-    rates = tuple(sorted(pd.read_csv(folder / "Q03" / "runs.csv")["lr"].unique()))
+    rates = tuple(sorted(set(pd.read_csv(folder / "Q03" / "runs.csv")["lr"].tolist())))
     for arm in claim.arms:  # slowly, from the folders
         for seed in range(2):
             own = {

@@ -52,7 +52,7 @@ def draw_forest(verdict: dict[str, Any], path: Path) -> None:
     color = WORD_COLORS.get(verdict["verdict"], DEPENDS_COLOR)
     heading = "\n".join(textwrap.wrap(title(verdict), 100))
     figure.suptitle(heading, color=color, fontweight="bold", fontsize=10)
-    ax.set_title("\n".join(textwrap.wrap(verdict["sentence"], 80)), fontsize=9)
+    ax.set_title("\n".join(textwrap.wrap(verdict["sentence"], 80, break_on_hyphens=False)), fontsize=9)
     figure.savefig(path, dpi=110)
 
 
