@@ -72,7 +72,7 @@ def test_the_figure_of_the_readme_and_P10_point_the_same_way():
         accuracy[norm, batch].append(value)
     small, large = (1 - np.mean(accuracy["batchnorm", batch]) for batch in (2, 64))
     verdict = judge_again(CLAIMS["P10"], ROOT)
-    (same,) = (row for row in verdict["settings"] if row["name"] == "epochs_digits")  # an MLP on digits, too
+    # an MLP on digits, too
     assert (np.log(small / large) > 0) == (same["effect"] > 0)
     assert verdict["verdict"] != "refuted" or small <= large
 
@@ -88,3 +88,4 @@ def test_a_page_that_gives_a_claims_word_gives_the_committed_one(page):
     words = "supported|refuted|inconclusive|varies|depends"
     for name, word in re.findall(rf"\b([PSX]\d{{2}}[a-z]?)\b\W{{1,3}}(?:is )?({words})", text):
         assert judge_again(CLAIMS[name], ROOT)["verdict"].startswith(word), name
+    (same,) = (row for row in verdict["settings"] if row["name"] == "epochs_digits")
