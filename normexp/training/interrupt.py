@@ -1,6 +1,7 @@
 """Signals that ask training to stop: finish the step, save `last.ckpt`, stop. The same command resumes there."""
 
 import signal
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,12 @@ class Interrupted(Exception):
         """Call the signal handler that was there before; submitit's starts the job again and ends the process. If there
         was none, ask Slurm itself. Returns what was done, or None."""
         if callable(self.previous) and self.previous is not signal.default_int_handler:
-            self.previous(self.signum, None)
+            try:
+                self.previous(self.signum, None)
+            except subprocess.CalledProcessError as error:
+                if error.returncode >= 0:
+                    raise
+                # Slurm took the job, and ended submitit's `scontrol requeue` together with it.
             return None
         asked_to_end = self.signum == signal.SIGTERM and not preempted()
         return None if asked_to_end or self.signum == signal.SIGINT else requeue()

@@ -80,3 +80,16 @@ def test_whole_run_says_nothing_of_slurm(srun, tmp_path):
     assert found.returncode == 0, found.stderr
     assert "srun" not in found.stdout + found.stderr
     assert list((tmp_path / "o").rglob("summary.json"))
+
+
+@pytest.mark.parametrize(("code", "ends_well"), [(-15, True), (1, False)])
+def test_requeue_that_slurm_ends_together_with_the_job_is_no_error(code, ends_well):
+    def handler(number, frame):
+        raise subprocess.CalledProcessError(code, ["scontrol", "requeue", "1"])
+
+    stopped = Interrupted(signal.SIGUSR2, 3, handler)
+    if ends_well:
+        assert stopped.hand_on() is None
+    else:
+        with pytest.raises(subprocess.CalledProcessError):
+            stopped.hand_on()
