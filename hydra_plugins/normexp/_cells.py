@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from hydra_plugins.normexp._followers import Followers
-from normexp.config.settings import ROOT
+from normexp.config.settings import GROUPS, ROOT
 
 FREE = ("seed", "lr")
 Values = tuple[tuple[str, Any], ...]  # key -> what a cell sets it to
@@ -66,7 +66,8 @@ class Cells:
     def __init__(self, loader: ConfigLoader, master: DictConfig, job_overrides: Sequence[Sequence[str]]):
         self.overrides = job_overrides
         parser = OverridesParser.create(config_loader=loader)
-        groups = set(master.hydra.runtime.choices)
+        # Hydra lists no choice for a group of which several are chosen, as in monitor=[light,hessian].
+        groups = {*master.hydra.runtime.choices, *GROUPS}
         parsed = {text: parser.parse_override(text) for text in {t for own in job_overrides for t in own}}
         plain = {text: _sets_a_value(override, groups) for text, override in parsed.items()}
         composed: dict[tuple[str, ...], DictConfig] = {}

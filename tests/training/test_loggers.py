@@ -164,7 +164,7 @@ main()
 def command(folder, *overrides, kill_at: int | None = None):
     """A run in a new process. `kill_at` kills it before this training step."""
     call = ["-m", "normexp", "train"] if kill_at is None else ["-c", DYING.format(kill_at=kill_at)]
-    words = [*SMALL, "log_every_n_steps=2", f"outputs={folder}", *overrides]
+    words = [*overrides, *SMALL, "log_every_n_steps=2", f"outputs={folder}"]
     environment = os.environ | {"WANDB_MODE": "offline", "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, *call, *words],
