@@ -136,6 +136,17 @@ def test_driver_that_is_killed_leaves_its_jobs_and_the_same_command_finds_them(c
     assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 3
 
 
+def test_two_drivers_of_one_sweep_share_its_jobs_and_both_end_well(cluster, tmp_path):
+    arguments = [*LONG, "max_steps=4000", "seed=0,1,2,3", f"outputs={tmp_path / 'o'}"]
+    drivers = [start(cluster, tmp_path / name, *arguments) for name in ("first", "second")]
+    ends = [driver.wait(900) for driver in drivers]
+    screens = [(tmp_path / name).read_text() for name in ("first", "second")]
+    assert ends == [0, 0], screens
+    assert len(load_summaries(tmp_path / "o" / "runs", {"seed": [0, 1, 2, 3]})) == 4
+    # A second start would have written another file.
+    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 4
+
+
 def test_ctrl_c_saves_what_runs_and_takes_the_rest_out_of_the_queue(cluster, tmp_path):
     arguments = [*LONG, "max_steps=20000", "seed=range(0,6)", f"outputs={tmp_path / 'o'}"]
     process = start(cluster, tmp_path / "screen", *arguments)
