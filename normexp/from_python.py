@@ -113,7 +113,8 @@ def report(folder: str | Path, **options: Any) -> Path:
 
 def _command(*arguments: str) -> None:
     """Run the command with this Python and print its lines as they come."""
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    # A notebook sets FORCE_COLOR, which rich takes for a terminal, and would show each step of a bar as a line.
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "TTY_COMPATIBLE": "0"}
     last = ""
     with subprocess.Popen(
         [sys.executable, "-m", "normexp", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

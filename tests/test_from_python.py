@@ -103,7 +103,11 @@ def test_import_is_light_and_every_name_is_there():
 def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a notebook does
     study = normexp.sweep("norm=none,layernorm", *SMALL, "name=two", "seed=0,1")
+    screen = capsys.readouterr().out
+    assert screen.count("  completed ") == 4
+    assert "\x1b" not in screen
     assert len(study.summaries) == 4
     assert set(study.summaries["norm"]) == {"none", "layernorm"}
     assert study.report().exists()
