@@ -1,14 +1,16 @@
 """The claims that a command may name: those of the project, and those of the user's own folder."""
 
+from pathlib import Path
+
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each
-from normexp.config import folder
 from normexp.config.own_folder import own_folder
 
 
-def known_claims(budget: str) -> tuple[dict[str, Claim], dict[str, str]]:
-    """The claims of the project and of the user's folder by id, and the mistakes of unreadable files by id."""
-    claims, broken = load_each(folder.CONFIGS / "claim", budget)
+def known_claims(project: Path, budget: str) -> tuple[dict[str, Claim], dict[str, str]]:
+    """The claims of the project and of the user's folder by id, and the mistakes of unreadable files by id.
+    `project` holds the claims of the project."""
+    claims, broken = load_each(project, budget)
     if folder_of_user := own_folder():
         from normexp.hydra_gate import guard
 

@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
             print(page(Path(options["page"]), options["out"]))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
-        claims, broken = known_claims(options["budget"])
+        claims, broken = known_claims(CONFIGS, options["budget"])
         words, own = own_claims(words, options["budget"])
         claims |= own
         chosen, left_out = select(claims, words, broken), unreadable(broken, words)
