@@ -1,13 +1,17 @@
 """The figures' font, cut down once so that embedding it in every PDF is cheap."""
 
-import atexit
-import shutil
-import tempfile
+import contextlib
+import hashlib
+import io
 from functools import cache
 from pathlib import Path
 
+import fontTools
+import matplotlib
 from fontTools import subset
 from matplotlib import font_manager
+
+from normexp.runs.whole_file import replacing
 
 FAMILY = "DejaVu Sans"  # comes with matplotlib; draws the characters that the cut-down copy lacks
 # Latin with accents, Greek, punctuation, sub- and superscripts, arrows, mathematics
@@ -22,20 +26,35 @@ def families() -> tuple[str, str]:
     layout rules down to those of one figure takes longer than drawing it. So the rules, which matplotlib does not use,
     and rare scripts are removed here, once for all figures.
     """
-    folder = Path(tempfile.mkdtemp(prefix="normexp-fonts-"))
-    # Only at the end, because matplotlib opens the files again.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = f"{FAMILY} cut"
     for weight in ("normal", "bold"):
         found = font_manager.findfont(font_manager.FontProperties(family=FAMILY, weight=weight))
-        path = folder / Path(found).name
-        cut(found, path, name)
-        font_manager.fontManager.addfont(path)
+        try:
+            add(Path(found), name)
+        except OSError:  # no room, or nothing may be written: larger files, and the same figures
+            return FAMILY, FAMILY
     return name, FAMILY
 
 
-def cut(font: str | Path, to: Path, name: str) -> None:
-    """Write a font that has only the characters of RANGES, under another name."""
+def add(font: Path, name: str) -> None:
+    """Add the font, cut down, from matplotlib's cache; cut it first if it is not there, or not whole.
+
+    Where the user has no cache, matplotlib gives a temporary folder and removes it at the end.
+    """
+    content = hashlib.sha256(font.read_bytes())
+    content.update(repr((RANGES, name, fontTools.version)).encode())
+    path = Path(matplotlib.get_cachedir()) / f"normexp-{font.stem}-{content.hexdigest()[:16]}.ttf"
+    with contextlib.suppress(OSError, RuntimeError):  # the second from FreeType
+        font_manager.fontManager.addfont(path)
+        return
+    small = cut(font, name)
+    with replacing(path) as file:
+        file.write(small)
+    font_manager.fontManager.addfont(path)
+
+
+def cut(font: Path, name: str) -> bytes:
+    """A font that has only the characters of RANGES, under another name."""
     options = subset.Options(
         layout_features=[], drop_tables=["GSUB", "GPOS", "GDEF", "FFTM"], legacy_kern=True
     )
@@ -46,4 +65,6 @@ def cut(font: str | Path, to: Path, name: str) -> None:
         for record in parts["name"].names:
             if record.nameID in (1, 16):  # family
                 record.string = name
-        subset.save_font(parts, str(to), options)
+        file = io.BytesIO()
+        subset.save_font(parts, file, options)
+    return file.getvalue()

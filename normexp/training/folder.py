@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 
 from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
+from normexp.runs.lock import remove
 from normexp.runs.whole_file import remove_unfinished, sync
 
 # Set when many runs are asked for, and another process may be training some: then wait for a locked folder.
@@ -31,16 +32,8 @@ def in_use(path: Path) -> bool:
         return True
     except OSError:  # the folder was just removed, or is not writable
         return False
-    _remove(lock)
+    remove(lock)
     return False
-
-
-def _remove(lock: FileLock) -> None:
-    if not lock.is_locked:  # another process holds it; an interruption ended the wait
-        return
-    with contextlib.suppress(OSError):  # still locked, so that no other process locks it meanwhile
-        Path(lock.lock_file).unlink()
-    lock.release()
 
 
 class RunFolder:
@@ -117,7 +110,7 @@ class RunFolder:
 
     def _undo(self) -> None:
         shutil.rmtree(self.path / HYDRA_BEING_WRITTEN, ignore_errors=True)
-        _remove(self._lock)
+        remove(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use now stays
             for place in self._made:
                 if place.exists():
@@ -132,7 +125,7 @@ class RunFolder:
             raise ValueError(f"{self.asked}: cannot be written ({why}); choose another folder") from None
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
-        _remove(self._lock)
+        remove(self._lock)
         if kind is not None:
             self.leave()
 

@@ -4,16 +4,19 @@ A row says which protocol a subject (a claim, or the bank) has, since when, and 
 every later hash. So what was committed with a run can be told from what was written later.
 """
 
+import contextlib
 import hashlib
 import json
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+
+from normexp.runs.lock import remove
+from normexp.runs.whole_file import replacing
 
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 ALPHA = 0.05
@@ -144,7 +147,7 @@ def register(
     if not reason.strip():
         raise ValueError("reason=: is empty; say why the protocol is as it is, or why it changed")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(_lock(path)):
+    with _alone(path):
         rows = read_registry(path)
         own = [row for row in rows if row.subject == subject]
         if own and own[-1].protocol == protocol:
@@ -170,11 +173,18 @@ def register(
                 f"set first_seed: {first}"
             )
         _check([*rows, row], f"{path}: ")
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(row), sort_keys=True) + "\n")
+        before = path.read_bytes() if path.exists() else b""
+        with replacing(path) as file:  # a row that is half written would break the file
+            file.write(before + json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
     return row
 
 
-def _lock(path: Path) -> Path:
-    """The lock of a file. It lies elsewhere, because the file's folder is committed."""
-    return Path(tempfile.gettempdir()) / f"normexp-registry-{digest(str(path.resolve()))[:16]}.lock"
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Only one process at a time adds to this file."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    lock.acquire()
+    try:
+        yield
+    finally:
+        remove(lock)
