@@ -51,26 +51,5 @@ class OwnNetwork(OtherNetwork):
         return self.network.sites() if hasattr(self.network, "sites") else super().sites()
 
 
-<<<<<<< HEAD
-=======
-def _see_once(network: nn.Module, input_shape: tuple[int, ...], accepts: str) -> None:
-    """Give lazy layers their sizes. Eval mode, so that no running statistic counts the empty input.
-
-    Raises:
-        ValueError: a lazy layer stays without sizes, because no forward reaches it.
-    """
-    inputs = torch.zeros((1, *input_shape), dtype=torch.long if accepts == "text" else None)
-    with torch.no_grad():
-        network.eval()(inputs)
-    network.train()
-    for path, layer in network.named_modules():
-        tensors = (*layer.parameters(recurse=False), *layer.buffers(recurse=False))
-        if any(is_lazy(tensor) for tensor in tensors):
-            raise ValueError(
-                f"model.path: {path} is lazy, and no forward reaches it; give it its sizes or remove it"
-            )
-
-
->>>>>>> 1c45e13 (The slow tests of MLflow name the warning of SQLAlchemy 2.1; a lazy layer that no forward reaches is named)
 def _is_bound(module: Callable[..., nn.Module], key: str) -> bool:
     return key in getattr(module, "keywords", {})

@@ -9,6 +9,7 @@ from normexp.claims.judge.equal_arms import equal_arms
 from normexp.claims.judge.error_rates import error_rates
 from normexp.claims.judge.verdict import UNTUNED, VERDICT
 from normexp.claims.judge.verdict_text import describe_question, with_scope
+from normexp.claims.pages.changed_words import changed_words, first_words
 from normexp.claims.pages.how_many_false import by_kind, how_many_false
 from normexp.claims.pages.page_counts import counts, scopes, seconds_of, status
 from normexp.claims.spec.claim import Claim
@@ -62,8 +63,9 @@ def page_of(
     parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
     parts.append("## Others\n\n" + table(claims, verdicts, "X"))
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
+    parts.append(changed_words(first_words(), claims, verdicts))
     parts += [by_kind(claims, words), how_many_false(verdicts), error_rates(equal)]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def write_text(path: Path, text: str, claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
