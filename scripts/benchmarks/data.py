@@ -79,7 +79,7 @@ def limited(size: int) -> Iterator[str]:
 
 
 def forget(cache: Path) -> None:
-    """Remove the cache's pages from memory. Pages that are there already would not count towards a limit."""
+    """Remove the cache's pages from memory. Pages that are there already would not count toward a limit."""
     os.sync()
     for file in cache.rglob("*"):
         if file.is_file():
