@@ -9,9 +9,11 @@ import yaml
 
 from normexp.claims.evidence.bank_runs import commands
 from normexp.claims.evidence.bank_settings import bank_settings, norm_table
+from normexp.claims.evidence.learning_curves import bank_curves, read_curves
 from normexp.claims.evidence.ledger import read_examples, read_ledger, write_ledger
 from normexp.claims.spec.bank import load_bank, load_cells
 from normexp.runs import TestExamples, write_summary
+from normexp.runs.metrics import HEADER
 from normexp.runs.test_examples import write_test_examples
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +58,8 @@ def make_runs(
                 write_test_examples(
                     folder, TestExamples(right, rng.random(EXAMPLES).astype(np.float32), "the test set")
                 )
+                rows = [f"{step},{step / 10},0.1,val/accuracy,{accuracy * step / 10}\n" for step in (5, 10)]
+                (folder / "metrics.csv").write_text("".join([HEADER.decode(), *rows]))
                 write_summary(folder, {
                     "status": "completed", "choices": {"norm": norm, "model": "mlp", "data": "mnist"}, "hash": name,
                     "metrics": metrics, "steps": 10, "seconds": 1.0,
@@ -110,6 +114,8 @@ def test_the_ledger_keeps_every_run_and_the_examples_of_chosen_ones_alone(tmp_pa
     write_ledger(bank, tmp_path / "outputs", tmp_path / "ledger")
     rows = read_ledger(tmp_path / "ledger", ["small", "absent"])
     assert len(rows) == 30
+    curves = read_curves(bank_curves(tmp_path / "ledger", "small"))
+    assert curves.groupby(["norm", "lr", "seed"]).size().tolist() == [2] * 30
     assert set(rows["code"]) <= set(pd.read_json(tmp_path / "ledger" / "code.json", typ="series").index)
     of = read_examples(tmp_path / "ledger", "small")
     kept = [name for name in rows["hash"] if _has(of, name)]

@@ -11,8 +11,9 @@ from settings import FEWER, family
 
 from normexp.claims.evidence.ledger import LEDGER
 from normexp.claims.judge.settings_verdict import make_settings_verdict
-from normexp.claims.pages.site.drawings import WIDTH, forest, lines_of, over_rate
 from normexp.claims.pages.site.facts import index_row, rests_on
+from normexp.claims.pages.site.forest import WIDTH, forest, lines_of
+from normexp.claims.pages.site.panels import over_rate
 from normexp.claims.pages.site.write import write_site
 from normexp.claims.spec.claim import Claim
 from normexp.commands.verify import main
@@ -95,9 +96,9 @@ def test_ends_that_are_not_finite_are_drawn_to_the_edge(verdict):
 
 
 def test_accuracy_over_rate_is_the_mean_of_completed_runs():
-    drawn = str(over_rate(runs(), "cell0"))
+    drawn = str(over_rate(runs(), "cell0", {"none": "555555", "batchnorm": "0072b2"}))
     assert "none, rate 0.1: 51.0%" in drawn
-    assert "batchnorm: 0.1: 71.0%; 1: diverged" in drawn
+    assert "batchnorm: rate 0.1: 71.0%; rate 1: diverged" in drawn
 
 
 def test_the_index_can_be_filtered_and_leads_to_every_page(site, verdict):

@@ -3,6 +3,7 @@
 - `<folder>/<cell>.csv` has one row per run.
 - `<folder>/<cell>.npz` has the test examples of some runs: those at the best rate of each seed on validation, and those
   at the lowest rate, for sentences about a small rate.
+- `<folder>/<cell>.curves.csv.gz` has the learning curves of all runs.
 - `<folder>/code.json` says what each digest of code in the rows stands for.
 """
 
@@ -18,6 +19,7 @@ import pandas as pd
 
 from normexp.claims.evidence.bank_runs import rows
 from normexp.claims.evidence.chosen_runs import tuned_runs
+from normexp.claims.evidence.learning_curves import bank_curves, write_curves
 from normexp.claims.evidence.widened_grid import grids, widened_bank
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples, finished_summary, load_test_examples
@@ -44,6 +46,7 @@ def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
         }
         write_examples(folder / f"{name}.npz", {run: own for run, own in kept.items() if own is not None})
         counts[str(name)] = len(runs)
+        write_curves(bank_curves(folder, str(name)), runs)
         runs.drop(columns="folder").to_csv(folder / f"{name}.csv", index=False, float_format="%.9g")
     keep_codes(folder, codes)
     return counts

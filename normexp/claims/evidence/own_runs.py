@@ -1,7 +1,8 @@
 """Runs of a claim over settings that the bank lacks: their list, their training, and their ledger.
 
 `<folder>/<id>/runs.csv` has one row per run. `<folder>/<id>/<cell>.npz` has the test examples of the runs that are
-read. `<folder>/code.json` says what each digest of code in the rows stands for.
+read. `<folder>/<id>/curves.csv.gz` has the learning curves of all runs. `<folder>/code.json` says what each digest of
+code in the rows stands for.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ import pandas as pd
 from normexp.claims.evidence.bank_runs import row_of
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
 from normexp.claims.evidence.claim_runs import grid, known_runs, wanted
+from normexp.claims.evidence.learning_curves import own_curves, write_curves
 from normexp.claims.evidence.ledger import LEDGER, code_digest, keep_codes, read_ledger, write_examples
 from normexp.claims.evidence.metric import read_metric
 from normexp.claims.evidence.training_runs import Runs
@@ -119,7 +121,9 @@ def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: P
             }
             kept = {run: one for run, one in examples.items() if one is not None}
             write_examples(folder / claim.id / f"{cell.name}.npz", kept, losses=measure == "loss")
-    table = pd.concat([own for _, own in found], ignore_index=True).drop(columns="folder")
+    table = pd.concat([own for _, own in found], ignore_index=True)
+    write_curves(own_curves(folder, claim.id), table)
+    table = table.drop(columns="folder")
     table.to_csv(folder / claim.id / "runs.csv", index=False, float_format="%.9g")
     keep_codes(folder, codes)
     return len(table)

@@ -5,20 +5,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from normexp.claims.evidence.claim_runs import bank_arms
-from normexp.claims.evidence.ledger import LEDGER, read_ledger
-from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
+from normexp.claims.evidence.drawn_runs import curves_of, ledger_of
+from normexp.claims.evidence.learning_curves import bank_curves, own_curves
+from normexp.claims.evidence.ledger import LEDGER
+from normexp.claims.evidence.own_runs import OWN_LEDGER
 from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
-from normexp.claims.pages.site.drawings import color_of, finite, forest, number, over_rate
+from normexp.claims.pages.site.forest import forest
+from normexp.claims.pages.site.marks import finite, number
+from normexp.claims.pages.site.panels import learning, over_rate
 from normexp.claims.pages.verdicts_page import status
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, subject_of
 from normexp.counted import counted
+from normexp.report.style import Style
 
 KEPT = Path("docs") / "evidence" / "verdicts"
 PROTOCOLS = Path("docs") / "evidence" / "protocols"
+NO_CURVES = {
+    "law": "the sentence is about formulas, and nothing was trained",
+    "initialization": "the networks were examined before training",
+    "training": "only the final values of these runs were kept",
+}
 WORDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
 
 
@@ -108,24 +115,6 @@ def registrations(claim: Claim, rows: Iterable[Row], root: Path) -> list[dict[st
     return found
 
 
-def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
-    """Setting -> the runs that its verdict rests on, the claim's own and those of the bank, named by their arms."""
-    if claim.evidence != "training":
-        return {}
-    own, found = read_own_ledger(root / OWN_LEDGER, claim.id), {}
-    for name in (row["name"] for row in verdict["settings"]):
-        bank = read_ledger(root / LEDGER, [name])
-        arms = bank_arms(claim, set(bank["norm"])) if len(bank) else {}
-        parts = [bank[bank["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()]
-        mine = own[own["cell"] == name]
-        if len(mine):
-            words = mine["norm"] + " " + mine["level"].astype(str)
-            parts.append(mine.assign(norm=words.str.strip()))
-        if parts:
-            found[name] = pd.concat(parts, ignore_index=True)
-    return found
-
-
 def facts(
     claim: Claim, verdict: dict[str, Any] | None, registry: Iterable[Row], root: Path
 ) -> dict[str, Any]:
@@ -140,15 +129,21 @@ def facts(
     if verdict is None:
         return plain
     ledger = ledger_of(claim, verdict, root)
-    norms = list(dict.fromkeys(norm for runs in ledger.values() for norm in runs["norm"]))
+    curves = curves_of(claim, verdict, root)
+    arms = [arm for runs in ledger.values() for arm in runs["norm"]]
+    colors = {
+        arm: color.lower().lstrip("#") for arm, color in Style(list(dict.fromkeys(arms))).colour.items()
+    }
     kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
     return plain | {
         "rests": rests_on(claim, verdict),
         "forest": forest(verdict),
         "effect": effect_in_words(verdict.get("comparison")),
         "table": means_table(verdict),
-        "rates": [over_rate(runs, name) for name, runs in ledger.items() if runs["lr"].nunique() > 1],
-        "keys": [(norm, color_of(norm, place)) for place, norm in enumerate(norms)],
+        "rates": [over_rate(runs, name, colors) for name, runs in ledger.items() if runs["lr"].nunique() > 1],
+        "curves": [learning(means, name, colors) for name, means in curves.items()],
+        "no_curves": NO_CURVES[claim.evidence],
+        "keys": colors.items(),
         "runs": runs_kept(claim, ledger, root),
         "kept": kept,
         "failures": failures(verdict),
@@ -156,9 +151,13 @@ def facts(
 
 
 def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Path]:
-    """Name of a download -> the file in the repository with runs that a verdict rests on."""
-    files = {name: LEDGER / f"{name}.csv" for name in settings}
-    files[f"{claim.id}-own"] = OWN_LEDGER / claim.id / "runs.csv"
+    """Name of a download -> the file in the repository with runs that a verdict rests on, or their curves."""
+    files = {}
+    for name in settings:
+        files[f"{name}.csv"] = LEDGER / f"{name}.csv"
+        files[f"{name}.curves.csv.gz"] = bank_curves(LEDGER, name)
+    files[f"{claim.id}-own.csv"] = OWN_LEDGER / claim.id / "runs.csv"
+    files[f"{claim.id}-own.curves.csv.gz"] = own_curves(OWN_LEDGER, claim.id)
     return {name: path for name, path in files.items() if (root / path).exists()}
 
 

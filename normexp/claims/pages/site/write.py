@@ -65,7 +65,7 @@ def counts(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
 
 def take_along(own: dict[str, Any], root: Path, folder: Path) -> None:
     """Copy the files that a page links to."""
-    files = [(path, f"runs/{name}.csv") for name, path in own.get("runs", {}).items()]
+    files = [(path, f"runs/{name}") for name, path in own.get("runs", {}).items()]
     files += [(KEPT / name, f"values/{name}") for name in own.get("kept", ())]
     files += [
         (PROTOCOLS / one["file"], f"protocols/{one['file']}") for one in own["registered"] if one["file"]

@@ -1,0 +1,88 @@
+"""Validation accuracy during training, of the runs in a ledger: one row per run and validation, in a file of its own.
+
+`<ledger>/<cell>.curves.csv.gz` has those of the bank, `<ledger>/<id>/curves.csv.gz` those of a claim's own runs.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from normexp.claims.evidence.chosen_runs import measure_of, runs_at
+from normexp.claims.evidence.claim_runs import RUN, grid, known_runs
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.runs.metrics import read_metrics
+from normexp.student_t import half_widths
+
+METRIC, DIGITS = "val/accuracy", 4
+KEYS = ["cell", *RUN]
+LEVEL = 0.95
+
+
+def bank_curves(folder: Path, cell: str) -> Path:
+    """The file with the curves of a cell of the bank."""
+    return folder / f"{cell}.curves.csv.gz"
+
+
+def own_curves(folder: Path, claim: str) -> Path:
+    """The file with the curves of a claim's own runs."""
+    return folder / claim / "curves.csv.gz"
+
+
+def write_curves(path: Path, runs: pd.DataFrame) -> None:
+    """Write the curves of these runs. The same runs give the same bytes.
+
+    Args:
+        runs: rows of a ledger, with the folder and the steps of each run.
+
+    Raises ValueError for a run whose `metrics.csv` is absent or cut off.
+    """
+    runs = runs.reset_index(drop=True)
+    read = read_metrics([Path(folder) for folder in runs["folder"]], runs["steps"])
+    read = read[read["metric"] == METRIC]
+    keys = runs.reindex(columns=KEYS)
+    keys["level"] = keys["level"].astype(object).where(keys["level"].notna(), "")
+    found = keys.iloc[read["run"]].reset_index(drop=True)
+    found[["step", "epoch"]] = read[["step", "epoch"]].to_numpy()
+    found["accuracy"] = read["value"].round(DIGITS).to_numpy()
+    found = found.astype({"step": int})
+    found.to_csv(path, index=False, float_format="%.6g", compression={"method": "gzip", "mtime": 0})
+
+
+def read_curves(path: Path) -> pd.DataFrame:
+    """Columns cell, norm, level, seed, lr, step, epoch, accuracy; no rows if there is no such file."""
+    if not path.exists():
+        return pd.DataFrame(columns=[*KEYS, "step", "epoch", "accuracy"])
+    return pd.read_csv(path, keep_default_na=False, dtype={"level": str})
+
+
+def judged_runs(
+    claim: Claim, cell: BankCell, bank: Bank, own: pd.DataFrame, ledger: pd.DataFrame
+) -> pd.DataFrame:
+    """The runs that a verdict compares in a cell, each named by its arm: one per arm, level and seed.
+
+    Args:
+        own: rows of the claim's own runs.
+        ledger: rows of the bank.
+    """
+    runs = known_runs(claim, cell, bank, own, ledger)
+    if runs.empty:
+        return runs
+    at = runs[runs["lr"].isin(grid(claim, cell, runs))]
+    return runs_at(at, cell, measure_of(claim.metric_of(next(iter(claim.arms)))), claim.rate)
+
+
+def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
+    """Mean over seeds and its 95% t interval, at the steps at which every seed was validated: columns arm, step, epoch,
+    mean, low, high, n.
+
+    Args:
+        curves: columns arm, seed, step, epoch, accuracy.
+    """
+    by = curves.groupby(["arm", "step"], sort=False)
+    found = by["accuracy"].agg(["mean", "std", "count"]).reset_index()
+    found["epoch"] = by["epoch"].mean().to_numpy()
+    half = half_widths(found["std"], found["count"], LEVEL)
+    found = found.assign(low=found["mean"] - half, high=found["mean"] + half, n=found["count"])
+    whole = found["n"] == found.groupby("arm")["n"].transform("max")
+    return found.loc[whole, ["arm", "step", "epoch", "mean", "low", "high", "n"]].reset_index(drop=True)
