@@ -5,6 +5,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import gc
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         del os.environ[name]
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no later search for garbage, of which libraries ask for some, walks it."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forked import forked
 
 from normexp.build import build, compose
 
@@ -73,7 +74,8 @@ def test_sweep_that_cannot_be_written_is_one_line_naming_the_key(arguments):
 
 def test_sweep_that_cannot_run_removes_nothing_that_it_did_not_make(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    found = run("-m", "batch_size=a,b", f"hydra.sweep.dir={tmp_path}", f"outputs={tmp_path}/outputs")
+    sweep = ["-m", "batch_size=a,b", "hydra.launcher.workers=0", f"hydra.sweep.dir={tmp_path}"]
+    found = forked(*sweep, f"outputs={tmp_path}/outputs")
     assert found.returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -156,7 +158,7 @@ def test_saved_configuration_runs_again(tmp_path):
 
 def test_replica_says_how_it_is_run_alone(tmp_path):
     small = ["model.depth=1", "model.width=8", "max_steps=2", "monitor=none", f"outputs={tmp_path}"]
-    assert run(*small, "replicas.seeds=[4,7]", "replicas.lr=[0.2]").returncode == 0
+    assert forked(*small, "replicas.seeds=[4,7]", "replicas.lr=[0.2]").returncode == 0
     (folder,) = tmp_path.rglob("*-s7-*")
     overrides = yaml.safe_load((folder / ".hydra" / "overrides.yaml").read_text())
     assert build(*compose(overrides)).digest == (folder / ".hydra" / "identity").read_text()

@@ -66,9 +66,9 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
     overrides = {name: [f"data={name}", *NEEDED.get(f"data={name}", [])] for name in names("data")}
     data_nodes = {name: resolved(compose(own)[0])["data"] for name, own in overrides.items()}
     for model in names("model"):
-        config = resolved(compose(model_of(model))[0])
+        config, text_model = resolved(compose(model_of(model))[0]), takes_text(model)
         for data, node in data_nodes.items():
-            text_data, text_model = data in ("python_docs", "text_file"), takes_text(model)
+            text_data = data in ("python_docs", "text_file")
             arguments = {**config, "data": node}, {"model": model, "data": data}
             if text_data == text_model:
                 check_kinds(*arguments)

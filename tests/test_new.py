@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import call
 
 from normexp.commands.new import FILES, main, new
 
@@ -27,7 +28,8 @@ def own_tests(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("own")
     for kind in FILES:
         assert all(path.exists() for path in new(kind, f"my_{kind}", folder))
-    return python(folder, "pytest", "-q", "-rA", "--color=no").stdout
+    path = os.pathsep.join([str(ROOT), str(folder)])
+    return call(pytest.main, ["-q", "-rA", "--color=no"], folder=folder, PYTHONPATH=path).stdout
 
 
 @pytest.mark.parametrize("kind", FILES)

@@ -4,9 +4,10 @@ import dataclasses
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from committed import CLAIMS, ROOT, claims
+from forked import forked
 
 from normexp.claims.evidence.cost import cost, plan_text
 from normexp.claims.evidence.functions import gather
@@ -16,14 +17,12 @@ from normexp.claims.judge.verdict import make_verdict
 from normexp.claims.pages import verdicts_page
 from normexp.claims.pages.verdicts_page import write_page
 from normexp.claims.spec.claim import BUDGETS
-from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.select import select
 from normexp.claims.verify_claims import verify
 from normexp.claims.verify_settings import over_settings
 from normexp.commands.verify import main
 
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
 INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]
 
@@ -36,20 +35,19 @@ def test_every_seed_claim_is_a_file_or_covered_by_one():
 
 @pytest.mark.parametrize("budget", ["quick", "full", "paper"])
 def test_every_claim_has_a_plan_in_every_budget(budget):
-    for claim in load_claims(ROOT / "configs" / "claim", budget).values():
+    for claim in claims(budget).values():
         assert claim.evidence == "none" or cost(claim) > 0
         if claim.function:
             assert callable(law(claim.function))
 
 
 TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
-TIERS = {budget: load_claims(ROOT / "configs" / "claim", budget) for budget in BUDGETS}
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_claims_compose_in_every_budget(name, budget):
-    claim = TIERS[budget][name]
+    claim = claims(budget)[name]
     assert claim.budget == budget  # each has a protocol of its own
     for overrides in claim.arms.values():
         for key, levels in claim.factor.items() or [("seed", [0])]:
@@ -57,9 +55,9 @@ def test_training_claims_compose_in_every_budget(name, budget):
 
 
 def test_budgets_cost_what_they_promise():
-    assert sum(cost(TIERS["quick"][name]) for name in TRAINED) < 4 * 3600  # two processes: two hours
+    assert sum(cost(CLAIMS[name]) for name in TRAINED) < 4 * 3600  # two processes: two hours
     for name in TRAINED:
-        assert cost(TIERS["paper"][name]) <= 4000, name  # about an hour of one GPU each
+        assert cost(claims("paper")[name]) <= 4000, name  # about an hour of one GPU each
 
 
 @pytest.mark.parametrize("claim", EXACT, ids=lambda claim: claim.id)
@@ -162,14 +160,8 @@ def test_mistakes_in_a_claim_are_one_line(text, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "scripts/verify.py", *arguments], cwd=ROOT, capture_output=True, text=True
-    )
-
-
 def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
-    done = command("claim=S29", f"out={tmp_path}")
+    done = forked("claim=S29", f"out={tmp_path}", script="scripts/verify.py")
     assert done.returncode == 0, done.stderr
     assert "S29  REFUTED" in done.stdout
     assert json.loads((tmp_path / "S29" / "verdict.json").read_text())["verdict"] == "refuted"

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from committed import claims
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.settings import labels
 
 ROOT = Path(__file__).parents[2]
@@ -186,7 +187,7 @@ def test_the_protocol_is_all_that_decides_and_nothing_else(tmp_path):
 @pytest.mark.parametrize("budget", ["quick", "full", "paper"])
 def test_a_claim_of_one_setting_keeps_the_protocol_that_it_had(budget):
     """The formula of before there were settings, written out again."""
-    for claim in load_claims(ROOT / "configs" / "claim", budget).values():
+    for claim in claims(budget).values():
         if claim.settings or claim.manipulation or claim.search:
             continue
         names = ["function", "metric", "arms", "fixed", "options", "factor", "seeds", "better", "tune"]

@@ -1,11 +1,6 @@
 """What claims and their documentation say of themselves is so."""
 
-from pathlib import Path
-
-from normexp.claims.spec.claim_files import load_claims
-
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
+from committed import CLAIMS, ROOT
 
 
 def test_training_claims_that_tune_nothing_say_why():

@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
+from committed import CLAIMS
 from tables import table_of
 
 from normexp.claims.judge.equal_arms import equal_arms
 from normexp.claims.judge.error_rates import chance, of_real_runs
 from normexp.claims.judge.false_words import most_errors
-from normexp.claims.spec.claim_files import load_claims
-
-CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 
 
 def write(folder: Path, name: str, arms: dict[str, list]) -> None:

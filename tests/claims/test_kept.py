@@ -2,21 +2,19 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
+from committed import CLAIMS, ROOT
 from test_verify_settings import INITIAL
 
 from normexp.claims.evidence import functions, settings_evidence
 from normexp.claims.evidence.kept import KEPT, keep, read_kept
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.judge_again import judge_again, judge_all_again
-from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, digest, register
 from normexp.claims.verify_claims import verify
 
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
 SAME = (
     "verdict",
     "scope",

@@ -2,18 +2,15 @@
 of processor time."""
 
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence.kept import KEPT, read_kept
 from normexp.claims.judge_again import EQUAL_ARMS, judge_all_again, write_page_again
 from normexp.claims.pages.verdicts_page import table
-from normexp.claims.spec.claim_files import load_claims
 
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
 UNTRAINED = {name: claim for name, claim in CLAIMS.items() if claim.evidence != "training"}
 
 

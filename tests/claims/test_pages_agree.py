@@ -4,18 +4,11 @@ import json
 import math
 import re
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import BANK, CLAIMS, ROOT, judged
 
-from normexp.claims.judge_again import judge_again
-from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import load_claims
-
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
-BANK = load_bank(ROOT / "configs" / "bank.yaml")
 PAGES = ("README.md", "docs/bank.md")
 # They compare two norms of the bank, each seed at its best rate.
 PAIRS = ("P03c", "P06a", "P08", "P10b", "P10c")
@@ -42,7 +35,7 @@ def test_effects_of_a_verdict_are_the_log_ratios_of_the_tables_errors(name, page
     arm, baseline = (
         claim.arms[key][0].removeprefix("norm=") for key in (comparison.arm, comparison.baseline)
     )
-    verdict = judge_again(claim, ROOT)
+    verdict = judged(name)
     compared = 0
     for row in verdict["settings"]:
         own = table[BANK.cell(row["name"]).what]
@@ -63,7 +56,7 @@ def test_the_figure_of_the_readme_and_P10_point_the_same_way():
     for norm, batch, _, value in study["values"]:
         accuracy[norm, batch].append(value)
     small, large = (1 - np.mean(accuracy["batchnorm", batch]) for batch in (2, 64))
-    verdict = judge_again(CLAIMS["P10"], ROOT)
+    verdict = judged("P10")
     (same,) = (row for row in verdict["settings"] if row["name"] == "epochs_digits")
     assert (np.log(small / large) > 0) == (same["effect"] > 0)
     assert verdict["verdict"] != "refuted" or small <= large
@@ -79,4 +72,4 @@ def test_a_page_that_gives_a_claims_word_gives_the_committed_one(page):
     text = (ROOT / page).read_text()
     words = "supported|refuted|inconclusive|varies|depends"
     for name, word in re.findall(rf"\b([PSX]\d{{2}}[a-z]?)\b\W{{1,3}}(?:is )?({words})", text):
-        assert judge_again(CLAIMS[name], ROOT)["verdict"].startswith(word), name
+        assert judged(name)["verdict"].startswith(word), name

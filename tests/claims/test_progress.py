@@ -61,16 +61,25 @@ def said(capsys, word: str) -> list[str]:
 
 
 def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(tmp_path, capsys):
+    """Claims share their runs, and one that cannot run takes nobody along."""
+    twin = dataclasses.replace(
+        CLAIM, id="X8", name="y", arms={"noisy": ["norm=batchnorm_noisy"], "none": ["norm=none"]}
+    )
+    wrong = dataclasses.replace(CLAIM, id="X7", name="z", fixed=[*CLAIM.fixed, "norm.epss=1"])
     assert to_train(CLAIM, tmp_path) == 12  # two arms are one
     assert ask(tmp_path, CLAIM, plan=True) == 0
     out = capsys.readouterr().out
     assert "at most 12 of 18 runs to train" in out
     assert re.search(r"to run +10 runs", out)  # of the first look
     assert not (tmp_path / "cache").exists()
-    assert ask(tmp_path, CLAIM) == 0
-    lines = said(capsys, "  completed ")
+    assert ask(tmp_path, CLAIM, wrong, twin) == 1
+    screen = capsys.readouterr()
+    assert screen.err.startswith("Error: X7: norm.epss: no such key")
+    lines = [line for line in screen.out.splitlines() if "  completed " in line]
     assert [line.split()[0] for line in lines] == [f"{n}/10" for n in range(1, 11)]
     assert len(list(tmp_path.glob("cache/.sweeps/*/logs/mlp/*.log"))) == 10
+    assert json.loads((tmp_path / "X8" / "verdict.json").read_text())["runs"]["trained"] == 10
+    assert not (tmp_path / "X7").exists()
     verdict = json.loads((tmp_path / "X9" / "verdict.json").read_text())
     assert verdict["runs"]["trained"] == 10
     assert verdict["command"] == "x claim=X9"
@@ -84,27 +93,18 @@ def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(t
     }  # fmt: skip
 
 
-def test_claims_share_their_runs_and_one_that_cannot_run_takes_nobody_along(tmp_path, capsys):
-    twin = dataclasses.replace(
-        CLAIM, id="X8", name="y", arms={"noisy": ["norm=batchnorm_noisy"], "none": ["norm=none"]}
-    )
-    wrong = dataclasses.replace(CLAIM, id="X7", name="z", fixed=[*CLAIM.fixed, "norm.epss=1"])
-    assert ask(tmp_path, CLAIM, wrong, twin) == 1
-    out = capsys.readouterr()
-    assert out.err.startswith("Error: X7: norm.epss: no such key")
-    assert len([line for line in out.out.splitlines() if "  completed " in line]) == 10
-    for name in ("X9", "X8"):
-        assert json.loads((tmp_path / name / "verdict.json").read_text())["runs"]["trained"] == 10
-    assert not (tmp_path / "X7").exists()
-
-
 def test_run_that_fails_leaves_its_claim_without_verdict_and_names_the_log(tmp_path, capsys):
-    runs = Runs(CLAIM, tmp_path / "cache")
+    claim = dataclasses.replace(  # whose two arms are the same runs
+        CLAIM,
+        arms={"none": ["norm=none"], "same": ["norm=none"]},
+        comparisons=[Comparison(kind="greater", arm="none", baseline="same", margin=2.0)],
+    )
+    runs = Runs(claim, tmp_path / "cache")
     folder = runs.folder(Wanted("none", "", 3, None))
     folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("in the way")
-    other = dataclasses.replace(CLAIM, id="X8", name="y", first_seed=50)
-    assert ask(tmp_path, CLAIM, other) == 1
+    other = dataclasses.replace(claim, id="X8", name="y", first_seed=50)
+    assert ask(tmp_path, claim, other) == 1
     out = capsys.readouterr()
     assert re.search(
         r"Error: X9: mlp/none-bs32-s3-.*: holds files that are no run of normexp.*\.log\)", out.err

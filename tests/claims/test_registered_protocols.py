@@ -1,13 +1,12 @@
 """Registered claims still ask what their rows of the registry fixed."""
 
 import pytest
+from committed import CLAIMS
 
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
-from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry, subject_of
 from normexp.config.folder import CONFIGS
 
-CLAIMS = load_claims(CONFIGS / "claim")
 ROWS = read_registry(CONFIGS.parent / REGISTRY)
 LAST = {
     name: row

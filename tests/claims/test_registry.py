@@ -2,22 +2,18 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from committed import CLAIMS, ROOT
 from repository import git
 
 from normexp.claims.evidence.resolved_protocol import resolved_protocol, seeds_of
-from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.spec.registered_first import not_after, registry_of
 from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
 from normexp.claims.spec.settings import Contrast
 from normexp.commands.register import main
-
-ROOT = Path(__file__).parents[2]
 
 
 def add(path: Path, protocol: str, seeds, subject: str = "P10", **options) -> Row:
@@ -169,7 +165,7 @@ def test_a_row_that_was_written_anew_is_in_no_earlier_commit(repository):
 
 
 def test_the_resolved_protocol_has_every_value_and_notices_each():
-    claim = load_claims(ROOT / "configs" / "claim")["P13a"]
+    claim = CLAIMS["P13a"]
     protocol = resolved_protocol(claim)
     assert protocol["cells"].keys() == {"batchnorm / 16", "batchnorm / 64"}
     assert protocol["cells"]["batchnorm / 16"]["batch_size"] == 16
@@ -189,11 +185,10 @@ def test_the_resolved_protocol_has_every_value_and_notices_each():
 
 
 def test_laws_need_no_registration_and_contrasts_register_their_seeds():
-    claims = load_claims(ROOT / "configs" / "claim")
     with pytest.raises(ValueError, match="claim=S01: evidence=law needs no registration"):
-        resolved_protocol(claims["S01"])
+        resolved_protocol(CLAIMS["S01"])
     contrast = Contrast(varies="x", key="data", groups={"a": {"a": ["data=mnist"]}}, first_seed=200, seeds=60)
-    claim = dataclasses.replace(claims["P13a"], contrast=contrast)
+    claim = dataclasses.replace(CLAIMS["P13a"], contrast=contrast)
     assert seeds_of(claim) == [[100, 120], [200, 260]]
     assert "contrast a: a / batchnorm / 16" in resolved_protocol(claim)["cells"]
 
@@ -201,11 +196,9 @@ def test_laws_need_no_registration_and_contrasts_register_their_seeds():
 def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path, capsys):
     path = tmp_path / "evidence" / "registry.jsonl"
     asked = ["claim=P05a", "reason=first  protocol", f"registry={path}"]
-    script = [sys.executable, "scripts/register.py", *asked]
-    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert main(asked) == 0, capsys.readouterr().err
     (row,) = read_registry(path)
-    claim = load_claims(ROOT / "configs" / "claim")["P05a"]
+    claim = CLAIMS["P05a"]
     assert (row.subject, row.reason, row.alpha) == ("P05a", "first protocol", 0.05)
     assert row.seeds == seeds_of(claim)
     (kept,) = (path.parent / "protocols").iterdir()

@@ -2,11 +2,11 @@
 
 import dataclasses
 import math
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence.kept import KEPT, read_kept
 from normexp.claims.evidence.search import changed, draw, search
@@ -14,10 +14,7 @@ from normexp.claims.evidence.subjects import network
 from normexp.claims.judge.verdict import make_verdict
 from normexp.claims.laws.depth import gradient_growth
 from normexp.claims.laws.weights import Weights, fill, matrix
-from normexp.claims.spec.claim_files import load_claims, read_claim
-
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
+from normexp.claims.spec.claim_files import read_claim
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -2,9 +2,9 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
+from committed import CLAIMS
 from settings import FEWER, family, values
 from tables import spread, table_of
 
@@ -14,7 +14,6 @@ from normexp.claims.judge.settings_verdict import make_settings_verdict
 from normexp.claims.judge.verdict import make_verdict, write_verdict
 from normexp.claims.judge.verdict_text import paragraph, section, title
 from normexp.claims.spec.claim import Claim, Manipulation
-from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.spec.registry import Row
 from normexp.claims.spec.settings import Contrast
 
@@ -129,9 +128,6 @@ def test_failure_as_the_measure():
     found = make_settings_verdict(claim, settings)
     assert (found["verdict"], found["failures"]["baseline"]) == ("supported", 72)
     assert found["arms"]["a"]["0"] == 1.0
-
-
-CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
 
 
 @pytest.mark.parametrize(

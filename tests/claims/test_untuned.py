@@ -4,17 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+from committed import claims
 from tables import spread, table_of
 
 from normexp.claims.evidence import training_runs
 from normexp.claims.pages import verdicts_page
 from normexp.claims.pages.verdicts_page import write_page
 from normexp.claims.spec.claim import BUDGETS
-from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.verify_claims import verify_all
 
-CLAIMS = load_claims(Path(__file__).parents[2] / "configs" / "claim")
-CLAIMS["P08"] = load_claims(Path(__file__).parents[2] / "configs" / "claim", "full")["P08"]  # runs of its own
+CLAIMS = claims("quick") | {"P08": claims("full")["P08"]}  # which has runs of its own
 
 
 @pytest.fixture(autouse=True)

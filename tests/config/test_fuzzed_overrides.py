@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -15,6 +16,7 @@ from normexp import cli
 from normexp.build import build_all, compose
 from normexp.choices import choices
 from normexp.config.allowed import VARIABLE, allow_from
+from normexp.config.folder import CONFIGS
 from normexp.hydra_gate import guard
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
@@ -40,18 +42,21 @@ def keys(node: Any, path: str = "") -> list[str]:
 
 
 def tree() -> list[str]:
-    """The keys of every choice of every group."""
+    """The keys of two whole configurations and of every norm."""
     found: dict[str, None] = {}
-    combined = [
-        ["monitor=full", "model=gpt", "data=python_docs", "optimizer=adamw", "recipe=plain", "trainer=ddp"]
-    ]
-    for overrides in [[], *combined, *([f"norm={norm}"] for norm in GROUPS["norm"])]:
+    for overrides in (
+        [],
+        ["monitor=full", "model=gpt", "data=python_docs", "optimizer=adamw", "recipe=plain", "trainer=ddp"],
+    ):
         cfg, _ = compose(overrides)
         found |= dict.fromkeys(keys(OmegaConf.to_container(cfg, resolve=False)))
+    for norm in GROUPS["norm"]:
+        node = yaml.safe_load((CONFIGS / "norm" / f"{norm}.yaml").read_text())
+        found |= dict.fromkeys(keys({"norm": node}))
     return list(found)
 
 
-# Composing every norm takes seconds: only the process that draws an example pays for it.
+# Only the process that draws an example composes.
 KEYS = st.deferred(lambda: st.sampled_from(tree()))
 WORD = st.sampled_from(WORDS) | st.text(string.printable.strip() + "ñ ", max_size=6)
 NUMBER = st.integers(-3, 300).map(str) | st.floats(-2, 2).map(str)

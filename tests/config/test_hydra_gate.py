@@ -1,11 +1,8 @@
 """A folder given by --config-dir may be a stranger's: what its files may not ask of Hydra, and nothing of it ran."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import yaml
+from forked import forked
 from hostile import doubling_references, doubling_yaml, write_trap
 from hydra import compose, initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -13,8 +10,6 @@ from hydra._internal.config_repository import ConfigRepository
 
 from normexp.config.folder import CONFIGS
 from normexp.hydra_gate import guard
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -113,13 +108,9 @@ def test_file_that_would_not_be_read_in_a_lifetime_is_one_line(text, message, br
 
 def test_search_path_is_judged_before_it_is_searched(tmp_path):
     (tmp_path / "main.yaml").write_text("defaults: [train]\nhydra: {searchpath: ['pkg://this']}\n")
-    found = run("--config-path", str(CONFIGS), "--config-dir", str(tmp_path), "--config-name", "main")
+    found = forked("--config-path", str(CONFIGS), "--config-dir", str(tmp_path), "--config-name", "main")
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("Error: hydra.searchpath=['pkg://this']: no file can set it")
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "train.py", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +137,7 @@ def test_nothing_of_a_strangers_folder_runs(asked, tmp_path):
     (tmp_path / "brought" / "experiment").mkdir(parents=True)
     text = yaml.safe_dump(asked).replace("{}", load)
     (tmp_path / "brought" / "experiment" / "nice.yaml").write_text(f"# @package _global_\n{text}")
-    found = run(
+    found = forked(
         "--config-dir", str(tmp_path / "brought"), "experiment=nice", f"outputs={tmp_path / 'outputs'}"
     )
     assert found.returncode == 2

@@ -4,20 +4,17 @@ import os
 import re
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
+from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence import training_runs
 from normexp.claims.evidence.wanted import Wanted
-from normexp.claims.spec.claim_files import load_claims
 from normexp.config.code import changed, in_words, record
 from normexp.config.code.changes import OLDER
 from normexp.config.code.imports import Code
 
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
 RUN = ("model=transformer", "model.heads=1", "norm=layernorm", "max_steps=0")
 CHANGED = "\nCHANGED = True\n"
 

@@ -1,15 +1,13 @@
 """A run that is killed, or meets a full disk, at any of its file operations ends as if nothing had happened."""
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from forked import forked
 
-SCRIPT = Path(__file__).with_name("crashes.py")
 SCENARIOS = [
     "mlp", "full", "cnn", "transformer", "gpt", "bf16", "accumulation", "replicas", "diverged", "diverged replicas",
     "precise", "no step",
@@ -18,8 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and look
 
 
 def outcomes(scenario: str, folder: Path, *options: str, **variables: str) -> list[dict]:
-    command = [sys.executable, str(SCRIPT), scenario, str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
+    done = forked(scenario, str(folder), *options, script="tests/crash/crashes.py", **variables)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -5,11 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
-from test_sweep_commands import ledger, start, sweep
+from forked import forked
+from test_sweep_commands import SMALL, ledger, start, sweep
 
 from normexp.runs import load_summaries
 
-TWO_NORMS = ["norm=none,layernorm", "trainer=float64", "hydra.launcher.workers=2"]
+NORMS = ["norm=none,layernorm", "trainer=float64"]
+TWO_NORMS = [*NORMS, "hydra.launcher.workers=2"]
 
 
 def states(outputs) -> list[str]:
@@ -19,9 +21,10 @@ def states(outputs) -> list[str]:
 def test_cells_of_replicas_equal_a_sweep_over_seeds_run_by_run(tmp_path):
     tables = {}
     for how, axis in (("alone", "seed=0,1"), ("replica", "replicas=2")):
-        code, out, err = sweep(*TWO_NORMS, axis, f"outputs={tmp_path / how}")
-        assert (code, err) == (0, "")
-        assert ("2 cells of 4 runs" if how == "replica" else "4 runs") in out
+        here = ["hydra.launcher.workers=0", f"outputs={tmp_path / how}"]
+        done = forked("-m", *SMALL, *NORMS, axis, *here, COLUMNS="200")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert ("2 cells of 4 runs" if how == "replica" else "4 runs") in done.stdout
         grid = {"norm": ["none", "layernorm"], "seed": range(2)}
         tables[how] = load_summaries(tmp_path / how / "runs", grid)
         assert set(tables[how]["execution.mode"]) == {how}

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forked import forked
 
 from normexp.runs import load_summaries
 
@@ -40,20 +41,20 @@ def ledger(outputs: Path) -> dict:
 
 
 def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
-    arguments = ["norm=none,layernorm", "seed=0", f"outputs={tmp_path}"]
-    code, out, err = sweep(*arguments)
-    assert (code, err) == (0, "")
-    assert "2 runs" in out
-    assert "estimate" in out
+    arguments = ["-m", *SMALL, "norm=none,layernorm", "seed=0", f"outputs={tmp_path}"]
+    done = forked(*arguments, COLUMNS="200")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 runs" in done.stdout
+    assert "estimate" in done.stdout
     table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": [0]})
     assert list(table["execution.threads"]) == [max(1, len(os.sched_getaffinity(0)) // 2)] * 2
     # each run's summary and log are its own
     assert table["command"].str.contains("norm=layernorm").tolist() == [False, True]
     logs = list(tmp_path.glob("runs/.sweeps/*/logs/mlp/*.log"))
     assert len(logs) == 2
-    code, out, err = sweep(*arguments)
-    assert (code, err) == (0, "")
-    assert "2 runs, skipped" in out
+    again = forked(*arguments, "hydra.launcher.workers=0", COLUMNS="200")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "2 runs, skipped" in again.stdout
     assert {cell["state"] for cell in ledger(tmp_path)["cells"]} == {"skipped"}
 
 

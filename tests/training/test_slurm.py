@@ -3,17 +3,14 @@
 import os
 import signal
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from forked import forked
 from lightning_fabric.plugins.environments import LightningEnvironment
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
 from normexp.training.interrupt import Interrupted
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -76,7 +73,7 @@ def test_job_asks_to_be_started_again_unless_it_was_cancelled(
 
 def test_whole_run_says_nothing_of_slurm(srun, tmp_path):
     arguments = ["trainer=cpu", "model.depth=1", "model.width=16", "max_steps=2", f"outputs={tmp_path}/o"]
-    found = subprocess.run([sys.executable, "train.py", *arguments], cwd=ROOT, capture_output=True, text=True)
+    found = forked(*arguments)
     assert found.returncode == 0, found.stderr
     assert "srun" not in found.stdout + found.stderr
     assert list((tmp_path / "o").rglob("summary.json"))

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
@@ -52,11 +53,7 @@ class ThisMachine(Place):
         self._timed_out: set[int] = set()
         # Libraries read these variables when they are loaded.
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
-        method = "forkserver" if sys.platform == "linux" else "spawn"
-        self._context = multiprocessing.get_context(method)
-        if method == "forkserver":
-            self._context.set_forkserver_preload(PRELOAD)
-            _start_server()  # it makes its imports while the caller still checks the grid
+        self._context = processes()  # whose server makes its imports while the caller still checks the grid
 
     @property
     def room(self) -> int:
@@ -110,6 +107,16 @@ class ThisMachine(Place):
 
     def __str__(self) -> str:
         return f"{self.at_once} at a time, {each(self.threads)}"
+
+
+def processes() -> BaseContext:
+    """What starts processes here. On Linux it is the server that imports, which runs from now on."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    _start_server()
+    return context
 
 
 def _start_server() -> None:

@@ -1,0 +1,27 @@
+"""The committed claims and bank, read once for all tests, and the verdicts that the committed evidence gives them."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from normexp.claims.judge_again import judge_again
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim_files import load_claims
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / "configs"
+BANK = load_bank(CONFIGS / "bank.yaml")
+
+
+@functools.cache
+def claims(budget: str) -> dict[str, Claim]:
+    return load_claims(CONFIGS / "claim", budget)
+
+
+CLAIMS = claims("quick")
+
+
+@functools.cache
+def judged(name: str) -> dict[str, Any] | None:
+    return judge_again(CLAIMS[name], ROOT)

@@ -1,0 +1,57 @@
+"""Commands and functions in a process of their own that makes no imports: a fork of the server which sweeps use, that
+made them once. A new interpreter takes five seconds for them; a test of the start itself starts one."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.sweeps.places.child import STOPS
+from normexp.sweeps.places.this_machine import processes
+
+ROOT = Path(__file__).parents[1]
+
+
+def forked(
+    *words: str, script: str = "train.py", folder: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess:
+    """`python SCRIPT WORDS`, started in a folder."""
+    return call(run_script, [str(ROOT / script), *words], folder=folder, **environment)
+
+
+def run_script(argv: Sequence[str]) -> None:
+    sys.argv = [os.path.relpath(argv[0]), *argv[1:]]
+    runpy.run_path(argv[0], run_name="__main__")
+
+
+def call(
+    function: Callable[..., Any], *arguments: Any, folder: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess:
+    """What a function prints, and the status with which its process ends."""
+    with tempfile.TemporaryDirectory() as place:
+        files = [Path(place) / name for name in ("out", "err")]
+        around = (list(map(str, files)), str(folder), os.environ | environment)
+        process = processes().Process(target=_enter, args=(around, function, arguments))
+        process.start()
+        process.join()
+        out, err = (path.read_text() for path in files)
+    return subprocess.CompletedProcess([function.__name__, *arguments], process.exitcode, out, err)
+
+
+def _enter(
+    around: tuple[list[str], str, Mapping[str, str]], function: Callable[..., Any], arguments: Sequence[Any]
+) -> None:
+    files, folder, environment = around
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, path in enumerate(files, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    function(*arguments)
