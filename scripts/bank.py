@@ -2,8 +2,8 @@
 
 register  writes the grid to docs/evidence/registry.jsonl; commit that file before the first run
 train     trains the missing runs, one sweep per cell. Takes the flags of sweeps, such as --plan. The checkout must be
-          clean, so that every run names the commit of its code. If too many seeds take the lowest or highest rate, it
-          goes on with a wider grid, by the registered rule
+          clean: every run names the commit of its code. Where too many seeds take the lowest or highest rate, the
+          registered rule adds a rate at that end, and training goes on
 ledger    writes the finished runs to docs/evidence/bank, from which verdicts are judged
 table     prints the page's table of test errors
 page      writes docs/bank.md and its figure from docs/evidence/bank

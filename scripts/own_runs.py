@@ -9,16 +9,14 @@ ledger  writes the finished runs to docs/evidence/claims, from which verdicts ar
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-from normexp.claims.evidence.ledger import LEDGER, read_ledger
-from normexp.claims.evidence.own_runs import OWN_LEDGER, missing, write_own_ledger
-from normexp.claims.evidence.training_runs import Runs
-from normexp.claims.evidence.wanted import Wanted
+from normexp.claims.evidence.own_runs import OWN_LEDGER, OwnRuns, own_runs, write_own_ledger
 from normexp.claims.judge.tuning import MOST_WIDENINGS
-from normexp.claims.spec.bank import BANK, Bank, BankCell, load_bank, load_cells
+from normexp.claims.spec.bank import BANK, BankCell, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each
 from normexp.claims.spec.select import select
@@ -43,14 +41,18 @@ def main(arguments: list[str] | None = None) -> int:
         bank, known = load_bank(CONFIGS / BANK), load_cells(CONFIGS)
         for claim in chosen(asked.claim.removeprefix("claim=")):
             cells = cells_of(claim, known)
+
+            def now(claim: Claim = claim, cells: list[BankCell] = cells) -> dict[str, OwnRuns]:
+                return own_runs(claim, cells, bank, asked.outputs, ROOT)
+
             if asked.action == "train":
-                if status := train(claim, cells, bank, asked.outputs, options):
+                if status := train(claim, now, asked.outputs, options):
                     return status
             elif asked.action == "ledger":
-                count = write_own_ledger(claim, cells, bank, asked.outputs, ROOT)
+                count = write_own_ledger(claim, now(), ROOT / OWN_LEDGER)
                 print(f"{claim.id}: {count} runs in {OWN_LEDGER / claim.id}")
             else:
-                print(plan(claim, cells, bank, asked.outputs), flush=True)
+                print(plan(claim, now()), flush=True)
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
@@ -75,30 +77,29 @@ def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
     return [known[name] for name in claim.settings]
 
 
-def train(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, options: Options) -> int:
-    """Train the missing runs of a claim, then those that the widening rule asks for. Returns the exit status."""
+def train(claim: Claim, now: Callable[[], dict[str, OwnRuns]], outputs: Path, options: Options) -> int:
+    """Train the missing runs of a claim, then those that the widening rule asks for. Returns the exit status.
+
+    Args:
+        now: gives the runs of each cell as they are when it is called.
+    """
     from normexp.claims.train_claims import train_cells  # torch and Lightning take seconds to import
 
     for _ in range(1 + MOST_WIDENINGS):
-        runs = left(claim, cells, bank, outputs)
-        status = train_cells(runs, outputs / "cache", options, f"scripts/own_runs.py train claim={claim.id}")
-        if status or options.plan or not any(wanted for _, wanted in runs):
+        left = [(own.runs, own.missing()) for own in now().values()]
+        status = train_cells(left, outputs / "cache", options, f"scripts/own_runs.py train claim={claim.id}")
+        if status or options.plan or not any(wanted for _, wanted in left):
             return status
     return 0
 
 
-def left(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> list[tuple[Runs, list[Wanted]]]:
-    """The runs that a claim has to train next, for each of its cells."""
-    ledger = read_ledger(ROOT / LEDGER, [cell.name for cell in cells])
-    return [missing(claim, cell, bank, outputs, ledger) for cell in cells]
-
-
-def plan(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path) -> str:
-    """The missing runs, and their core time by the seconds in the yaml."""
-    counts = [len(wanted) for _, wanted in left(claim, cells, bank, outputs)]
-    each = dict(zip([cell.name for cell in cells], counts, strict=True))
-    time = duration(sum(counts) * claim.seconds)
-    return f"{claim.id}: {sum(counts)} runs to train, about {time} of one core ({each})"
+def plan(claim: Claim, each: dict[str, OwnRuns]) -> str:
+    """The missing runs of each cell, and their core time by the seconds in the yaml."""
+    counts = {name: len(own.missing()) for name, own in each.items()}
+    total = sum(counts.values())
+    return (
+        f"{claim.id}: {total} runs to train, about {duration(total * claim.seconds)} of one core ({counts})"
+    )
 
 
 if __name__ == "__main__":

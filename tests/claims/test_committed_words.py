@@ -1,31 +1,32 @@
 """Words of training claims over settings: judged again from the committed ledgers, they are those of the page."""
 
 import re
-from pathlib import Path
 
+import pandas as pd
 import pytest
+from committed import BANK, CLAIMS, ROOT, judged
 
-from normexp.claims.evidence.claim_runs import wanted
+from normexp.claims.evidence.claim_runs import ClaimCell
 from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
-from normexp.claims.judge_again import judge_again
-from normexp.claims.spec.bank import load_bank, load_cells
-from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.spec.bank import load_cells
 
-ROOT = Path(__file__).parents[2]
-CLAIMS = load_claims(ROOT / "configs" / "claim")
+CELLS = load_cells(ROOT / "configs")
 KEPT = sorted(path.parent.name for path in (ROOT / OWN_LEDGER).glob("*/runs.csv"))
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
     claim = CLAIMS[name]
-    bank, cells = load_bank(ROOT / "configs" / "bank.yaml"), load_cells(ROOT / "configs")
     table = read_own_ledger(ROOT / OWN_LEDGER, name)
-    asked = {(cell, *run) for cell in claim.settings for run in wanted(claim, cells[cell], bank)}
+    asked = {
+        (cell, *run)
+        for cell in claim.settings
+        for run in ClaimCell(claim, CELLS[cell], BANK, pd.DataFrame({"cell": [], "lr": []})).wanted()
+    }
     assert asked <= set(table[["cell", "norm", "level", "seed", "lr"]].itertuples(index=False, name=None))
     assert not table.duplicated(["cell", "norm", "level", "lr", "seed"]).any()
     assert not table["dirty"].any()
-    verdict = judge_again(claim, ROOT)
+    verdict = judged(name)
     if verdict is None:  # some cells of the bank are not trained yet
         return
     assert verdict["registered"] is not None, verdict["unregistered_because"]

@@ -8,14 +8,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from committed import CLAIMS
 from fabricated import write_run
 from scipy import stats
 from settings import FEWER
 
+from normexp.claims.evidence.claim_runs import ClaimCell
 from normexp.claims.evidence.drawn_runs import curves_of, level_text
 from normexp.claims.evidence.learning_curves import (
     bank_curves,
-    judged_runs,
     mean_curves,
     read_curves,
     write_curves,
@@ -25,7 +26,6 @@ from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.pages.site.panels import HEIGHT, TOP, ends, learning
 from normexp.claims.spec.bank import BANK, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.claim_files import load_claims
 from normexp.config.folder import CONFIGS
 from normexp.runs import read_summary
 
@@ -128,13 +128,14 @@ def test_a_level_reads_the_same_from_every_table(level, text):
 def test_pages_draw_the_committed_runs_that_the_verdict_compares(name):
     """The last point of each curve is the mean of the ledger's final accuracies; P06 reads the bank, P10 its own runs,
     and in S32 some runs diverged."""
-    claim = load_claims(CONFIGS / "claim")[name]
+    claim = CLAIMS[name]
     found = curves_of(claim, {"settings": [{"name": cell} for cell in claim.settings]}, ROOT)
     assert list(found) == list(claim.settings)
     cells, bank = load_cells(CONFIGS), load_bank(CONFIGS / BANK)
     for cell, means in found.items():
         own = read_own_ledger(ROOT / OWN_LEDGER, name)
-        runs = judged_runs(claim, cells[cell], bank, own, read_ledger(ROOT / LEDGER, [cell]))
+        place = ClaimCell(claim, cells[cell], bank, read_ledger(ROOT / LEDGER, [cell]))
+        runs = place.judged(own)
         done = runs[runs["status"] == "completed"].groupby("norm")["val_accuracy"].mean()
         assert means.groupby("arm")["mean"].last().to_dict() == pytest.approx(done.to_dict(), abs=6e-5)
 

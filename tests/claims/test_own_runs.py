@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from normexp.claims.evidence.claim_runs import wanted
-from normexp.claims.evidence.own_runs import OWN_LEDGER, missing, runs_in, write_own_ledger
+from normexp.claims.evidence.claim_runs import ClaimCell
+from normexp.claims.evidence.own_runs import OWN_LEDGER, OwnRuns, own_runs, runs_in, write_own_ledger
 from normexp.claims.evidence.settings_evidence import gather_settings
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank, load_cells
@@ -25,6 +25,13 @@ CLAIM = Claim(
     arms={"two": ["norm=batchnorm_ghost", "norm.virtual_batch_size=2"], "all": ["norm=batchnorm"]},
     comparisons=[SMALLER], settings={CELL: []},
 )  # fmt: skip
+
+
+NOTHING = pd.DataFrame({"cell": [], "lr": []})  # of the bank
+
+
+def wanted(claim, cell, bank, rates=()):
+    return ClaimCell(claim, cell, bank, NOTHING).wanted(rates)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +74,18 @@ def test_own_runs_are_trained_kept_and_judged(parts, tmp_path):
     cell = dataclasses.replace(cells[CELL], rates=(0.01, 0.1, 1.0))
     check = Manipulation(measure="m", metric="train/loss", comparison=SMALLER)
     claim = dataclasses.replace(CLAIM, fixed=["max_epochs=1"], manipulation=check)
-    with pytest.raises(ValueError, match="claim=Q03: small_digits: 12 runs are missing; train them first"):
-        write_own_ledger(claim, [cell], bank, tmp_path, tmp_path / "root")
-    nothing, count = pd.DataFrame({"cell": [], "lr": []}), 0
-    while (left := missing(claim, cell, bank, tmp_path, nothing))[1]:  # the grid, then what the rule asks for
-        count += len(left[1])
-        assert train_cells([left], tmp_path / "cache", Options(), "") == 0
+
+    def now() -> dict[str, OwnRuns]:
+        return own_runs(claim, [cell], bank, tmp_path, tmp_path / "root")
+
     folder = tmp_path / "root" / OWN_LEDGER
-    assert write_own_ledger(claim, [cell], bank, tmp_path, tmp_path / "root") == count >= 12
+    with pytest.raises(ValueError, match="claim=Q03: small_digits: 12 runs are missing; train them first"):
+        write_own_ledger(claim, now(), folder)
+    count = 0
+    while left := (own := now()[CELL]).missing():  # the grid, then what the rule asks for
+        count += len(left)
+        assert train_cells([(own.runs, left)], tmp_path / "cache", Options(), "") == 0
+    assert write_own_ledger(claim, now(), folder) == count >= 12
     root = root_with(tmp_path / "root", cell)
     (setting,) = gather_settings(claim, claim.settings, range(2), root=root)
     runs = runs_in(claim, cell, tmp_path)

@@ -4,11 +4,15 @@ import dataclasses
 import html
 import math
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
+from committed import ROOT
 from settings import FEWER, family
 
+from normexp.claims.evidence.drawn_runs import ledger_of
 from normexp.claims.evidence.ledger import LEDGER
 from normexp.claims.judge.settings_verdict import make_settings_verdict
 from normexp.claims.pages.site.facts import index_row, rests_on
@@ -52,19 +56,44 @@ def site(verdict, tmp_path):
     ledger = tmp_path / LEDGER / "cell0.csv"
     ledger.parent.mkdir(parents=True)
     runs().to_csv(ledger, index=False)
+    write_cells(tmp_path / "configs")
     folder = tmp_path / "site"
     said = write_site(folder, {"Q1": CLAIM, "Q2": UNTESTED}, {"Q1": verdict}, tmp_path)
     assert "2 claims, 1 verdicts" in said
     return folder
 
 
+def write_cells(configs: Path) -> None:
+    """A bank with the settings of the claim."""
+    configs.mkdir()
+    node = yaml.safe_load((ROOT / "configs" / "bank.yaml").read_text())
+    (cell, *_) = node["cells"].values()
+    node["cells"] = {name: cell | {"rates": [0.1, 0.3, 1.0]} for name in SETTINGS}
+    (configs / "bank.yaml").write_text(yaml.safe_dump(node))
+
+
 def runs() -> pd.DataFrame:
     rows = [
-        {"norm": norm, "lr": lr, "seed": seed, "status": "completed", "test_accuracy": accuracy + 0.01 * seed}
+        {
+            "cell": "cell0",
+            "norm": norm,
+            "lr": lr,
+            "seed": seed,
+            "status": "completed",
+            "train_loss": 1.0,
+            "test_accuracy": accuracy + 0.01 * seed,
+        }
         for norm, lr, accuracy in (("none", 0.1, 0.5), ("none", 1.0, 0.2), ("batchnorm", 0.1, 0.7))
         for seed in range(3)
     ]
     return pd.DataFrame([*rows, {**rows[0], "norm": "batchnorm", "lr": 1.0, "status": "diverged"}])
+
+
+def test_the_runs_of_a_setting_are_those_that_the_claim_reads(site, verdict, tmp_path):
+    found = ledger_of(dataclasses.replace(CLAIM, seeds=2), verdict, tmp_path)
+    assert list(found) == ["cell0"]
+    assert sorted(set(found["cell0"]["norm"])) == ["a", "b"]
+    assert set(found["cell0"]["seed"]) == {0, 1}
 
 
 def test_the_forest_plot_has_every_setting_the_mean_and_the_paper(verdict):

@@ -5,7 +5,7 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from normexp.claims.evidence.claim_runs import grid, known_runs, wanted
+from normexp.claims.evidence.claim_runs import ClaimCell
 from normexp.claims.evidence.widened_grid import grids, widened_bank, widest_grid
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import Bank, BankCell
@@ -68,14 +68,16 @@ def test_runs_at_wider_rates_are_ignored_where_the_rule_does_not_ask():
 
 def test_a_claim_trains_the_wider_runs_that_the_bank_lacks():
     nothing = pd.DataFrame({"cell": [], "lr": []})
-    known = known_runs(CLAIM, CELL, BANK, nothing, runs(LOW))
-    rates = grid(CLAIM, CELL, known)
+    place = ClaimCell(CLAIM, CELL, BANK, runs(LOW))
+    known = place.known(nothing)
+    rates = place.grid(known)
     assert rates[1:] == RATES
-    asked = wanted(CLAIM, CELL, BANK, rates, RATES)
+    asked = place.wanted(rates)
     assert {(run.arm, run.seed) for run in asked} == {(arm, s) for arm in CLAIM.arms for s in range(SEEDS)}
     assert {run.lr for run in asked} == {rates[0]}
-    assert wanted(CLAIM, CELL, BANK, rates, rates) == []  # the bank has widened its grid too
+    wider = ClaimCell(CLAIM, CELL, BANK, runs(LOW, rates))
+    assert wider.wanted(rates) == []  # the bank has widened its grid too
     at_one_rate = dataclasses.replace(CLAIM, rate="middle")
-    assert grid(at_one_rate, CELL, known) == (0.03,)
+    assert dataclasses.replace(place, claim=at_one_rate).grid(known) == (0.03,)
     own = runs({"plain": [0.03] * 5, "bn": [0.03] * 5}).assign(level="")
-    assert len(known_runs(CLAIM, CELL, BANK, own, runs(LOW))) == 30  # no run counts twice
+    assert len(place.known(own)) == 30  # no run counts twice

@@ -39,15 +39,13 @@ def bank_settings(
         cells: names of cells; empty for all.
         rate: `own`, the best rate of each seed, or the `lowest`, `middle` or `highest` of the cell's grid.
     """
-    found = []
-    for name in cells or bank.cells:
-        cell = bank.cell(name)
-        runs = ledger[ledger["cell"] == name]
-        runs = runs[runs["norm"].isin(set(arms.values()))] if len(runs) else runs
-        if len(runs) == bank.runs_of(cell, set(arms.values())):
+    found, norms = [], set(arms.values())
+    for cell in map(bank.cell, cells or bank.cells):
+        if bank.has_all(cell, ledger, norms):
+            runs = ledger[(ledger["cell"] == cell.name) & ledger["norm"].isin(norms)]
             one = runs_at(runs, cell, measure, rate)
             own = pd.concat([one[one["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()])
-            found.append(setting_of_runs(cell, own, measure, read_examples(folder, name)))
+            found.append(setting_of_runs(cell, own, measure, read_examples(folder, cell.name)))
     return found
 
 

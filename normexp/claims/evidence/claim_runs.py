@@ -2,16 +2,92 @@
 
 import itertools
 from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
-from normexp.claims.evidence.chosen_runs import measure_of
+from normexp.claims.evidence.chosen_runs import measure_of, runs_at
 from normexp.claims.evidence.wanted import Wanted
 from normexp.claims.evidence.widened_grid import Grid, grids
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
 
 RUN = ["norm", "level", "seed", "lr"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClaimCell:
+    """A claim over settings in one of its cells.
+
+    Attributes:
+        ledger: rows of the bank. Those of other cells are left out.
+    """
+
+    claim: Claim
+    cell: BankCell
+    bank: Bank
+    ledger: pd.DataFrame
+
+    @cached_property
+    def in_bank(self) -> pd.DataFrame:
+        """The rows of the bank in this cell."""
+        return self.ledger[self.ledger["cell"] == self.cell.name]
+
+    def wanted(self, rates: Grid = ()) -> list[Wanted]:
+        """Runs of every arm, level, seed and rate, without those that the bank trains: at the rates of the cell, and at
+        wider ones that its rows have.
+
+        Args:
+            rates: the grid if each seed takes its own best rate; by default that of the cell.
+        """
+        shared = bank_arms(self.claim, self.bank.norms) if self.cell.name in self.bank.cells else {}
+        of_bank = {*self.cell.rates, *self.in_bank["lr"]}
+        asked = (rates or self.cell.rates) if self.claim.rate == "own" else (self.cell.rate(self.claim.rate),)
+        return [
+            Wanted(arm, level, seed, rate)
+            for arm, level, seed in self._each_seed()
+            for rate in asked
+            if arm not in shared or seed >= self.bank.seeds or rate not in of_bank
+        ]
+
+    def known(self, own: pd.DataFrame) -> pd.DataFrame:
+        """The finished runs at any rate, each once and named by its arm. `own`: rows of the claim's own runs."""
+        parts = [own[own["cell"] == self.cell.name]]
+        arms = bank_arms(self.claim, self.bank.norms) if len(self.in_bank) else {}
+        for arm, norm in arms.items():
+            runs = self.in_bank[self.in_bank["norm"] == norm]
+            parts.append(runs.assign(norm=arm, level="", value=runs["train_loss"]))
+        kept = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+        if kept.empty:
+            return kept
+        seeds = self.claim.seed_range(self.claim.looks[-1])
+        return kept[kept["seed"].isin(seeds)].drop_duplicates(RUN, ignore_index=True)
+
+    def grid(self, known: pd.DataFrame) -> Grid:
+        """The rates at which a verdict needs every run, given the finished ones."""
+        if self.claim.rate != "own":
+            return (self.cell.rate(self.claim.rate),)
+        if known.empty:
+            return self.cell.rates
+        return grids(known, self.cell, self.measure, len(self._each_seed()))[-1]
+
+    def judged(self, own: pd.DataFrame) -> pd.DataFrame:
+        """The runs that a verdict compares, named by their arms: one per arm, level and seed. `own` is as in `known`."""
+        runs = self.known(own)
+        if runs.empty:
+            return runs
+        return runs_at(runs[runs["lr"].isin(self.grid(runs))], self.cell, self.measure, self.claim.rate)
+
+    @property
+    def measure(self) -> str:
+        """What the metric of the first arm measures; see `measure_of`."""
+        return measure_of(self.claim.metric_of(next(iter(self.claim.arms))))
+
+    def _each_seed(self) -> list[tuple]:
+        """Every arm, level and seed of the claim."""
+        claim = self.claim
+        return list(itertools.product(claim.arms, claim.levels, claim.seed_range(claim.looks[-1])))
 
 
 def bank_arms(claim: Claim, norms_of_bank: Collection[str]) -> dict[str, str]:
@@ -24,58 +100,3 @@ def bank_arms(claim: Claim, norms_of_bank: Collection[str]) -> dict[str, str]:
         if len(own) == 1 and own[0].startswith("norm=")
     }
     return {arm: norm for arm, norm in norms.items() if norm in norms_of_bank}
-
-
-def wanted(
-    claim: Claim, cell: BankCell, bank: Bank, rates: Grid = (), in_bank: Collection[float] = ()
-) -> list[Wanted]:
-    """Runs of every arm, level, seed and rate in a cell, without the runs of the bank.
-
-    Args:
-        rates: the grid if each seed takes its own best rate; by default that of the cell.
-        in_bank: rates of the bank's runs in this cell; by default those of the cell.
-    """
-    shared = bank_arms(claim, bank.norms) if cell.name in bank.cells else {}
-    has = set(in_bank or cell.rates)
-    return [
-        Wanted(arm, level, seed, rate)
-        for arm, level, seed in each_seed(claim)
-        for rate in ((rates or cell.rates) if claim.rate == "own" else (cell.rate(claim.rate),))
-        if arm not in shared or seed >= bank.seeds or rate not in has
-    ]
-
-
-def each_seed(claim: Claim) -> list[tuple]:
-    """Every arm, level and seed of a claim."""
-    return list(itertools.product(claim.arms, claim.levels, claim.seed_range(claim.looks[-1])))
-
-
-def known_runs(
-    claim: Claim, cell: BankCell, bank: Bank, own: pd.DataFrame, ledger: pd.DataFrame
-) -> pd.DataFrame:
-    """The finished runs of a claim in a cell at any rate, each once and named by its arm.
-
-    Args:
-        own: rows of the claim's own runs.
-        ledger: rows of the bank.
-    """
-    parts = [own[own["cell"] == cell.name]]
-    of_bank = ledger[ledger["cell"] == cell.name]
-    for arm, norm in bank_arms(claim, bank.norms).items() if len(of_bank) else ():
-        runs = of_bank[of_bank["norm"] == norm]
-        parts.append(runs.assign(norm=arm, level="", value=runs["train_loss"]))
-    kept = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
-    if kept.empty:
-        return kept
-    seeds = claim.seed_range(claim.looks[-1])
-    return kept[kept["seed"].isin(seeds)].drop_duplicates(RUN, ignore_index=True)
-
-
-def grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> Grid:
-    """The rates at which a verdict needs every run. `runs` are those of `known_runs`."""
-    if claim.rate != "own":
-        return (cell.rate(claim.rate),)
-    if runs.empty:
-        return cell.rates
-    measure = measure_of(claim.metric_of(next(iter(claim.arms))))
-    return grids(runs, cell, measure, len(each_seed(claim)))[-1]

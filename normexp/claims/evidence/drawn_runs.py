@@ -1,14 +1,14 @@
 """The runs that a claim's page draws, from the ledgers: all of them, and the learning curves of those compared."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.claim_runs import RUN, bank_arms
+from normexp.claims.evidence.claim_runs import RUN, ClaimCell, bank_arms
 from normexp.claims.evidence.learning_curves import (
     bank_curves,
-    judged_runs,
     mean_curves,
     own_curves,
     read_curves,
@@ -22,19 +22,19 @@ from normexp.config.folder import CONFIGS
 
 def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
     """Setting -> the runs that its verdict rests on, the claim's own and those of the bank, named by their arms."""
-    if claim.evidence != "training":
-        return {}
-    own, found = read_own_ledger(root / OWN_LEDGER, claim.id), {}
-    for name in (row["name"] for row in verdict["settings"]):
-        bank = read_ledger(root / LEDGER, [name])
-        arms = bank_arms(claim, set(bank["norm"])) if len(bank) else {}
-        parts = [bank[bank["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()]
-        mine = own[own["cell"] == name]
-        if len(mine):
-            parts.append(mine.assign(norm=arm_names(mine)))
-        if parts:
-            found[name] = pd.concat(parts, ignore_index=True)
-    return found
+    own = read_own_ledger(root / OWN_LEDGER, claim.id)
+    each = {place.cell.name: place.known(own) for place in _places(claim, verdict, root)}
+    return {name: runs.assign(norm=arm_names(runs)) for name, runs in each.items() if len(runs)}
+
+
+def _places(claim: Claim, verdict: dict[str, Any], root: Path) -> Iterator[ClaimCell]:
+    """The settings of a verdict from trained runs. Without a bank there are none."""
+    configs = root / CONFIGS.name
+    if claim.evidence != "training" or not (configs / BANK).exists():
+        return
+    bank, known = load_bank(configs / BANK), load_cells(configs)
+    for name in (row["name"] for row in verdict["settings"] if row["name"] in known):
+        yield ClaimCell(claim, known[name], bank, read_ledger(root / LEDGER, [name]))
 
 
 def arm_names(runs: pd.DataFrame) -> pd.Series:
@@ -53,20 +53,15 @@ def level_text(level: Any) -> str:
 def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
     """Setting -> the mean learning curve of each arm, over the runs that the verdict compares; those that diverged are
     left out. A setting without kept curves has none."""
-    configs = root / CONFIGS.name
-    if claim.evidence != "training" or not (configs / BANK).exists():
-        return {}
-    bank, known = load_bank(configs / BANK), load_cells(configs)
     own = read_own_ledger(root / OWN_LEDGER, claim.id)
     mine, found = read_curves(own_curves(root / OWN_LEDGER, claim.id)), {}
-    for name in (row["name"] for row in verdict["settings"] if row["name"] in known):
-        ledger = read_ledger(root / LEDGER, [name])
-        runs = judged_runs(claim, known[name], bank, own, ledger)
+    for place in _places(claim, verdict, root):
+        name = place.cell.name
         kept = read_curves(bank_curves(root / LEDGER, name))
-        arms = bank_arms(claim, bank.norms)
+        arms = bank_arms(claim, place.bank.norms)
         parts = [kept[kept["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()]
         curves = pd.concat([mine[mine["cell"] == name], *parts], ignore_index=True)
-        if runs.empty or curves.empty:
+        if curves.empty or (runs := place.judged(own)).empty:
             continue
         done = runs[runs["status"] == "completed"]
         done, curves = (table.assign(level=table["level"].map(level_text)) for table in (done, curves))

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.chosen_runs import measure_of, runs_at
-from normexp.claims.evidence.claim_runs import RUN, grid, known_runs
-from normexp.claims.spec.bank import Bank, BankCell
-from normexp.claims.spec.claim import Claim
+from normexp.claims.evidence.claim_runs import RUN
 from normexp.runs.metrics import read_metrics
 from normexp.student_t import half_widths
 
@@ -54,22 +51,6 @@ def read_curves(path: Path) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame(columns=[*KEYS, "step", "epoch", "accuracy"])
     return pd.read_csv(path, keep_default_na=False, dtype={"level": str})
-
-
-def judged_runs(
-    claim: Claim, cell: BankCell, bank: Bank, own: pd.DataFrame, ledger: pd.DataFrame
-) -> pd.DataFrame:
-    """The runs that a verdict compares in a cell, each named by its arm: one per arm, level and seed.
-
-    Args:
-        own: rows of the claim's own runs.
-        ledger: rows of the bank.
-    """
-    runs = known_runs(claim, cell, bank, own, ledger)
-    if runs.empty:
-        return runs
-    at = runs[runs["lr"].isin(grid(claim, cell, runs))]
-    return runs_at(at, cell, measure_of(claim.metric_of(next(iter(claim.arms)))), claim.rate)
 
 
 def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:

@@ -20,8 +20,8 @@ import pandas as pd
 from normexp.claims.evidence.bank_runs import rows
 from normexp.claims.evidence.chosen_runs import tuned_runs
 from normexp.claims.evidence.learning_curves import bank_curves, write_curves
-from normexp.claims.evidence.widened_grid import grids, widened_bank
-from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.evidence.widened_grid import Grid, grids
+from normexp.claims.spec.bank import Bank
 from normexp.runs import TestExamples, finished_summary, load_test_examples
 
 LEDGER = Path("docs") / "evidence" / "bank"
@@ -34,13 +34,13 @@ def write_ledger(bank: Bank, outputs: Path, folder: Path) -> dict[str, int]:
     folder.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
     counts: dict[str, int] = {}
-    widened = widened_bank(bank, found).cells
     for name in found["cell"].unique():
-        cell, runs = bank.cells[name], found[found["cell"] == name]
-        runs = runs[runs["lr"].isin(widened[name].rates)].reset_index(drop=True)
+        runs = found[found["cell"] == name]
+        asked = grids(runs, bank.cells[name], "error", len(bank.norms) * bank.seeds)
+        runs = runs[runs["lr"].isin(asked[-1])].reset_index(drop=True)
         summaries = [finished_summary(Path(place)) for place in runs["folder"]]
         runs["code"] = [code_digest(summary["sources"], codes) for summary in summaries]
-        wanted = chosen(cell, runs, len(bank.norms) * bank.seeds)
+        wanted = chosen(runs, asked)
         kept = {
             row.hash: load_test_examples(row.folder) for row in runs[runs["hash"].isin(wanted)].itertuples()
         }
@@ -83,11 +83,11 @@ def read_examples(folder: Path, cell: str) -> Callable[[str], TestExamples]:
     return of
 
 
-def chosen(cell: BankCell, runs: pd.DataFrame, each: int) -> set[str]:
-    """Hashes of the runs at the lowest rate, and of those at each seed's best rate by error and by loss, on the grid of
-    the cell and on the wider ones. A norm counts only if all its rates are finished. `each`: runs at one rate."""
-    wanted: set[str] = set(runs.loc[runs["lr"] == cell.rates[0], "hash"])
-    for measure, rates in itertools.product(MEASURES, grids(runs, cell, "error", each)):
+def chosen(runs: pd.DataFrame, asked: list[Grid]) -> set[str]:
+    """Hashes of the runs at the lowest rate of the first grid, and of those at each seed's best rate by error and by
+    loss, on every grid. A norm counts only if all its rates are finished."""
+    wanted: set[str] = set(runs.loc[runs["lr"] == asked[0][0], "hash"])
+    for measure, rates in itertools.product(MEASURES, asked):
         for _, own in runs[runs["lr"].isin(rates)].groupby("norm"):
             complete = own.groupby("seed")["lr"].nunique() == len(rates)
             ready = own[own["seed"].isin(complete.index[complete])]

@@ -7,6 +7,7 @@ code in the rows stands for.
 
 import dataclasses
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pandas as pd
 
 from normexp.claims.evidence.bank_runs import row_of
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
-from normexp.claims.evidence.claim_runs import grid, known_runs, wanted
+from normexp.claims.evidence.claim_runs import ClaimCell
 from normexp.claims.evidence.learning_curves import own_curves, write_curves
 from normexp.claims.evidence.ledger import LEDGER, code_digest, keep_codes, read_ledger, write_examples
 from normexp.claims.evidence.metric import read_metric
@@ -41,87 +42,85 @@ def runs_in(claim: Claim, cell: BankCell, outputs: Path) -> Runs:
     return Runs(own, outputs / "cache", f"scripts/own_runs.py train claim={claim.id}")
 
 
-def missing(
-    claim: Claim, cell: BankCell, bank: Bank, outputs: Path, ledger: pd.DataFrame
-) -> tuple[Runs, list[Wanted]]:
-    """The runs that a claim has to train next in a cell. When they are finished, it may need wider rates.
+class OwnRuns:
+    """The runs that a claim itself trains in a cell."""
 
-    Args:
-        ledger: rows of the bank.
-    """
-    runs = runs_in(claim, cell, outputs)
-    return runs, _left(runs, claim, cell, bank, ledger, _rows(runs, claim, cell, bank, ledger))
+    def __init__(self, place: ClaimCell, outputs: Path):
+        self.place, self.runs = place, runs_in(place.claim, place.cell, outputs)
 
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """One row per finished run, with its folder and its metrics, at the rates that a verdict needs and at none that
+        the widening rule did not ask for."""
+        rates = self.place.cell.rates
+        table, tried, asked = pd.DataFrame({"cell": [], "lr": []}), set(rates), rates
+        while True:
+            found = list(self._each_row(asked))
+            table = pd.concat([table, pd.DataFrame(found)], ignore_index=True) if found else table
+            rates = self.place.grid(self.place.known(table))
+            asked = tuple(rate for rate in rates if rate not in tried)
+            tried.update(asked)
+            if not asked:
+                return table[table["lr"].isin(rates)]
 
-def _left(
-    runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame, own: pd.DataFrame
-) -> list[Wanted]:
-    rates = grid(claim, cell, known_runs(claim, cell, bank, own, ledger))
-    return runs.missing(wanted(claim, cell, bank, rates, rates_in_bank(ledger, cell)))
+    def missing(self) -> list[Wanted]:
+        """The runs to train next. When they are finished, the claim may need wider rates."""
+        return self.runs.missing(self.place.wanted(self.place.grid(self.known)))
 
+    @property
+    def known(self) -> pd.DataFrame:
+        """The same rows, and those of the bank that the claim shares."""
+        return self.place.known(self.rows)
 
-def rates_in_bank(ledger: pd.DataFrame, cell: BankCell) -> set[float]:
-    """The rates of a cell in the bank: those of its grid, and wider ones that it has trained."""
-    return {*cell.rates, *ledger.loc[ledger["cell"] == cell.name, "lr"]}
-
-
-def _rows(runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame) -> pd.DataFrame:
-    """One row per finished run of a claim in a cell, with its folder and its metrics, at the rates that a verdict needs
-    and at none that the widening rule did not ask for."""
-    table, tried, asked = pd.DataFrame({"cell": [], "lr": []}), set(cell.rates), cell.rates
-    while True:
-        found = list(_each_row(runs, claim, cell, bank, ledger, asked))
-        table = pd.concat([table, pd.DataFrame(found)], ignore_index=True) if found else table
-        rates = grid(claim, cell, known_runs(claim, cell, bank, table, ledger))
-        asked = tuple(rate for rate in rates if rate not in tried)
-        tried.update(asked)
-        if not asked:
-            return table[table["lr"].isin(rates)]
-
-
-def _each_row(
-    runs: Runs, claim: Claim, cell: BankCell, bank: Bank, ledger: pd.DataFrame, rates: Grid
-) -> Iterator[dict[str, Any]]:
-    check = claim.manipulation and claim.manipulation.metric
-    for run in wanted(claim, cell, bank, rates, rates_in_bank(ledger, cell)):
-        folder = runs.folder(run)
-        if read_summary(folder) is None:
-            continue
-        summary = finished_summary(folder)
-        row = row_of(cell.name, summary) | {"norm": run.arm, "level": run.level, "folder": str(folder)}
-        metric = claim.metric_of(run.arm)
-        row["value"] = row["train_loss"] if metric in OF_RUNS else read_metric(metric, summary, folder)[0]
-        row["check"] = read_metric(check, summary, folder)[0] if check else None
-        yield row
+    def _each_row(self, rates: Grid) -> Iterator[dict[str, Any]]:
+        claim = self.place.claim
+        check = claim.manipulation and claim.manipulation.metric
+        for run in self.place.wanted(rates):
+            folder = self.runs.folder(run)
+            if read_summary(folder) is None:
+                continue
+            summary = finished_summary(folder)
+            row = row_of(self.place.cell.name, summary)
+            row |= {"norm": run.arm, "level": run.level, "folder": str(folder)}
+            metric = claim.metric_of(run.arm)
+            row["value"] = row["train_loss"] if metric in OF_RUNS else read_metric(metric, summary, folder)[0]
+            row["check"] = read_metric(check, summary, folder)[0] if check else None
+            yield row
 
 
-def write_own_ledger(claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, root: Path) -> int:
-    """Write the finished runs of a claim. Returns their number. Raises ValueError if some are missing."""
-    ledger, folder = read_ledger(root / LEDGER, [cell.name for cell in cells]), root / OWN_LEDGER
-    found = []
-    for cell in cells:
-        runs = runs_in(claim, cell, outputs)
-        own = _rows(runs, claim, cell, bank, ledger)
-        if left := _left(runs, claim, cell, bank, ledger, own):
-            raise ValueError(f"claim={claim.id}: {cell.name}: {len(left)} runs are missing; train them first")
-        found += [(cell, own)] if len(own) else []
+def own_runs(
+    claim: Claim, cells: list[BankCell], bank: Bank, outputs: Path, root: Path
+) -> dict[str, OwnRuns]:
+    """What a claim trains in each cell. `root` holds the ledger of the bank."""
+    ledger = read_ledger(root / LEDGER, [cell.name for cell in cells])
+    return {cell.name: OwnRuns(ClaimCell(claim, cell, bank, ledger), outputs) for cell in cells}
+
+
+def write_own_ledger(claim: Claim, each: dict[str, OwnRuns], folder: Path) -> int:
+    """Write the finished runs of a claim, of all its cells by name, below `folder`. Returns their number. Raises
+    ValueError if some are missing."""
+    for name, own in each.items():
+        if left := own.missing():
+            raise ValueError(f"claim={claim.id}: {name}: {len(left)} runs are missing; train them first")
+    found = {name: own for name, own in each.items() if len(own.rows)}
     if not found:
         return 0
     (folder / claim.id).mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
     measures = {measure_of(claim.metric_of(arm)) for arm in claim.arms} & {"error", "loss"}
-    for cell, own in found:
-        sources = [finished_summary(Path(place))["sources"] for place in own["folder"]]
-        own["code"] = [code_digest(source, codes) for source in sources]
+    tables = []
+    for name, own in found.items():
+        sources = [finished_summary(Path(place))["sources"] for place in own.rows["folder"]]
+        tables.append(own.rows.assign(code=[code_digest(source, codes) for source in sources]))
         for measure in measures:
-            read = runs_at(known_runs(claim, cell, bank, own, ledger), cell, measure, claim.rate)
-            places = read.loc[read["hash"].isin(own["hash"]), ["hash", "folder"]]
+            read = runs_at(own.known, own.place.cell, measure, claim.rate)
+            places = read.loc[read["hash"].isin(own.rows["hash"]), ["hash", "folder"]]
             examples = {
                 str(run): load_test_examples(str(place)) for run, place in places.itertuples(index=False)
             }
             kept = {run: one for run, one in examples.items() if one is not None}
-            write_examples(folder / claim.id / f"{cell.name}.npz", kept, losses=measure == "loss")
-    table = pd.concat([own for _, own in found], ignore_index=True)
+            write_examples(folder / claim.id / f"{name}.npz", kept, losses=measure == "loss")
+    table = pd.concat(tables, ignore_index=True)
     write_curves(own_curves(folder, claim.id), table)
     table = table.drop(columns="folder")
     table.to_csv(folder / claim.id / "runs.csv", index=False, float_format="%.9g")

@@ -12,7 +12,7 @@ import pandas as pd
 from normexp.claims.evidence import functions
 from normexp.claims.evidence.bank_settings import setting_of_runs
 from normexp.claims.evidence.chosen_runs import measure_of, runs_at
-from normexp.claims.evidence.claim_runs import RUN, grid, known_runs
+from normexp.claims.evidence.claim_runs import RUN, ClaimCell
 from normexp.claims.evidence.ledger import LEDGER, read_examples, read_ledger
 from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
@@ -100,8 +100,9 @@ def _runs(
 ) -> pd.DataFrame:
     """Every run of a claim in a cell at some seeds, named by its arms; ValueError where one is missing."""
     ledger = read_ledger(root / LEDGER, [cell.name] if cell.name in bank.cells else [])
-    runs = known_runs(claim, cell, bank, own, ledger)
-    rates = grid(claim, cell, runs)
+    place = ClaimCell(claim, cell, bank, ledger)
+    runs = place.known(own)
+    rates = place.grid(runs)
     kept = runs[runs["seed"].isin(seeds) & runs["lr"].isin(rates)] if len(runs) else runs
     has = set(kept[RUN].itertuples(index=False, name=None)) if len(kept) else set()
     each = itertools.product(claim.arms, claim.levels, seeds, rates)

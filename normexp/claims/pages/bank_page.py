@@ -56,8 +56,7 @@ def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
 
 def finished(bank: Bank, ledger: pd.DataFrame) -> list[BankCell]:
     """The cells of which every run is in the ledger."""
-    counts = ledger["cell"].value_counts()
-    return [cell for cell in bank.cells.values() if counts.get(cell.name, 0) == bank.runs_of(cell)]
+    return [cell for cell in bank.cells.values() if bank.has_all(cell, ledger)]
 
 
 def draw_rates(bank: Bank, ledger: pd.DataFrame, path: Path) -> None:

@@ -41,7 +41,9 @@ def draw_forest(verdict: dict[str, Any], path: Path) -> None:
             markersize=11,
             label=f"paper, {verdict['paper_effect']['size']}",
         )
-    _limits(ax, verdict)
+    left, right = _limits(verdict)
+    ax.set_xlim(left, right)
+    _arrows(ax, verdict, left, right)
     ax.set_yticks(range(len(names)), names, fontsize=8)
     ax.set_ylim(len(rows) + 0.6, -0.6)
     ax.set_xlabel(
@@ -83,16 +85,18 @@ def _mean(ax: Axes, y: int, verdict: dict[str, Any]) -> None:
                 label=f"mean, {verdict['level']:.4g} interval")  # fmt: skip
 
 
-def _limits(ax: Axes, verdict: dict[str, Any]) -> None:
-    """Limit the axis, so that wide intervals of single settings do not squeeze the others. An arrow shows where one
-    goes on."""
+def _limits(verdict: dict[str, Any]) -> tuple[float, float]:
+    """The ends of the axis, by which wide intervals of single settings do not squeeze the others."""
     effects = [row["effect"] for row in verdict["settings"] if row["effect"] is not None]
     ends = [
         end for end in (*verdict["interval"], *verdict["prediction"], *effects, 0.0) if math.isfinite(end)
     ]
     room = 0.25 * (max(ends) - min(ends)) or 1.0
-    left, right = min(ends) - room, max(ends) + room
-    ax.set_xlim(left, right)
+    return min(ends) - room, max(ends) + room
+
+
+def _arrows(ax: Axes, verdict: dict[str, Any], left: float, right: float) -> None:
+    """Show where an interval goes on beyond the axis."""
     for y, row in enumerate(verdict["settings"]):
         low, high = row["interval"] or (left, right)
         color = WORD_COLORS[row["verdict"]] if row["votes"] else SHOWN

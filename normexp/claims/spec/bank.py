@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import pandas as pd
 import yaml
+
+from normexp.claims.spec.loader import LOADER
 
 Sample = Literal["test set", "cut again", "blocks"]
 FACTS = ("validation", "chance", "guess_loss", "test_to_train")
@@ -70,6 +73,13 @@ class Bank:
         """The number of runs of a cell when all are there, or of those with some of its norms."""
         return len(cell.rates) * len(self.norms if norms is None else norms) * self.seeds
 
+    def has_all(self, cell: BankCell, runs: pd.DataFrame, norms: Collection[str] | None = None) -> bool:
+        """Whether every run of a cell is among these, or each with some of its norms."""
+        own = runs[runs["cell"] == cell.name]
+        if norms is not None and len(own):
+            own = own[own["norm"].isin(norms)]
+        return len(own) == self.runs_of(cell, norms)
+
     def cell(self, name: str) -> BankCell:
         """The cell with this name. Raises ValueError with the nearest names if there is none."""
         if name not in self.cells:
@@ -109,7 +119,7 @@ def _read(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
 @functools.lru_cache(maxsize=8)
 def _parsed(text: str) -> Any:
     """What a file says. Every claim over settings asks for the same files; nobody may change what is shared."""
-    return yaml.safe_load(text)
+    return yaml.load(text, LOADER)
 
 
 def _cells(node: dict[str, Any], path: Path) -> dict[str, BankCell]:

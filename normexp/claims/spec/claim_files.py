@@ -11,10 +11,9 @@ from normexp.claims.judge.decide import FEWEST_SEEDS
 from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, check_values, shorten
 from normexp.claims.spec.family_checks import check_family
+from normexp.claims.spec.loader import LOADER
 from normexp.claims.spec.settings import read_contrast, read_settings
 
-# The same, eight times as fast, where PyYAML was built with libyaml.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NEEDED = ("name", "sentence", "source", "covers", "evidence")
 
 
