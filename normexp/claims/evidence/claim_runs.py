@@ -73,7 +73,7 @@ class ClaimCell:
         return grids(known, self.cell, self.measure, len(self._each_seed()))[-1]
 
     def judged(self, own: pd.DataFrame) -> pd.DataFrame:
-        """The runs that a verdict compares, named by their arms: one per arm, level and seed. `own` is as in `known`."""
+        """The runs that a verdict compares, named by their arms: one per arm, level and seed. `own` as in `known`."""
         runs = self.known(own)
         if runs.empty:
             return runs
