@@ -13,6 +13,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# Their tests take longest.
+LONG = {
+    "test_claim_files", "test_configs", "test_crashes", "test_from_python", "test_fuzzed_overrides", "test_norm_contract",
+    "test_progress", "test_replicas", "test_sweep_commands", "test_validation_steps",
+}  # fmt: skip
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2"]
 
 
@@ -24,6 +29,11 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         del os.environ[name]
     gc.disable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first: at the end no process is alone with one. (xdist keeps this order; see pyproject.toml.)"""
+    items.sort(key=lambda item: item.path.stem not in LONG)
 
 
 def pytest_collection_finish() -> None:

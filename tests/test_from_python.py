@@ -15,6 +15,7 @@ import torch
 from forked import forked
 
 import normexp
+from normexp.report.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]
 SMALL = ("model.depth=1", "model.width=8", "max_epochs=1", "data.train_size=128", "trainer=cpu", "threads=1")
@@ -111,6 +112,7 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert "\x1b" not in screen
     assert len(study.summaries) == 2
     assert set(study.summaries["norm"]) == {"none", "layernorm"}
+    monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
     assert study.report().exists()
     with pytest.raises(RuntimeError, match="norm=nome: no such choice"):
         normexp.sweep("norm=nome,layernorm", *SMALL)

@@ -1,6 +1,7 @@
 """Imports run one way: each part of the package knows only what stands beneath it."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,7 @@ MAY_USE = {
 EXCEPT = {"models/other_network.py", "models/torchvision_network.py"}
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """Dotted names of everything a file imports, wherever in the file."""
     names = set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import ray_nodes
-from cluster.watching import states, until
+from cluster.watching import states, two_drivers_share_four_runs, until
 
 from normexp.runs import load_summaries
 
@@ -89,13 +89,7 @@ def test_driver_that_is_killed_leaves_runs_that_go_on_from_their_checkpoints(nod
 
 def test_two_drivers_of_one_sweep_share_its_runs_and_both_end_well(nodes, tmp_path):
     arguments = ["train.py", "-m", *RUN, "max_steps=2000", "seed=0,1,2,3", f"outputs={tmp_path / 'o'}"]
-    drivers = [start(nodes, tmp_path / name, *arguments) for name in ("first", "second")]
-    ends = [driver.wait(900) for driver in drivers]
-    screens = [(tmp_path / name).read_text() for name in ("first", "second")]
-    assert ends == [0, 0], screens
-    assert len(load_summaries(tmp_path / "o" / "runs", {"seed": [0, 1, 2, 3]})) == 4
-    # A second start would have written another file.
-    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 4
+    two_drivers_share_four_runs(lambda screen: start(nodes, screen, *arguments), tmp_path)
 
 
 def test_sweep_of_twelve_survives_the_death_of_a_node_and_does_each_once(nodes, tmp_path):

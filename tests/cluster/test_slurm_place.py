@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import slurm
-from cluster.watching import states, until
+from cluster.watching import states, two_drivers_share_four_runs, until
 
 from normexp.runs import load_summaries
 
@@ -138,13 +138,7 @@ def test_driver_that_is_killed_leaves_its_jobs_and_the_same_command_finds_them(c
 
 def test_two_drivers_of_one_sweep_share_its_jobs_and_both_end_well(cluster, tmp_path):
     arguments = [*LONG, "max_steps=4000", "seed=0,1,2,3", f"outputs={tmp_path / 'o'}"]
-    drivers = [start(cluster, tmp_path / name, *arguments) for name in ("first", "second")]
-    ends = [driver.wait(900) for driver in drivers]
-    screens = [(tmp_path / name).read_text() for name in ("first", "second")]
-    assert ends == [0, 0], screens
-    assert len(load_summaries(tmp_path / "o" / "runs", {"seed": [0, 1, 2, 3]})) == 4
-    # A second start would have written another file.
-    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 4
+    two_drivers_share_four_runs(lambda screen: start(cluster, screen, *arguments), tmp_path)
 
 
 def test_ctrl_c_saves_what_runs_and_takes_the_rest_out_of_the_queue(cluster, tmp_path):

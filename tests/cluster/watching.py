@@ -1,10 +1,13 @@
-"""Wait for what a sweep does elsewhere, and read what it has done."""
+"""Wait for what a sweep does elsewhere, read what it has done, and what two of its drivers have."""
 
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import Popen
 from typing import TypeVar
+
+from normexp.runs import load_summaries
 
 Found = TypeVar("Found")
 
@@ -22,3 +25,17 @@ def states(outputs: Path) -> list[str]:
     """Of the cells of the last launch in a folder of outputs."""
     path = max(outputs.glob("runs/.sweeps/*/sweep.json"))
     return [cell["state"] for cell in json.loads(path.read_text())["cells"]]
+
+
+def two_drivers_share_four_runs(start: Callable[[Path], Popen], place: Path) -> None:
+    """Start one sweep over four seeds twice at once: both drivers end well, and each run is trained once.
+
+    Args:
+        start: a driver that writes its screen to this file, and its runs into `place / "o"`.
+    """
+    screens = [place / name for name in ("first", "second")]
+    ends = [driver.wait(900) for driver in [start(screen) for screen in screens]]
+    assert ends == [0, 0], [screen.read_text() for screen in screens]
+    assert len(load_summaries(place / "o" / "runs", {"seed": [0, 1, 2, 3]})) == 4
+    # A second start would have written another file.
+    assert len(list(place.rglob("events.out.tfevents.*"))) == 4

@@ -30,7 +30,7 @@ MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larg
         (["model=resnet", "model.depth=6000002"], "depth=6000002: would take minutes"),
         (["model=transformer", "model.depth=1000000"], "depth=1000000: would take minutes"),
         (["batch_size=1000000000000"], "batch_size=1000000000000: the training split has 1149 samples"),
-        (["model=transformer", "model.patch_size=1", "model.width=1024", "model.depth=32", "batch_size=1149"],
+        (["model=transformer", "model.patch_size=1", "model.width=256", "model.depth=4", "batch_size=1149"],
          "batch_size=1149: what the layers give for a batch of .* would take .*B, and this machine has"),
         (["threads=10000"], "threads=10000: this machine has .* cores; choose at most"),
         (["max_steps=10000000000000"], "max_steps=10000000000000: must be at most 1000000000000"),
@@ -39,7 +39,7 @@ MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larg
 )  # fmt: skip
 def test_size_is_refused_with_what_it_would_take(overrides, message, monkeypatch):
     monkeypatch.setattr("normexp.training.model_size.memory", lambda: 2**35)
-    monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**33)
+    monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**31)
     cfg, choices = compose(["trainer=cpu", "monitor=none", *overrides])
     tracemalloc.start()
     with pytest.raises(ValueError, match=message) as caught:
