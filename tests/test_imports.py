@@ -61,7 +61,7 @@ MAY_USE = {
     "config/identity.py": {"config"},
     "claims/spec": {"claims", "runs"},
     "claims/judge": {"claims", "runs"},
-    "claims/pages": {"claims", "runs", "report"},
+    "claims/pages": {"claims", "runs", "report", "config"},  # here, too
     "report": {"report", "runs", "claims"},
 }
 
@@ -102,8 +102,9 @@ def test_part_imports_only_what_is_beneath_it(part):
             )
 
 
-def test_norms_know_of_configurations_where_their_files_lie_and_no_more():
-    for path in files_of("norms"):
+@pytest.mark.parametrize("part", ["norms", "claims/pages"])
+def test_part_knows_of_configurations_where_their_files_lie_and_no_more(part):
+    for path in files_of(part):
         used = {name for name in imported(path) if name.startswith("normexp.config")}
         assert used <= {"normexp.config.folder"}, path
 
