@@ -69,12 +69,13 @@ def chosen(text: str) -> list[Claim]:
 
 
 def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
-    """The cells of a claim. Raises ValueError for one that stands in no file."""
-    if strange := [name for name in claim.settings if name not in known]:
+    """The cells of a claim and of its contrast. Raises ValueError for one that stands in no file."""
+    names = dict.fromkeys([*claim.settings, *(claim.contrast.cells if claim.contrast else ())])
+    if strange := [name for name in names if name not in known]:
         raise ValueError(
             f"claim={claim.id}: setting={strange[0]}: is no cell; add it to configs/own_cells.yaml"
         )
-    return [known[name] for name in claim.settings]
+    return [known[name] for name in names]
 
 
 def train(claim: Claim, now: Callable[[], dict[str, OwnRuns]], outputs: Path, options: Options) -> int:

@@ -1,5 +1,6 @@
 """The verdict of a claim over several settings: registration, evidence look by look, contrast, manipulation check."""
 
+import itertools
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def over_settings(
     row, why = kept_registration(claim, kept, root) if kept else registration(claim, root)
     for seeds in claim.looks:
         settings = source("", claim.settings, claim.seed_range(seeds))
-        runs = ledger_rows(claim, settings, root)
+        contrast = _contrast(claim, source)
+        runs = ledger_rows(claim, [*settings, *itertools.chain(*contrast.values())], root)
         late, against = came_before(row, runs, root) if row else (0, "")
         if against:
             row, why = None, against
@@ -39,7 +41,7 @@ def over_settings(
             looks=len(claim.looks),
             row=row,
             late=f"registered after {late} of {len(runs)} runs" if late else "",
-            contrast=_contrast(claim, source),
+            contrast=contrast,
             manipulation=_manipulation(claim, seeds, source),
             extra={"unregistered_because": why, "runs": _cost(runs)},
         )
@@ -98,12 +100,9 @@ def _cost(runs: pd.DataFrame) -> dict[str, Any]:
     return {"trained": 0, "from_cache": len(runs), "training_seconds": round(float(each.sum()), 1)}
 
 
-def _contrast(claim: Claim, source: Source) -> dict[str, list[Setting]] | None:
+def _contrast(claim: Claim, source: Source) -> dict[str, list[Setting]]:
     own = claim.contrast
-    if own is None:
-        return None
-    fresh = range(own.first_seed, own.first_seed + own.seeds)
-    return {name: source(name, cells, fresh) for name, cells in own.groups.items()}
+    return {name: source(name, cells, own.seed_range) for name, cells in own.groups.items()} if own else {}
 
 
 def _manipulation(claim: Claim, seeds: int, source: Source) -> list[Setting] | None:

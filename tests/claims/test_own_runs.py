@@ -9,10 +9,12 @@ import pytest
 
 from normexp.claims.evidence.claim_runs import ClaimCell
 from normexp.claims.evidence.own_runs import OWN_LEDGER, OwnRuns, own_runs, runs_in, write_own_ledger
+from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.settings_evidence import gather_settings
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank, load_cells
 from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.train_claims import train_cells
 from normexp.config.folder import CONFIGS
 from normexp.runs import load_test_examples
@@ -66,6 +68,21 @@ def test_a_cell_that_names_other_values_composes(name, parts, tmp_path):
     config = runs.call([run]).composed[0][0]
     assert config.data.get("split_seed", run.seed) == run.seed == bank.seeds + 1
     assert config.data.get("path", "tinyshakespeare").count("tinyshakespeare") == 1
+
+
+def test_the_cells_of_a_contrast_take_its_seeds_and_the_protocol_has_their_rates(parts):
+    bank, cells = parts
+    claim = load_claims(CONFIGS / "claim")["P06c"]
+    asked = pd.DataFrame(wanted(claim, cells["batch4_mnist"], bank))
+    assert sorted(asked["seed"].unique()) == list(range(200, 230))
+    assert asked.groupby(["arm", "lr"]).size().tolist() == [30] * 2 * len(cells["batch4_mnist"].rates)
+    assert not wanted(claim, cells["digits_mlp"], bank)  # the bank has them
+    both = {"it is 64": {"digits_mlp": []}, "it is 4": {"batch4_mnist": []}}
+    shared = dataclasses.replace(claim, contrast=dataclasses.replace(claim.contrast, groups=both))
+    assert ClaimCell(shared, cells["digits_mlp"], bank, NOTHING).seeds == [*range(6), *range(200, 230)]
+    grids = resolved_protocol(claim)["grids"]
+    assert set(grids) == {*claim.settings, *claim.contrast.cells}
+    assert grids["batch4_mnist"]["rates"] == [0.003, 0.01, 0.03, 0.1]
 
 
 @pytest.mark.slow

@@ -61,8 +61,7 @@ class ClaimCell:
         kept = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
         if kept.empty:
             return kept
-        seeds = self.claim.seed_range(self.claim.looks[-1])
-        return kept[kept["seed"].isin(seeds)].drop_duplicates(RUN, ignore_index=True)
+        return kept[kept["seed"].isin(self.seeds)].drop_duplicates(RUN, ignore_index=True)
 
     def grid(self, known: pd.DataFrame) -> Grid:
         """The rates at which a verdict needs every run, given the finished ones."""
@@ -86,8 +85,15 @@ class ClaimCell:
 
     def _each_seed(self) -> list[tuple]:
         """Every arm, level and seed of the claim."""
-        claim = self.claim
-        return list(itertools.product(claim.arms, claim.levels, claim.seed_range(claim.looks[-1])))
+        return list(itertools.product(self.claim.arms, self.claim.levels, self.seeds))
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that the claim needs in this cell: those of its verdict, of its contrast, or of both."""
+        claim, contrast = self.claim, self.claim.contrast
+        fresh = contrast.seed_range if contrast and self.cell.name in contrast.cells else range(0)
+        own = self.cell.name in claim.settings or not fresh
+        return [*(claim.seed_range(claim.looks[-1]) if own else ()), *fresh]
 
 
 def bank_arms(claim: Claim, norms_of_bank: Collection[str]) -> dict[str, str]:

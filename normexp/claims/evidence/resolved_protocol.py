@@ -69,7 +69,7 @@ def _grids(claim: Claim) -> dict[str, Any]:
     grids = {
         name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
         for name, cell in known.items()
-        if name in claim.settings
+        if name in claim.settings or (claim.contrast and name in claim.contrast.cells)
     }
     return {"rate": claim.rate, "grids": grids}
 
@@ -122,7 +122,7 @@ def seeds_of(claim: Claim) -> Seeds:
     """The seeds that the verdict may judge, and the seeds of its contrast."""
     own = claim.seed_range(claim.looks[-1])
     fresh = claim.contrast
-    return [[own.start, own.stop]] + ([[fresh.first_seed, fresh.first_seed + fresh.seeds]] if fresh else [])
+    return [[seeds.start, seeds.stop] for seeds in (own, *([fresh.seed_range] if fresh else ()))]
 
 
 def record_protocol(

@@ -54,6 +54,15 @@ class Contrast:
     first_seed: int
     seeds: int
 
+    @property
+    def seed_range(self) -> range:
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def cells(self) -> Cells:
+        """The settings of all groups by name."""
+        return {name: overrides for group in self.groups.values() for name, overrides in group.items()}
+
 
 def bank_beside(claims: Path) -> Cells:
     """Cells of the bank, and those beside it, for a folder of claims; none where there is no bank."""
