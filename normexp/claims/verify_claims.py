@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from normexp.claims.claim_means import write_claim_means
 from normexp.claims.evidence import functions
 from normexp.claims.evidence.asking import Asking, Evidence
 from normexp.claims.evidence.cost import plan_text, run_count
@@ -77,6 +79,10 @@ def verify_all(
                 say(f"    {beside_tuned(out / claim.id)}")
             say(f"    {folder_of(claim, out, tuned) / VERDICT}")
 
+    def say_means(own: Asking) -> None:
+        if means := write_claim_means(own, folder_of(by_id[own.claim.id], out, tuned)):
+            say(f"    tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)")
+
     # The claims as given. Without tuning, other claims train in their place.
     by_id = {claim.id: claim for claim in claims}
     for claim in claims:
@@ -86,6 +92,7 @@ def verify_all(
     for own in training.run():
         if own.evidence is not None:
             conclude(by_id[own.claim.id], own.evidence)
+            say_means(own)
     if training.launch and (status := training.launch.end()) > 128:
         sys.exit(status)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())

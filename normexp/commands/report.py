@@ -87,7 +87,7 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     page = write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=typed(sys.argv))
     for text in cautions(study):
         print(f"note: {text}")
-    if (means := write_mean_runs(study, out)) and not refresh:
+    if (means := write_mean_runs(study, asked.out or asked.folder)) and not refresh:
         print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)")
         print(f"  http://localhost:6006/{address(study)} colors runs by their norm")
     return page

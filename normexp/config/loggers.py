@@ -38,10 +38,16 @@ def mlflow_store(outputs: str | Path) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own.as_posix()}"
 
 
+def writes_events(config: dict[str, Any]) -> bool:
+    """Whether a run writes TensorBoard's events."""
+    return "tensorboard" in names_of(
+        config.get("logger", "tensorboard")
+    )  # a run from before there was the key
+
+
 def how_to_look(config: dict[str, Any], folder: str | Path) -> list[str]:
     """The lines `look: ...` on the screen. wandb prints its own address."""
-    names = names_of(config.get("logger", "tensorboard"))  # a run from before there was the key
-    commands = [f"tensorboard --logdir {shlex.quote(str(folder))}"] if "tensorboard" in names else []
-    if "mlflow" in names:
+    commands = [f"tensorboard --logdir {shlex.quote(str(folder))}"] if writes_events(config) else []
+    if "mlflow" in names_of(config.get("logger", ())):
         commands.append(f"mlflow ui --backend-store-uri {shlex.quote(mlflow_store(config['outputs']))}")
     return [f"look:   {command}" for command in commands]

@@ -16,7 +16,8 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from normexp.report.seed_statistics import curves
-from normexp.report.study import Study, label
+from normexp.report.study import Study, label, open_study
+from normexp.runs.folders import find_runs
 
 FOLDER = "mean over seeds"
 # Metric -> tag of its mean. It is the tag of the single runs, so that both appear in one chart.
@@ -28,23 +29,46 @@ SHOWN = {
 }
 LOGARITHMIC = ("gradient_norm/network",)  # geometric means
 ENDS = ("low", "high")
+MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
 
 
 def write_mean_runs(study: Study, out: Path) -> Path | None:
-    """Write a run for each arm and level under `out`. Returns the folder, or None if no arm has two runs.
+    """Write a run for each arm and level of a study under `out`. Returns the folder, or None if no arm has two runs."""
+    rows = study.metrics
+    rows = rows[(rows["status"] == "completed") & rows["metric"].isin([*SHOWN, *LOGARITHMIC])]
+    places = [
+        "/".join([*([in_path(f"{label(study.x)} {level:g}")] if study.x else []), in_path(str(arm))])
+        for arm, level in zip(rows["arm"], rows["level"], strict=True)
+    ]
+    return write_means(rows.assign(place=pd.Categorical(places)), out / FOLDER)
+
+
+def write_after_sweep(folder: Path) -> Path | None:
+    """Write the means of the study in `folder` there, as the end of a sweep. Returns their folder; None if there are
+    none, or if the study is large or cannot be read as one, of which `normexp report` says more."""
+    try:
+        if len(find_runs(folder)[0]) > MOST_RUNS:
+            return None
+        return write_mean_runs(open_study(folder), folder)
+    except (ValueError, OSError):
+        return None
+
+
+def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
+    """Write a run for each group of runs. Returns the folder, or None if no group has two runs.
 
     Old files are removed, because TensorBoard would show them too.
+
+    Args:
+        rows: columns place (of the group's run, below `folder`), seed, step, metric, value.
     """
-    folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
-    done = study.metrics[study.metrics["status"] == "completed"]
     wanted = {**SHOWN, **{name: name for name in LOGARITHMIC}}
-    recorded = done[done["metric"].isin(list(wanted))]
-    runs = recorded.groupby(["arm", "level"], observed=True)["seed"].nunique()
-    for arm, level in runs[runs > 1].index:
-        own = recorded[(recorded["arm"] == arm) & (recorded["level"] == level)]
-        place = folder / in_path(f"{label(study.x)} {level:g}") if study.x else folder
-        write_run(place / in_path(arm), {tag: mean_curve(own, name) for name, tag in wanted.items()})
+    recorded = rows[rows["metric"].isin(list(wanted))]
+    seeds = recorded.groupby("place", observed=True)["seed"].nunique()
+    for place in seeds[seeds > 1].index:
+        own = recorded[recorded["place"] == place]
+        write_run(folder / str(place), {tag: mean_curve(own, name) for name, tag in wanted.items()})
     return folder if folder.exists() else None
 
 

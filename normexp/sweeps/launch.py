@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from normexp.config.loggers import writes_events
 from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.engine import Engine
@@ -63,8 +64,9 @@ class Launch:
             self._ledger.close(self.cells)
 
     def end(self, study: Path | None = None) -> int:
-        """Print the results. Returns the exit status."""
-        show_end(self.cells, time.monotonic() - self._started, self.console, study)
+        """Write a study's means for TensorBoard, and print the results. Returns the exit status."""
+        seconds = time.monotonic() - self._started
+        show_end(self.cells, seconds, self.console, study, self._means(study) if study else None)
         signum = self.engine.stopped_by
         if signum is None:
             return int(any(cell.state in ("failed", "interrupted") for cell in self.cells))
@@ -75,3 +77,11 @@ class Launch:
                 self.say(done)
         sys.stdout.flush()
         return 128 + signum
+
+    def _means(self, study: Path) -> Path | None:
+        done = [cell for cell in self.cells if cell.state in ("completed", "diverged", "skipped")]
+        if not any(writes_events(cell.config) for cell in done):
+            return None
+        from normexp.report.mean_runs import write_after_sweep  # pandas takes a while to import
+
+        return write_after_sweep(study)

@@ -66,8 +66,18 @@ def count(cells: Sequence[Cell]) -> str:
     return f"{runs} runs" if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
 
 
-def show_end(cells: Sequence[Cell], seconds: float, console: Console, study: Path | None = None) -> None:
-    """Print the results, the failures with their reasons, and what to do next."""
+def show_end(
+    cells: Sequence[Cell],
+    seconds: float,
+    console: Console,
+    study: Path | None = None,
+    means: Path | None = None,
+) -> None:
+    """Print the results, the failures with their reasons, and what to do next.
+
+    Args:
+        means: the folder of TensorBoard's runs of means over seeds.
+    """
     console.print(f"\n{counts(cells)} in {duration(seconds)}", highlight=False)
     for cell in cells:
         if cell.state == "failed":
@@ -82,5 +92,10 @@ def show_end(cells: Sequence[Cell], seconds: float, console: Console, study: Pat
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
     if study is not None:
         looks = {line: None for cell in cells for line in how_to_look(cell.config, study)}
-        for line in (f"report: {command('report')} {shlex.quote(str(study))}", *looks):
+        lines = [f"report: {command('report')} {shlex.quote(str(study))}", *looks]
+        if means is not None:
+            lines.append(
+                f"means:  tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)"
+            )
+        for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from scipy import stats
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 
-from normexp.report.mean_runs import in_path, write_mean_runs
+from normexp.report.mean_runs import in_path, write_after_sweep, write_mean_runs
 from normexp.report.study import open_study
 
 
@@ -53,3 +53,19 @@ def test_one_seed_has_no_mean_and_what_was_written_before_goes(tmp_path):
 def test_names_of_arms_are_folders():
     assert in_path("batchnorm · depth 8") == "batchnorm, depth 8"
     assert in_path("a/b\\c") == "a-b-c"
+
+
+def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_cannot_read(
+    tmp_path, monkeypatch
+):
+    root = write_study(tmp_path / "s", ("none", "batchnorm"), (2,), seeds=3)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    for _ in range(2):
+        assert write_after_sweep(root) == root / "mean over seeds"
+        assert len(list((root / "mean over seeds").rglob("events*"))) == 2
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert write_after_sweep(tmp_path / "absent") is None
+    next(root.rglob("metrics.csv")).write_text("")
+    assert write_after_sweep(root) is None
+    monkeypatch.setattr("normexp.report.mean_runs.MOST_RUNS", 5)
+    assert write_after_sweep(write_study(tmp_path / "large", ("none",), (2,), seeds=6)) is None

@@ -58,6 +58,24 @@ def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
     assert {cell["state"] for cell in ledger(tmp_path)["cells"]} == {"skipped"}
 
 
+def test_a_sweep_ends_with_the_mean_over_seeds_of_each_arm(tmp_path):
+    def files(pattern: str) -> set[str]:
+        return {str(path.relative_to(tmp_path)) for path in tmp_path.glob(f"runs/{pattern}/events.*")}
+
+    code, out, err = sweep("norm=none,layernorm", "seed=0,1", "logger=[tensorboard]", f"outputs={tmp_path}")
+    assert (code, err) == (0, "")
+    folder = tmp_path / "runs" / "mean over seeds"
+    assert f"means:  tensorboard --logdir '{folder}'" in out
+    assert sorted(path.name for path in folder.iterdir()) == ["layernorm", "none"]
+    runs = files("mlp/*")
+    assert len(runs) == 4
+    code, out, err = sweep("norm=none,layernorm", "seed=0,1", f"outputs={tmp_path}")
+    assert (files("mlp/*"), len(files("mean over seeds/*"))) == (runs, 2)
+    code, out, err = sweep("norm=none", "seed=2,3", "logger=csv", "name=quiet", f"outputs={tmp_path}")
+    assert (code, err, "means:" in out) == (0, "", False)
+    assert not (tmp_path / "quiet" / "mean over seeds").exists()
+
+
 def test_mistake_anywhere_in_the_grid_starts_nothing(tmp_path):
     code, _out, err = sweep("norm=none,groupnorm", "norm.num_groups=3", f"outputs={tmp_path}/outputs")
     assert code == 2

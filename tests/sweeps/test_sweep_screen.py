@@ -36,3 +36,10 @@ def test_suggested_commands_quote_their_path(capsys, state):
     assert f"report: python scripts/report.py '{LONG}'\n" in out
     assert f"look:   tensorboard --logdir '{LONG}'\n" in out
     assert (f"  {LONG}/0.log\n" in out) == (state == "failed")
+
+
+def test_means_over_seeds_are_named_where_there_are_some(capsys):
+    show_end(cells("completed"), 1.0, Console(width=80), LONG, LONG / "mean over seeds")
+    assert f"means:  tensorboard --logdir '{LONG}/mean over seeds'  (one run" in capsys.readouterr().out
+    show_end(cells("completed"), 1.0, Console(width=80), LONG)
+    assert "means:" not in capsys.readouterr().out

@@ -46,11 +46,13 @@ def stages(claim: Claim, runs: Runs) -> Generator[list[Wanted], None, Evidence]:
 class Asking:
     """Attributes:
     evidence: table and verdict, when no run is missing.
+    compared: the runs that the verdict compares, when no run is missing.
     """
 
     def __init__(self, claim: Claim, runs: Runs):
         self.claim, self.runs = claim, runs
         self.evidence: Evidence | None = None
+        self.compared: list[Wanted] = []
         self._stages = stages(claim, runs)
         self._now: list[Wanted] | None = None
         self._looked = 0  # number of stages so far
@@ -69,7 +71,7 @@ class Asking:
                     break
             if found := self.runs.missing(self._now):
                 return found
-            self._now = None
+            self.compared, self._now = self._now, None
         return []
 
     def at_most(self) -> int:
