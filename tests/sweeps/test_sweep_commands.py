@@ -71,9 +71,6 @@ def test_a_sweep_ends_with_the_mean_over_seeds_of_each_arm(tmp_path):
     assert len(runs) == 4
     code, out, err = sweep("norm=none,layernorm", "seed=0,1", f"outputs={tmp_path}")
     assert (files("mlp/*"), len(files("mean over seeds/*"))) == (runs, 2)
-    code, out, err = sweep("norm=none", "seed=2,3", "logger=csv", "name=quiet", f"outputs={tmp_path}")
-    assert (code, err, "means:" in out) == (0, "", False)
-    assert not (tmp_path / "quiet" / "mean over seeds").exists()
 
 
 def test_mistake_anywhere_in_the_grid_starts_nothing(tmp_path):

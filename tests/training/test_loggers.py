@@ -16,7 +16,7 @@ from pytorch_lightning.loggers.logger import DummyLogger
 
 from normexp.build import build, compose, resolved
 from normexp.config.identity import config_hash
-from normexp.config.loggers import how_to_look
+from normexp.config.loggers import how_to_look, writes_events
 from normexp.training.launch import launch
 from normexp.training.loggers import ServiceLogger
 from normexp.training.loggers.sent import Sent
@@ -141,6 +141,8 @@ def test_how_to_look(tmp_path, monkeypatch):
     assert tensorboard == "look:   tensorboard --logdir out"
     assert mlflow == f"look:   mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db"
     assert how_to_look({"outputs": "o"}, "o") == ["look:   tensorboard --logdir o"]  # an older run
+    assert writes_events({"logger": ["csv", "tensorboard"]})
+    assert not writes_events({"logger": "csv"})
     assert how_to_look({"logger": "csv", "outputs": "o"}, "o") == []
 
 
