@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"Error: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

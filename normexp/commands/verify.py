@@ -19,6 +19,7 @@ from normexp.config.own_folder import as_option, use_folder
 from normexp.invocation import command
 from normexp.options import read_options
 from normexp.sweeps.options import Options, options_of, take_flags
+from normexp.unseen import unseen
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
@@ -59,6 +60,7 @@ EXAMPLES = {
 }
 
 
+@unseen()
 def main(arguments: list[str]) -> int:
     """Judge the claims that the arguments name. Returns the exit status, which is 0 for any verdict."""
     if {"-h", "--help"} & set(arguments):

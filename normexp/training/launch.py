@@ -19,6 +19,7 @@ from normexp.training.interrupt import Interrupted
 from normexp.training.lightning import own_rank
 from normexp.training.run_screen import show_choices, show_result
 from normexp.training.stopping import give_up, stopping
+from normexp.unseen import screen
 
 
 def folder_of(parts: Parts) -> Path:
@@ -41,9 +42,10 @@ def run_folder(parts: Parts) -> RunFolder:
 
 
 def make_console() -> Console:
-    """A console that is wide if the output is a file, and silent in the workers of a distributed run."""
-    console = Console(quiet=own_rank() != 0)
-    return console if console.is_terminal else Console(quiet=console.quiet, width=160)
+    """A console that is wide if the output is a file, and silent in the workers of a distributed run. A run does not
+    end where it can no longer print."""
+    console = Console(quiet=own_rank() != 0, file=screen())
+    return console if console.is_terminal else Console(quiet=console.quiet, file=console.file, width=160)
 
 
 def launch(parts: Parts) -> dict[str, Any]:
