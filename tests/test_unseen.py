@@ -21,7 +21,7 @@ def closed_pipe():
 
 STREAMS = {
     "Broken pipe": closed_pipe,
-    "No space left on device": lambda: open("/dev/full", "w"),
+    "No space left on device": lambda: os.fdopen(os.open("/dev/full", os.O_WRONLY), "w"),
 }
 
 

@@ -19,7 +19,7 @@ from normexp.report.provenance import source
 from normexp.report.run_lists import lists
 from normexp.report.seed_statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
-from normexp.report.style import FAINT, SETTINGS, Style, percent
+from normexp.report.style import FAINT, SETTINGS, Style, percent, shorten
 from normexp.report.svg import dark_colors
 from normexp.report.tables import finals, number
 from normexp.runs.columns import config_columns
@@ -148,7 +148,7 @@ def draw(first: Study, second: Study, table: pd.DataFrame, style: Style) -> Iter
             place, colour = arms.index(row["arm"]), style.colour[row["arm"]]
             axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.4)
             axes.plot(row["difference"], place, marker=style.marker[row["arm"]], color=colour)
-        axes.set_yticks(range(len(arms)), arms)
+        axes.set_yticks(range(len(arms)), [shorten(arm) for arm in arms])
         axes.set_ylim(-0.6, len(arms) - 0.4)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
         axes.set_title(level_title(first, level))
@@ -176,7 +176,7 @@ def learning(first: Study, second: Study, style: Style) -> Drawing | Skipped:
             axes.fill_between(
                 points["epoch"], points["low"], points["high"], color=colour, alpha=0.12, linewidth=0
             )
-            axes.set_title(arm, color=colour)
+            axes.set_title(shorten(arm), color=colour)
             percent(axes.yaxis)
     where = f" At {level_title(first, level)}." if first.x else ""
     return Drawing("learning", title, f"Mean over seeds and its 95% interval.{where}", figure)

@@ -6,9 +6,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from normexp.report.room import room
+from normexp.report.room import NARROW, room
 from normexp.report.study import Study, label
-from normexp.report.style import new_figure
+from normexp.report.style import CHARACTER, new_figure
 
 MOST = 8
 
@@ -22,13 +22,25 @@ def some(values: Sequence[float], most: int) -> list[float]:
 
 
 def panels(
-    keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, **options: Any
+    keys: Sequence[Any],
+    xlabel: str,
+    ylabel: str,
+    *,
+    height: float = 2.5,
+    names: Sequence[str] = (),
+    **options: Any,
 ) -> tuple[Figure, dict[Any, Axes]]:
-    """key -> its panel, in rows of at most four. The outer panels have the labels."""
+    """key -> its panel, in rows of at most four. The outer panels have the labels.
+
+    Args:
+        names: those that will stand beside the lines. On a narrow screen long ones take a row for each panel.
+    """
     here = room()
     columns = min(len(keys), here.columns)
+    if here is NARROW and max(map(len, names), default=0) * CHARACTER > here.width * 72 / 4:
+        columns = 1
     rows = -(-len(keys) // columns)
-    width = here.width / columns if columns > 2 else here.width / 2
+    width = here.width / (columns if here is NARROW else max(columns, 2))
     figure, axes = new_figure(rows, columns, panel=(width, height), **options)
     for spare in axes[len(keys) :]:
         spare.remove()

@@ -9,6 +9,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from normexp.report.room import WIDE, room
+
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
 
@@ -30,6 +32,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
 LINE = 8.6  # points from one label to the next
+CHARACTER = 4.7  # points of a letter in a label, in the mean
 SETTINGS: "dict[RcKeyType, object]" = {
     "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
     "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
@@ -111,7 +114,8 @@ def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
 
 
 def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
-    """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap.
+    """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap. Names
+    that would leave no room for the lines are cut; colors are those of all other figures.
 
     Args:
         ends: arm -> y of its last point, in data coordinates.
@@ -125,9 +129,15 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     places = spread([y for y, _ in wanted], gap, within=(0, 1))
     for (_, arm), y in zip(wanted, places, strict=True):
         axes.annotate(
-            arm, (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
+            shorten(arm), (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
             fontsize=7.5, color=style.colour[arm], fontweight="bold", annotation_clip=False,
         )  # fmt: skip
+
+
+def shorten(name: str) -> str:
+    """A name that leaves room for what it names: it takes at most 30% of a page's width, 45% of a phone's."""
+    most = int(room().width * 72 * (0.3 if room() is WIDE else 0.45) / CHARACTER)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def spread(

@@ -48,6 +48,8 @@ def check_summary(summary: dict[str, Any]) -> None:
     for name, value in summary["metrics"].items():
         if value is None and summary["status"] == "completed":
             raise ValueError(f"metrics.{name}=null: must be a number in a run that completed")
+        if name.endswith("/accuracy") and value is not None and not 0 <= value <= 1:
+            raise ValueError(f"metrics.{name}={value:g}: must be a fraction, from 0 to 1")
     config = summary["config"]
     for setting in ROOT:
         if setting.key in config:

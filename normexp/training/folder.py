@@ -125,9 +125,15 @@ class RunFolder:
             raise ValueError(f"{self.asked}: cannot be written ({why}); choose another folder") from None
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
+        gone = not (self.path / LOCK).exists()
         remove(self._lock)
         if kind is not None:
             self.leave()
+        if gone and isinstance(error, FileNotFoundError):
+            raise ValueError(
+                f"{self.path}: was moved or removed while the run trained; if you moved it, move it back, and the same "
+                "command goes on from its checkpoint"
+            ) from error
 
     def leave(self) -> None:
         """After an error, remove the folder if this launch made it and no checkpoint lies in it."""

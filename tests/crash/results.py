@@ -76,10 +76,10 @@ def difference(one: Any, other: Any, where: str = "", *, near: float = 0.0) -> s
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         alike = one.shape == other.shape and one.dtype == other.dtype
         return None if alike and close(one, other, near) else f"{where}: other numbers"
+    if near and one != other and isinstance(one, (str, bytes)) and isinstance(other, (str, bytes)):
+        one, other = in_parts(one), in_parts(other)
     if type(one) is not type(other):
         return f"{where}: {one!r} and {other!r}"
-    if near and isinstance(one, (str, bytes)) and one != other:
-        one, other = in_parts(one), in_parts(other)
     if isinstance(one, dict):
         if one.keys() != other.keys():
             return f"{where}: keys {sorted(map(str, one.keys() ^ other.keys()))}"
@@ -104,9 +104,13 @@ def close(one: torch.Tensor, other: torch.Tensor, near: float) -> bool:
 def in_parts(content: str | bytes) -> Any:
     """The words of a text, numbers among them as such; the arrays of a file of arrays."""
     if isinstance(content, str):
-        return [as_number(word) for word in content.split()]
+        words = [as_number(word) for word in content.split()]
+        return words[0] if len(words) == 1 else words
     with np.load(io.BytesIO(content)) as arrays:
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return {
+            name: array.tolist() if array.dtype.kind == "U" else torch.from_numpy(array)
+            for name, array in arrays.items()
+        }
 
 
 def as_number(word: str) -> float | str:

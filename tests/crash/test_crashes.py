@@ -1,12 +1,16 @@
 """A run that is killed, or meets a full disk, at any of its file operations ends as if nothing had happened."""
 
+import io
 import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from forked import forked
+from results import difference
 
 SCENARIOS = [
     "mlp", "full", "cnn", "transformer", "gpt", "bf16", "accumulation", "replicas", "diverged", "diverged replicas",
@@ -67,3 +71,22 @@ def elsewhere(tmp_path):
 def test_temporary_folder_on_another_file_system_is_not_used(options, tmp_path, elsewhere):
     check(outcomes("full", tmp_path / "runs", "--points", "40", *options, TMPDIR=str(elsewhere)), 40)
     assert [path.name for path in elsewhere.rglob("*") if path.is_file()] == []
+
+
+def arrays(**content: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **content)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({"loss": [1.0, 2.0 + 1e-12], "key": "a"}, None),
+        ({"loss": [1.0, 2.1], "key": "a"}, "/loss: other numbers"),
+        ({"loss": [1.0, 2.0], "key": "b"}, "/key: a and b"),
+        ({"loss": [1.0, 2.0]}, ": keys ['key']"),
+    ],
+)
+def test_arrays_of_groups_of_other_sizes_may_differ_in_their_last_digits_alone(other, found):
+    assert difference(arrays(loss=[1.0, 2.0], key="a"), arrays(**other), near=1e-8) == found

@@ -10,7 +10,7 @@ from normexp.report.figure import Drawing, Skipped
 from normexp.report.figures.layers import MOST_ARMS
 from normexp.report.panels import left_out, level_title, middle, panels
 from normexp.report.study import Study
-from normexp.report.style import Style
+from normexp.report.style import Style, shorten
 
 TITLE = "What enters the last non-linearity"
 BANDS = ("preactivation", "activation", "norm_output")  # the first that was recorded is shown
@@ -41,7 +41,7 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
             means.index, means[names[0]], means[names[-1]], color=colour, alpha=0.15, linewidth=0
         )
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        panel.set_title(arm, color=colour)
+        panel.set_title(shorten(arm), color=colour)
     where = f" at {level_title(study, level)}" if study.x else ""
     caption = (
         f"Percentiles {', '.join(map(str, percentiles))} over a batch{where}, mean over seeds (Ioffe, Szegedy 2015, "

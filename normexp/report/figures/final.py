@@ -11,7 +11,7 @@ from normexp.report.figure import Drawing, Skipped
 from normexp.report.room import room
 from normexp.report.seed_statistics import FEWEST_DRAWN, Estimate, estimate
 from normexp.report.study import Study, label
-from normexp.report.style import Style, height_for, label_lines, new_figure, percent
+from normexp.report.style import Style, height_for, label_lines, new_figure, percent, shorten
 from normexp.report.svg import tell
 from normexp.report.tables import number
 
@@ -67,7 +67,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
         axes.plot([value.low, value.high], [row, row], color=colour, linewidth=1.4)
         axes.plot(value.mean, row, "|", color=colour, markersize=9, markeredgewidth=2)
         tell(axes, [value.mean], [row], arm, [said(study, None, value)])
-    axes.set_yticks(range(len(worst_first)), worst_first)
+    axes.set_yticks(range(len(worst_first)), [shorten(arm) for arm in worst_first])
     for tick, arm in zip(axes.get_yticklabels(), worst_first, strict=True):
         tick.set(color=style.colour[arm], fontweight="bold")
     axes.grid(axis="y", visible=False)

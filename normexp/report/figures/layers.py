@@ -10,7 +10,7 @@ from normexp.report.figure import Drawing, Skipped
 from normexp.report.panels import left_out, level_title, levels_shown, middle, panels
 from normexp.report.seed_statistics import curves
 from normexp.report.study import Study, label
-from normexp.report.style import Style, height_for, label_lines, plain_log_scale, plain_log_ticks
+from normexp.report.style import Style, height_for, label_lines, plain_log_scale, plain_log_ticks, shorten
 from normexp.report.svg import tell
 
 LAYER = r"/(layer\d+\w*)"
@@ -52,6 +52,7 @@ def depth_profile(
         "layer, input to output",
         words,
         height=height_for(study.arms, 2.5),
+        names=study.arms,
         sharey=True,
     )
     first, last = (
@@ -165,7 +166,7 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
             here.columns, here.index, here, norm=scale, shading="nearest", rasterized=True
         )
         panel.set_xlim(left=here.columns.min())  # each cell has its step in the middle
-        panel.set_title(arm, color=style.colour[arm])
+        panel.set_title(shorten(arm), color=style.colour[arm])
         panel.grid(visible=False)
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))

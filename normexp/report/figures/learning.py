@@ -52,6 +52,7 @@ def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str
         words,
         "validation accuracy",
         height=height_for(study.arms, 2.5),
+        names=study.arms,
         sharey=True,
         sharex=clock == "epoch",
     )

@@ -19,7 +19,12 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
     """Mean and interval of every arm at every learning rate, one panel per level. A cross marks diverged runs."""
     height = height_for(study.arms, 2.5)
     figure, shown = panels(
-        levels_shown(study), "learning rate", label(study.metric), height=height, sharey=True
+        levels_shown(study),
+        "learning rate",
+        label(study.metric),
+        height=height,
+        names=study.arms,
+        sharey=True,
     )
     for level, axes in shown.items():
         here = study.summaries[study.summaries[study.x] == level] if study.x else study.summaries

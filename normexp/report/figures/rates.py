@@ -10,7 +10,7 @@ from normexp.report.figures.final import dodge, scale_of_levels
 from normexp.report.figures.over_rate import accuracy_over_rate
 from normexp.report.room import room
 from normexp.report.study import Study
-from normexp.report.style import FAINT, INK, Style, height_for, label_lines, new_figure
+from normexp.report.style import FAINT, INK, Style, height_for, label_lines, new_figure, shorten
 
 TITLE = "Which learning rates each arm bears"
 
@@ -73,7 +73,7 @@ def draw_map(study: Study, style: Style, axes, rates: list[float]) -> None:
             text = f"{bad}/{total}" if bad else "·"
             axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=INK)
     axes.set_xticks(np.arange(len(rates)), [f"{rate:g}" for rate in rates])
-    axes.set_yticks(np.arange(len(share)), share.index)
+    axes.set_yticks(np.arange(len(share)), [shorten(arm) for arm in share.index])
     for tick, arm in zip(axes.get_yticklabels(), share.index, strict=True):
         tick.set(color=style.colour[arm], fontweight="bold")
     axes.grid(visible=False)
