@@ -40,9 +40,8 @@ def mlflow_store(outputs: str | Path) -> str:
 
 def writes_events(config: dict[str, Any]) -> bool:
     """Whether a run writes TensorBoard's events."""
-    return "tensorboard" in names_of(
-        config.get("logger", "tensorboard")
-    )  # a run from before there was the key
+    given = config.get("logger", "tensorboard")  # runs from before there was the key
+    return "tensorboard" in names_of(given)
 
 
 def how_to_look(config: dict[str, Any], folder: str | Path) -> list[str]:

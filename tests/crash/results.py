@@ -76,7 +76,7 @@ def difference(one: Any, other: Any, where: str = "", *, near: float = 0.0) -> s
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         alike = one.shape == other.shape and one.dtype == other.dtype
         return None if alike and close(one, other, near) else f"{where}: other numbers"
-    if near and one != other and isinstance(one, (str, bytes)) and isinstance(other, (str, bytes)):
+    if near and isinstance(one, (str, bytes)) and isinstance(other, (str, bytes)) and one != other:
         one, other = in_parts(one), in_parts(other)
     if type(one) is not type(other):
         return f"{where}: {one!r} and {other!r}"

@@ -41,9 +41,8 @@ def network(name: str) -> nn.Module:
     more |= {"aux_logits": False} if name == "googlenet" else {}
     made = small_vit() if name == "vit" else torchvision.models.get_model(name, num_classes=10, **more)
     if name == "vgg11_bn":
-        made.classifier = nn.Linear(
-            512 * 7 * 7, 10
-        )  # instead of three layers with 120 million weights and no norm
+        # Instead of three layers with 120 million weights and no norm.
+        made.classifier = nn.Linear(512 * 7 * 7, 10)
     for module in made.modules():
         if norm_layer(module) is not None:
             for value in (module.weight, module.bias):

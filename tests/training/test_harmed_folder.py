@@ -1,4 +1,4 @@
-"""A run's folder that somebody moves, removes or damages while the run trains."""
+"""A run's folder that is moved, removed or damaged while the run trains."""
 
 import csv
 import shutil
