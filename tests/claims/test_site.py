@@ -15,9 +15,10 @@ from settings import FEWER, family
 from normexp.claims.evidence.drawn_runs import ledger_of
 from normexp.claims.evidence.ledger import LEDGER
 from normexp.claims.judge.settings_verdict import make_settings_verdict
-from normexp.claims.pages.site.facts import index_row, rests_on
+from normexp.claims.pages.site.facts import index_row
 from normexp.claims.pages.site.forest import WIDTH, forest, lines_of
 from normexp.claims.pages.site.panels import over_rate
+from normexp.claims.pages.site.sentences import rests_on
 from normexp.claims.pages.site.write import write_site
 from normexp.claims.spec.claim import Claim
 from normexp.commands.verify import main
@@ -135,7 +136,8 @@ def test_the_index_can_be_filtered_and_leads_to_every_page(site, verdict):
     assert 'data-word="supported"' in index
     assert 'data-model="cnn|mlp"' in index
     assert 'data-scope="several settings"' in index
-    for name in ("word", "scope", "kind", "evidence", "model", "data", "text"):
+    assert 'data-paper="Someone 2020"' in index
+    for name in ("word", "scope", "paper", "kind", "evidence", "model", "data", "text"):
         assert f'name="{name}"' in index
     assert sorted(re.findall(r'href="(claims/[^"]+)"', index)) == ["claims/Q1.html", "claims/Q2.html"]
     assert index_row(UNTESTED, None)["word"] == "cannot be tested"

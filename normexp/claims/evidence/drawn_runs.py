@@ -37,6 +37,14 @@ def _places(claim: Claim, verdict: dict[str, Any], root: Path) -> Iterator[Claim
         yield ClaimCell(claim, known[name], bank, read_ledger(root / LEDGER, [name]))
 
 
+def setting_names(claim: Claim, root: Path) -> dict[str, str]:
+    """Setting -> its name for people: for a cell what it is, "digits, tanh MLP", with its own name if two are alike."""
+    cells = load_cells(root / CONFIGS.name) if claim.evidence == "training" else {}
+    what = {name: cells[name].what if name in cells else name for name in claim.settings}
+    words = list(what.values())
+    return {name: f"{word} ({name})" if words.count(word) > 1 else word for name, word in what.items()}
+
+
 def arm_names(runs: pd.DataFrame) -> pd.Series:
     """The arm of each run, with its level where the claim has levels."""
     return (runs["norm"] + " " + runs["level"].map(level_text)).str.strip()

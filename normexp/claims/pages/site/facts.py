@@ -1,22 +1,22 @@
 """The content of one claim's page as plain values, from the claim, its verdict, the registry and the ledger."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.drawn_runs import curves_of, ledger_of
+from normexp.claims.evidence.drawn_runs import curves_of, ledger_of, setting_names
 from normexp.claims.evidence.learning_curves import bank_curves, own_curves
 from normexp.claims.evidence.ledger import LEDGER
 from normexp.claims.evidence.own_runs import OWN_LEDGER
-from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
+from normexp.claims.judge.verdict_text import with_scope
 from normexp.claims.pages.site.forest import forest
 from normexp.claims.pages.site.marks import finite, number
 from normexp.claims.pages.site.panels import learning, over_rate
+from normexp.claims.pages.site.sentences import effect_in_words, failures, rests_on
 from normexp.claims.pages.verdicts_page import status
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, subject_of
-from normexp.counted import counted
 from normexp.report.style import Style
 
 KEPT = Path("docs") / "evidence" / "verdicts"
@@ -27,6 +27,10 @@ NO_CURVES = {
     "training": "only the final values of these runs were kept",
 }
 WORDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
+# Where a sentence comes from: a paper by its authors and year, or another source by its number.
+PAPER = re.compile(
+    r"[A-Z][a-z]+(?:, [A-Z][a-z]+)*(?: et al\.)? \d{4}|document \d{3}|arXiv \d{4}\.\d{5}|pytorch issue \d+"
+)
 
 
 def chosen(claim: Claim, group: str) -> list[str]:
@@ -39,12 +43,17 @@ def chosen(claim: Claim, group: str) -> list[str]:
 def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
     """One row of the index, with the values by which it is filtered."""
     word = status(claim, verdict)
+    shown = with_scope(verdict) if verdict else word
+    says, _, more = shown.partition(" (")
     return {
         "id": claim.id,
         "sentence": claim.sentence,
         "source": claim.source,
         "word": re.sub(r"^depends on .*", "depends on X", word),
-        "shown": with_scope(verdict) if verdict else word,
+        "shown": shown,
+        "says": says,
+        "more": more.replace(")", "", 1),
+        "paper": sorted(set(PAPER.findall(claim.source))) or ["other"],
         "kind": claim.kind or "not said",
         "evidence": claim.evidence,
         "scope": scope_of(verdict),
@@ -63,37 +72,18 @@ def scope_of(verdict: dict[str, Any] | None) -> str:
     return "several settings" if verdict["settings"] else "one setting"
 
 
-def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
-    """Two sentences: on the evidence, and on its result."""
-    low, high = map(float, verdict["interval"])
-    shown = f"{number(float(verdict['effect']))}, interval {number(low)} to {number(high)}"
-    asked = verdict.get("asked") or describe_question(verdict["comparison"])
-    kind = {
-        "law": "values of a formula",
-        "initialization": "networks at their start",
-        "training": "trained networks",
-    }
-    what = kind[claim.evidence]
-    if verdict["settings"]:
-        voting = sum(row["votes"] for row in verdict["settings"])
-        first = (
-            f"It rests on {counted(verdict['pairs'], 'pair')} of {what} in "
-            f"{counted(len(verdict['settings']), 'setting')}, of which {voting} vote."
-        )
-    elif claim.evidence == "law":
-        first = f"It rests on mathematics: {counted(verdict['n_seeds'], 'draw')} of {what} were compared."
-    else:
-        first = f"It rests on {counted(verdict['n_seeds'], 'seed')} of {what} in one setting."
-    return f"{first} The effect is {shown}; asked was {asked}."
-
-
-def means_table(verdict: dict[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]] | None:
+def means_table(
+    verdict: dict[str, Any], names: Mapping[str, str]
+) -> tuple[list[str], list[tuple[str, list[str]]]] | None:
     """(arms, rows of a setting or level with its values): the mean of each arm."""
     arms = verdict.get("arms")
     if not arms:
         return None
     places = list(dict.fromkeys(place for own in arms.values() for place in own))
-    rows = [(place or "all", [_shown(own.get(place)) for own in arms.values()]) for place in places]
+    rows = [
+        (names.get(place, place) or "all", [_shown(own.get(place)) for own in arms.values()])
+        for place in places
+    ]
     return list(arms), rows
 
 
@@ -128,7 +118,7 @@ def facts(
     }
     if verdict is None:
         return plain
-    ledger = ledger_of(claim, verdict, root)
+    ledger, names = ledger_of(claim, verdict, root), setting_names(claim, root)
     curves = curves_of(claim, verdict, root)
     arms = [arm for runs in ledger.values() for arm in runs["norm"]]
     colors = {
@@ -137,11 +127,14 @@ def facts(
     kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
     return plain | {
         "rests": rests_on(claim, verdict),
-        "forest": forest(verdict),
+        "forest": forest(verdict, names),
+        "names": names,
         "effect": effect_in_words(verdict.get("comparison")),
-        "table": means_table(verdict),
-        "rates": [over_rate(runs, name, colors) for name, runs in ledger.items() if runs["lr"].nunique() > 1],
-        "curves": [learning(means, name, colors) for name, means in curves.items()],
+        "table": means_table(verdict, names),
+        "rates": [
+            over_rate(runs, names[name], colors) for name, runs in ledger.items() if runs["lr"].nunique() > 1
+        ],
+        "curves": [learning(means, names[name], colors) for name, means in curves.items()],
         "no_curves": NO_CURVES[claim.evidence],
         "keys": colors.items(),
         "runs": runs_kept(claim, ledger, root),
@@ -159,26 +152,3 @@ def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Pa
     files[f"{claim.id}-own.csv"] = OWN_LEDGER / claim.id / "runs.csv"
     files[f"{claim.id}-own.curves.csv.gz"] = own_curves(OWN_LEDGER, claim.id)
     return {name: path for name, path in files.items() if (root / path).exists()}
-
-
-def effect_in_words(comparison: dict[str, Any] | None) -> str:
-    """The effect, for the caption of the drawing. Empty if an older verdict does not say it."""
-    if comparison is None:
-        return ""
-    return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")
-
-
-def failures(verdict: dict[str, Any]) -> str:
-    """A sentence on the number of failed runs."""
-    found = verdict.get("failures") or {}
-    if "pairs" in found:
-        unequal = " The arms fail unequally." if found["unequal"] else ""
-        baseline = "" if found["baseline"] is None else f" and {found['baseline']} of the baseline"
-        return (
-            f"Of {counted(found['pairs'], 'pair')}, {found['arm']} runs of the arm{baseline} failed.{unequal}"
-        )
-    lost = {arm: own for arm, own in found.items() if own["failed"]}
-    if not found:
-        return "How many runs failed was not kept."
-    words = "; ".join(f"{arm} {own['failed']} of {own['of']}" for arm, own in lost.items())
-    return f"Failed runs: {words}." if lost else "No run failed."

@@ -1,14 +1,16 @@
 """A forest plot as SVG: the effect in each setting, their mean, and the paper's."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from normexp.claims.pages.site.marks import dot, finite, number, segment, svg, text, told
 
-WIDTH, ROW, LETTER, RIGHT = 560, 24, 7, 14
+WIDTH, ROW, LETTER, RIGHT, TICK = 560, 24, 7, 14, 34
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 CLASSES = {"supported": "for", "no counterexample": "for", "refuted": "against"}
 
 
@@ -22,21 +24,24 @@ class Line(NamedTuple):
     words: str
 
 
-def lines_of(verdict: dict[str, Any]) -> list[Line]:
-    """A row per setting, the mean, and the paper's effect. A verdict from one setting has one effect."""
+def lines_of(verdict: dict[str, Any], names: Mapping[str, str] = NO_NAMES) -> list[Line]:
+    """A row per setting, the mean, and the paper's effect. A verdict from one setting has one effect.
+
+    Args:
+        names: of settings, for people.
+    """
     lines = []
     for row in verdict["settings"]:
+        name = names.get(row["name"], row["name"])
         if row["effect"] is None:
-            lines.append(
-                Line(row["name"], math.nan, (math.nan, math.nan), "aside", row["flag"] or "no effect")
-            )
+            lines.append(Line(name, math.nan, (math.nan, math.nan), "aside", row["flag"] or "no effect"))
             continue
         low, high = map(float, row["interval"])
         kind = CLASSES.get(row["verdict"], "open") if row["votes"] else "aside"
         lost = row["failures"]["arm"] + (row["failures"]["baseline"] or 0)
         words = f"{number(row['effect'])} [{number(low)}, {number(high)}], {row['pairs']} pairs"
         words += f", {lost} failed" if lost else ""
-        name = row["name"] + (f" ({row['flag']})" if row["flag"] else "")
+        name += f" ({row['flag']})" if row["flag"] else ""
         lines.append(Line(name, float(row["effect"]), (low, high), kind, words))
     low, high = map(float, verdict["interval"])
     effect = float(verdict["effect"])
@@ -51,9 +56,9 @@ def lines_of(verdict: dict[str, Any]) -> list[Line]:
     return lines
 
 
-def forest(verdict: dict[str, Any]) -> Markup:
+def forest(verdict: dict[str, Any], names: Mapping[str, str] = NO_NAMES) -> Markup:
     """Effects with their intervals, one below the other. Effects that are too small to matter are shaded."""
-    lines = lines_of(verdict)
+    lines = lines_of(verdict, names)
     margin = float((verdict.get("comparison") or {}).get("margin") or 0.0)
     centers = finite(*(line.effect for line in lines), -margin, margin, 0.0)
     ends = finite(*(end for line in lines if line.kind.startswith("mean") for end in line.ends))
@@ -74,7 +79,8 @@ def forest(verdict: dict[str, Any]) -> Markup:
         segment("zero", (x(0), 0), (x(0), height - 30)),
     ]
     parts += [_row(line, ROW * index + ROW / 2, x, left) for index, line in enumerate(lines)]
-    parts += [text("tick", x(value), height - 12, number(value)) for value in (low + room, 0.0, high - room)]
+    ticks = [value for value in (low + room, high - room) if abs(x(value) - x(0)) > TICK]
+    parts += [text("tick", x(value), height - 12, number(value)) for value in (0.0, *ticks)]
     said = "; ".join(f"{line.name}: {line.words}" for line in lines)
     return svg(WIDTH, height, f"Forest plot. {said}", parts)
 

@@ -13,7 +13,7 @@ def finite(*values: float) -> list[float]:
 
 def number(value: float) -> str:
     """Three digits, with a minus that is as wide as a plus."""
-    return f"{value:.3g}".replace("-", "−")
+    return f"{value:.3g}".replace("-", "−").replace("inf", "∞")
 
 
 def text(kind: str, x: float, y: float, words: str) -> Markup:

@@ -26,7 +26,7 @@ def over_rate(runs: pd.DataFrame, title: str, colors: Mapping[str, str]) -> Mark
         return across(math.log(rate / rates[0]) / span)
 
     parts = frame(title, y, (0.0, 0.5, 1.0), "learning rate")
-    parts += [tick(x(rate), f"{rate:g}") for rate in (rates[0], rates[len(rates) // 2], rates[-1])]
+    parts += [tick(x(rate), f"{rate:.3g}") for rate in (rates[0], rates[len(rates) // 2], rates[-1])]
     for place, arm in enumerate(dict.fromkeys(runs["norm"])):
         own = runs[runs["norm"] == arm]
         done = own[own["status"] == "completed"].groupby("lr")["test_accuracy"].mean()

@@ -1,6 +1,7 @@
 """Write the site: `index.html`, `claims/<id>.html`, and the runs and protocols that they link to."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from normexp.report.svg import dark_colors
 FILTERS = {
     "word": "word",
     "scope": "scope",
+    "paper": "paper or document",
     "kind": "whose sentence",
     "evidence": "evidence",
     "model": "model",
@@ -58,9 +60,8 @@ def _listed(value: Any) -> list[str]:
 
 
 def counts(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """The number of claims with each word."""
-    words = sorted({row["word"] for row in rows})
-    return [(word, sum(row["word"] == word for row in rows)) for word in words]
+    """The number of claims with each word, the most frequent first."""
+    return Counter(row["word"] for row in rows).most_common()
 
 
 def take_along(own: dict[str, Any], root: Path, folder: Path) -> None:
