@@ -41,36 +41,31 @@ def ledger(outputs: Path) -> dict:
 
 
 def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
-    arguments = ["-m", *SMALL, "norm=none,layernorm", "seed=0", f"outputs={tmp_path}"]
-    done = forked(*arguments, COLUMNS="200")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "2 runs" in done.stdout
-    assert "estimate" in done.stdout
-    table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": [0]})
-    assert list(table["execution.threads"]) == [max(1, len(os.sched_getaffinity(0)) // 2)] * 2
-    # each run's summary and log are its own
-    assert table["command"].str.contains("norm=layernorm").tolist() == [False, True]
-    logs = list(tmp_path.glob("runs/.sweeps/*/logs/mlp/*.log"))
-    assert len(logs) == 2
-    again = forked(*arguments, "hydra.launcher.workers=0", COLUMNS="200")
-    assert (again.returncode, again.stderr) == (0, "")
-    assert "2 runs, skipped" in again.stdout
-    assert {cell["state"] for cell in ledger(tmp_path)["cells"]} == {"skipped"}
+    """A sweep ends with the mean over seeds of each arm."""
 
-
-def test_a_sweep_ends_with_the_mean_over_seeds_of_each_arm(tmp_path):
-    def files(pattern: str) -> set[str]:
+    def events(pattern: str) -> set[str]:
         return {str(path.relative_to(tmp_path)) for path in tmp_path.glob(f"runs/{pattern}/events.*")}
 
-    code, out, err = sweep("norm=none,layernorm", "seed=0,1", "logger=[tensorboard]", f"outputs={tmp_path}")
-    assert (code, err) == (0, "")
-    folder = tmp_path / "runs" / "mean over seeds"
-    assert f"means:  tensorboard --logdir '{folder}'" in out
-    assert sorted(path.name for path in folder.iterdir()) == ["layernorm", "none"]
-    runs = files("mlp/*")
-    assert len(runs) == 4
-    code, out, err = sweep("norm=none,layernorm", "seed=0,1", f"outputs={tmp_path}")
-    assert (files("mlp/*"), len(files("mean over seeds/*"))) == (runs, 2)
+    arguments = ["-m", *SMALL, "norm=none,layernorm", "seed=0,1", "logger=[tensorboard]"]
+    arguments.append(f"outputs={tmp_path}")
+    done = forked(*arguments, COLUMNS="200")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4 runs" in done.stdout
+    assert "estimate" in done.stdout
+    means = tmp_path / "runs" / "mean over seeds"
+    assert f"means:  tensorboard --logdir '{means}'" in done.stdout
+    assert sorted(path.name for path in means.iterdir()) == ["layernorm", "none"]
+    table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": [0, 1]})
+    assert list(table["execution.threads"]) == [max(1, len(os.sched_getaffinity(0)) // 2)] * 4
+    # each run's summary, log and events are its own
+    assert sorted(table["command"].str.contains("norm=layernorm").tolist()) == [False, False, True, True]
+    logs = list(tmp_path.glob("runs/.sweeps/*/logs/mlp/*.log"))
+    assert len(logs) == len(runs := events("mlp/*")) == 4
+    again = forked(*arguments, "hydra.launcher.workers=0", COLUMNS="200")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "4 runs, skipped" in again.stdout
+    assert {cell["state"] for cell in ledger(tmp_path)["cells"]} == {"skipped"}
+    assert (events("mlp/*"), len(events("mean over seeds/*"))) == (runs, 2)
 
 
 def test_mistake_anywhere_in_the_grid_starts_nothing(tmp_path):
