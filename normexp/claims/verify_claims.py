@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -22,7 +23,7 @@ from normexp.claims.judge.verdict import (
     untestable,
     write_verdict,
 )
-from normexp.claims.judge.verdict_text import paragraph, section
+from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
 from normexp.claims.outcome import outcome
 from normexp.claims.pages.claim_figure import draw
 from normexp.claims.pages.forest_figure import draw_forest
@@ -74,7 +75,7 @@ def verify_all(
             say(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}")
         else:
             words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
-            say(f"\n{paragraph(verdict)}")
+            say(f"\n{paragraph(verdict, min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns))}")
             if verdict["untuned"]:
                 say(f"    {beside_tuned(out / claim.id)}")
             say(f"    {folder_of(claim, out, tuned) / VERDICT}")

@@ -31,6 +31,7 @@ FREE = (
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
+NEAR = 85  # batchnorm's blue and the light blue have a distance of 81
 LINE = 8.6  # points from one label to the next
 CHARACTER = 4.7  # points of a letter in a label, in the mean
 SETTINGS: "dict[RcKeyType, object]" = {
@@ -54,7 +55,9 @@ class Style:
         rests = list(dict.fromkeys(arm.partition(" · ")[2] for arm in arms))
         taken = {norm: OWN[norm] for norm in norms if norm in OWN}
         others = [norm for norm in norms if norm not in OWN]
-        free = [*FREE, *(colour for norm, colour in OWN.items() if norm not in taken)]
+        # Colors that look like a taken one come last.
+        apart = sorted(FREE, key=lambda colour: any(alike(colour, own) for own in taken.values()))
+        free = [*apart, *(colour for norm, colour in OWN.items() if norm not in taken)]
         for index, norm in enumerate(others):
             taken[norm] = free[index % len(free)]
         # How often the color of a norm was used before.
@@ -74,6 +77,11 @@ class Style:
 
     def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
+
+
+def alike(first: str, second: str) -> bool:
+    """Whether two colors are near one another, as RGB."""
+    return math.dist(bytes.fromhex(first[1:]), bytes.fromhex(second[1:])) < NEAR
 
 
 def new_figure(

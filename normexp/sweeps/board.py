@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 
 from normexp.duration import duration
 from normexp.sweeps.cell import WAITING, Cell
 
+LABEL = "runs"
+NARROW = 100  # letters of a screen
 RUNNING_SHOWN = 2
 
 
@@ -25,16 +28,20 @@ class Board:
         self._last: dict[int, tuple[str, float | None]] = {}
         self._running: dict[int, Cell] = {}
         self._ran, self._left = _Time(), _Time()
+        # On a narrow screen the names of runs are cut, and the counts stay whole.
+        narrow = console.width < NARROW
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=len(LABEL))),
+            BarColumn(bar_width=10 if narrow else 30, table_column=Column(min_width=10)),
+            MofNCompleteColumn(
+                table_column=Column(no_wrap=True, min_width=len(f"{len(cells)}/{len(cells)}"))
+            ),
+            TextColumn("{task.fields[text]}", table_column=Column(no_wrap=True)),
         )
         self._progress = Progress(
             *columns, console=console, refresh_per_second=2, disable=not console.is_terminal
         )
-        self._task = self._progress.add_task("runs", total=len(cells), text="")
+        self._task = self._progress.add_task(LABEL, total=len(cells), text="")
         for cell in cells:
             self._count(cell)
 

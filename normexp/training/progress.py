@@ -20,6 +20,7 @@ from torch import Tensor
 
 from normexp.training.recorder import Recorder
 
+NARROW = 100  # letters of a screen; below, the line is shorter, so that no number is cut
 REFRESH_SECONDS = 0.4  # to draw the bar takes milliseconds
 
 
@@ -66,6 +67,7 @@ class TimedProgressBar(ProgressBar):
         super().__init__()
         self.recorders = recorders
         self.console = console
+        self.narrow = console.is_terminal and console.width < NARROW
         self._progress: Progress | None = None
         self._next_draw = 0.0
         self._of_epoch = EpochMeans()
@@ -77,15 +79,15 @@ class TimedProgressBar(ProgressBar):
         self._enabled = True
 
     def _numbers(self) -> str:
-        parts = []
+        parts, loss_is = [], "" if self.narrow else "loss "
         if means := self._of_epoch.read():
-            parts.append(f"train {means[1]:6.2%} (loss {means[0]:.4f})")
+            parts.append(f"train {means[1]:6.2%} ({loss_is}{means[0]:.4f})")
         validated = [
             own.latest for own in self.recorders if math.isfinite(own.latest.get("val_loss", math.nan))
         ]
         if validated:
             loss, accuracy = (fmean(row[f"val_{name}"] for row in validated) for name in ("loss", "accuracy"))
-            parts.append(f"val {accuracy:6.2%} (loss {loss:.4f})")
+            parts.append(f"val {accuracy:6.2%} ({loss_is}{loss:.4f})")
         return "  ".join(parts)
 
     def _epoch(self) -> str:
@@ -96,9 +98,9 @@ class TimedProgressBar(ProgressBar):
         if not self.console.is_terminal:
             return
         self._progress = Progress(
-            SpinnerColumn(),
+            *([] if self.narrow else [SpinnerColumn()]),
             TextColumn("{task.fields[epoch]}"),
-            BarColumn(bar_width=16),
+            BarColumn(bar_width=6 if self.narrow else 16),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[numbers]}"),

@@ -12,7 +12,7 @@ from normexp.claims.evidence.functions import gather
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.settings_verdict import make_settings_verdict
 from normexp.claims.judge.verdict import make_verdict, write_verdict
-from normexp.claims.judge.verdict_text import paragraph, section, title
+from normexp.claims.judge.verdict_text import paragraph, section, title, with_scope
 from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.spec.registry import Row
 from normexp.claims.spec.settings import Contrast
@@ -72,6 +72,13 @@ def test_the_word_never_stands_without_its_scope():
     )
     assert paragraph(verdict).startswith("Q1  SUPPORTED in 6 of 6 settings (digits")
     assert "12 seeds a setting" in paragraph(verdict)
+    assert (
+        max(map(len, paragraph(verdict, 60).splitlines()))
+        <= 60
+        < max(map(len, paragraph(verdict).splitlines()))
+    )
+    unclear = {**verdict, "verdict": "inconclusive", "scope": "supported in 1 and refuted in 2 of 6"}
+    assert with_scope(unclear) == "inconclusive: supported in 1 and refuted in 2 of 6"
     assert section(verdict).startswith("## Q1: supported in 6 of 6 settings")
 
 

@@ -1,10 +1,13 @@
 """What a sweep prints can be copied: paths are whole, and quoted in commands."""
 
+import io
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.sweep_screen import show_end, show_plan
@@ -43,3 +46,15 @@ def test_means_over_seeds_are_named_where_there_are_some(capsys):
     assert f"means:  tensorboard --logdir '{LONG}/mean over seeds'  (one run" in capsys.readouterr().out
     show_end(cells("completed"), 1.0, Console(width=80), LONG)
     assert "means:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_board_keeps_its_counts_whole_on_a_narrow_screen(width):
+    text = io.StringIO()
+    running = [cell for _ in range(2) for cell in cells("running")]
+    with Board(running, 2, Console(file=text, width=width, force_terminal=True, color_system=None)):
+        pass
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.getvalue()).splitlines()[-1]
+    assert last.startswith("runs ")
+    assert " 0/2 0 done, 2 running" in last
+    assert len(last) <= width

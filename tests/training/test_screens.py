@@ -94,3 +94,13 @@ def test_a_line_of_progress_fits_a_terminal_of_a_hundred_columns():
     text = bar._numbers()
     assert text == "train 100.00% (loss 12.3456)  val 97.92% (loss 0.0645)"
     assert len("⠏ epoch 15/20 ") + 16 + len(" 239/340 00:03 ") + len(text) <= 100
+
+
+@pytest.mark.parametrize(
+    ("width", "said"), [(80, "train 50.00% (0.2500)"), (120, "train 50.00% (loss 0.2500)")]
+)
+def test_a_narrow_screen_has_a_shorter_line(width, said):
+    bar = TimedProgressBar([], Console(file=io.StringIO(), width=width, force_terminal=True))
+    bar._of_epoch.add(torch.tensor(0.25), torch.tensor(0.5))
+    assert bar._numbers() == said
+    assert len("epoch 12/20 ━━━━━━ 1120/6800 --:-- ") + 2 * len(said) + 2 <= width

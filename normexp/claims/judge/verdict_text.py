@@ -5,9 +5,11 @@ from typing import Any
 
 from normexp.claims.judge.scope import ONE_SETTING
 
+WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 
-def paragraph(verdict: dict[str, Any]) -> str:
-    """The text for the screen."""
+
+def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
+    """The text for the screen, in lines of at most `width` letters."""
     low, high = verdict["interval"]
     universal = verdict["comparison"]["kind"] == "every"
     span = f"all values from {low:.4g} to {high:.4g}" if universal else (
@@ -27,7 +29,7 @@ def paragraph(verdict: dict[str, Any]) -> str:
             f"UNEXPECTED: mathematics says {verdict['expected']}; look for an error before you believe this."
         )
     lines.append(f"source: {verdict['source']}")
-    return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="    ") for line in lines)
 
 
 def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
@@ -44,7 +46,7 @@ def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
         return word
     if scope == ONE_SETTING:
         return f"{word} ({scope})"
-    says_more = verdict["verdict"].startswith(("depends", "varies"))
+    says_more = verdict["verdict"].startswith(("depends", "varies")) or scope.startswith("supported")
     return f"{word}: {scope}" if says_more else f"{word} {scope}"
 
 
