@@ -50,13 +50,14 @@ def model_of(name: str) -> list[str]:
     return [f"model={name}", *NEEDED.get(f"model={name}", [])]
 
 
-def takes_text(model: str) -> bool:
-    return get_class(resolved(compose(model_of(model))[0])["model"]["_target_"]).accepts == "text"
+def accepts(config: dict) -> str:
+    return get_class(config["model"]["_target_"]).accepts
 
 
 @pytest.mark.parametrize("model", sorted({*names("model")} - {"timm"}))  # which few have installed
 def test_every_model_builds_with_layernorm(model):
-    default = ["data=python_docs"] if takes_text(model) else []
+    text = accepts(resolved(compose(model_of(model))[0])) == "text"
+    default = ["data=python_docs"] if text else []
     parts = build(*compose([*model_of(model), *SMALL.get(model, default)]))
     assert parts.choices["model"] == model
     assert [site for site in parts.module.model.sites() if site.kind == "norm"]
@@ -66,7 +67,8 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
     overrides = {name: [f"data={name}", *NEEDED.get(f"data={name}", [])] for name in names("data")}
     data_nodes = {name: resolved(compose(own)[0])["data"] for name, own in overrides.items()}
     for model in names("model"):
-        config, text_model = resolved(compose(model_of(model))[0]), takes_text(model)
+        config = resolved(compose(model_of(model))[0])
+        text_model = accepts(config) == "text"
         for data, node in data_nodes.items():
             text_data = data in ("python_docs", "text_file")
             arguments = {**config, "data": node}, {"model": model, "data": data}
