@@ -113,7 +113,7 @@ class RunFolder:
         remove(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use now stays
             for place in self._made:
-                if place.exists():
+                if os.path.exists(place):  # False for a name that is too long
                     place.rmdir()
 
     @contextlib.contextmanager

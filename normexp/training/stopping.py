@@ -1,6 +1,7 @@
 """The messages and the exit status of a run that stops before its end."""
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -37,7 +38,8 @@ def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    kept = [folder for folder in folders if folder.last_checkpoint.exists()]
+    # By os.path, for which a path that no file can have does not exist.
+    kept = [folder for folder in folders if os.path.exists(folder.last_checkpoint)]
     plural = "s" * (len(kept) > 1)
     if not kept:
         if why:

@@ -59,3 +59,15 @@ def test_checkpoint_counts_as_kept_only_if_it_can_be_read(train, tmp_path, capsy
     assert "checkpoint kept" not in said
     assert "the run failed: " in said
     assert "last.ckpt: damaged (" in said
+
+
+@pytest.mark.parametrize("outputs", ["new", "there"])
+def test_name_that_no_folder_can_have_is_one_line_and_leaves_nothing(train, tmp_path, outputs):
+    if outputs == "there":
+        (tmp_path / "outputs").mkdir()
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(
+        ValueError, match=r"outputs=.*: cannot be written \(File name too long\); choose another"
+    ):
+        train(f"name={'n' * 300}")
+    assert set(tmp_path.rglob("*")) == before
