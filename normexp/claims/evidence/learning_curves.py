@@ -35,7 +35,7 @@ def write_curves(path: Path, runs: pd.DataFrame) -> None:
     Raises ValueError for a run whose `metrics.csv` is absent or cut off.
     """
     runs = runs.reset_index(drop=True)
-    read = read_metrics([Path(folder) for folder in runs["folder"]], runs["steps"])
+    read = read_metrics([Path(folder) for folder in runs["folder"]], runs["steps"].tolist())
     read = read[read["metric"] == METRIC]
     keys = runs.reindex(columns=KEYS)
     keys["level"] = keys["level"].astype(object).where(keys["level"].notna(), "")

@@ -16,8 +16,8 @@ def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
     asked = verdict.get("asked") or describe_question(verdict["comparison"])
     comparison = verdict.get("comparison") or {}
     if comparison.get("log") and "margin" in comparison:
-        middle, low, high = (number(math.exp(value)) for value in (float(verdict["effect"]), low, high))
-        shown = f"{shown}, in logarithms: a factor of {middle}, {low} to {high}"
+        factors = [number(math.exp(value)) for value in (float(verdict["effect"]), low, high)]
+        shown += ", in logarithms: a factor of {}, {} to {}".format(*factors)
         sign = -1 if comparison["kind"] == "smaller" else 1
         asked += f", a factor of {number(math.exp(sign * comparison['margin']))}"
     kind = {
