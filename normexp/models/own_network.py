@@ -4,7 +4,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
+import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from normexp.models.other_network import OtherNetwork
 
@@ -13,7 +15,8 @@ GIVEN = ("input_shape", "num_classes", "norm")
 
 class OwnNetwork(OtherNetwork):
     """Your `nn.Module`. Its constructor gets those of `input_shape`, `num_classes` and `norm` that it takes, and the
-    options in `model.module`. If it takes no `norm`, its normalization layers are replaced.
+    options in `model.module`. If it takes no `norm`, its normalization layers are replaced. Lazy layers get their sizes
+    from one empty input.
 
     Args:
         norm: factory, called as ``norm(num_features, channel_dim, layer=k)``.
@@ -41,6 +44,8 @@ class OwnNetwork(OtherNetwork):
         own = {key: value for key, value in given.items() if key in takes and not _is_bound(module, key)}
         builds_norms = "norm" in own
         network = module(**own)
+        if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
+            _see_once(network, input_shape, accepts)
         super().__init__(network, norm if swap and not builds_norms else None, weights=weights)
         self.accepts, self.derives_sites = accepts, not hasattr(network, "sites")
         if hasattr(network, "convolves"):
@@ -49,6 +54,24 @@ class OwnNetwork(OtherNetwork):
     def sites(self):
         """The sites that the network names itself, else those found in its layers."""
         return self.network.sites() if hasattr(self.network, "sites") else super().sites()
+
+
+def _see_once(network: nn.Module, input_shape: tuple[int, ...], accepts: str) -> None:
+    """Give lazy layers their sizes. Eval mode, so that no running statistic counts the empty input.
+
+    Raises:
+        ValueError: a lazy layer stays without sizes, because no forward reaches it.
+    """
+    inputs = torch.zeros((1, *input_shape), dtype=torch.long if accepts == "text" else None)
+    with torch.no_grad():
+        network.eval()(inputs)
+    network.train()
+    for path, layer in network.named_modules():
+        tensors = (*layer.parameters(recurse=False), *layer.buffers(recurse=False))
+        if any(is_lazy(tensor) for tensor in tensors):
+            raise ValueError(
+                f"model.path: {path} is lazy, and no forward reaches it; give it its sizes or remove it"
+            )
 
 
 def _is_bound(module: Callable[..., nn.Module], key: str) -> bool:

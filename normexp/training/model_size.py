@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import is_lazy
 
 from normexp.cores import in_bytes, memory
 
@@ -57,7 +58,7 @@ def _at_most(tensors: int, nbytes: int) -> Iterator[None]:
     seen = [0, 0]
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        if parameter is not None:
+        if parameter is not None and not is_lazy(parameter):  # a lazy one has no size before the first input
             seen[0] += 1
             seen[1] += parameter.numel() * parameter.element_size()
             if seen[0] > tensors or seen[1] > nbytes:

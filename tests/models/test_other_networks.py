@@ -2,6 +2,7 @@
 
 import sys
 import types
+from functools import partial
 
 import own_nets
 import pytest
@@ -200,6 +201,22 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
         build(*compose(["model=module", "model.path=own_nets.Broken"]), allowed=["own_nets"])
     with pytest.raises(ValueError, match="not a class of the kind"):
         build(*compose(["model=module", "model.path=own_nets.torch.Tensor"]), allowed=["own_nets", "torch"])
+
+
+def test_lazy_layers_get_their_sizes_from_the_data():
+    network = own(own_nets.Lazy).network
+    assert (network.convolution.in_channels, network.output.in_features) == (1, 6 * 6 * 6)
+    assert type(network.norm).__name__ == "LayerNorm"
+    kept = own(own_nets.Lazy, swap=False).network
+    assert kept.norm.running_var.tolist() == [1.0] * 6
+    assert kept.norm.num_batches_tracked == 0
+    assert kept.training
+    parts = build(
+        *compose(["model=module", "model.path=own_nets.Lazy", "norm=rmsnorm"]), allowed=["own_nets"]
+    )
+    assert parts.module.model.network.output.in_features == 6 * 6 * 6
+    with pytest.raises(ValueError, match=r"model\.path: spare is lazy, and no forward reaches it"):
+        own(partial(own_nets.Lazy, unused=True))
 
 
 def test_timm_is_asked_by_name_and_never_for_files_or_the_net(monkeypatch):
