@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
 
 ROOT = Path(__file__).parents[1]
 # Their tests take longest.
@@ -44,6 +46,13 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()  # at its end, Python takes libraries down in their order
+
+
+@pytest.fixture(autouse=True)
+def hydra_is_as_it_was(monkeypatch) -> None:
+    """Commands that tests call in their own process guard what Hydra reads; the next test starts without a guard."""
+    for owner, name in ((ConfigLoaderImpl, "load_configuration"), (ConfigRepository, "load_config")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
 
 
 @pytest.fixture(scope="session", autouse=True)

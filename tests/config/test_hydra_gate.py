@@ -5,18 +5,14 @@ import yaml
 from forked import forked
 from hostile import doubling_references, doubling_yaml, write_trap
 from hydra import compose, initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
 
 from normexp.config.folder import CONFIGS
 from normexp.hydra_gate import guard
 
 
 @pytest.fixture
-def brought(tmp_path, monkeypatch):
+def brought(tmp_path):
     """Composes as train.py does under `--config-dir`, with one file of a stranger's folder; gives Hydra's node."""
-    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", ConfigLoaderImpl.load_configuration)
-    monkeypatch.setattr(ConfigRepository, "load_config", ConfigRepository.load_config)
     folder = tmp_path / "brought"
 
     def load(text: str, *arguments: str, group: str = "experiment"):
