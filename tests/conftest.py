@@ -7,7 +7,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import gc
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,7 +49,17 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def hydra_is_as_it_was(monkeypatch) -> None:
+def environment_is_as_it_was() -> Iterator[None]:
+    """No test reads what an earlier one wrote into the environment, in whatever order they run."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def hydra_is_as_it_was(environment_is_as_it_was, monkeypatch) -> None:
     """Commands that tests call in their own process guard what Hydra reads; the next test starts without a guard."""
     for owner, name in ((ConfigLoaderImpl, "load_configuration"), (ConfigRepository, "load_config")):
         monkeypatch.setattr(owner, name, getattr(owner, name))

@@ -212,6 +212,16 @@ def test_inside_this_process_jobs_run_one_by_one_and_keep_their_errors(tmp_path)
     assert made.cells[2].state == "interrupted"
 
 
+def test_jobs_inside_this_process_wait_for_another_launch_and_leave_no_trace(tmp_path, monkeypatch):
+    monkeypatch.delenv("NORMEXP_WAIT")
+    seen = []
+    made = Engine(Inside(lambda _: seen.append(os.environ.get("NORMEXP_WAIT"))), str, tmp_path / "logs")
+    made.add(cells(tmp_path, 2))
+    list(made.run())
+    assert seen == ["1", "1"]
+    assert "NORMEXP_WAIT" not in os.environ
+
+
 def test_signal_that_reaches_all_processes_is_answered_by_the_parent_alone(tmp_path):
     """As Slurm sends it, and a terminal: the server that forks the jobs stays, so their own exit statuses arrive."""
     code = """

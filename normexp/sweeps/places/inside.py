@@ -18,7 +18,6 @@ class Inside(Place):
 
     def __init__(self, target):
         super().__init__(target)
-        os.environ[WAIT] = "1"  # another launch may be training the same run
         self._next: list[Job] = []
         self._begun = False
 
@@ -43,6 +42,8 @@ class Inside(Place):
             sys.argv = argv
 
     def _run(self, job: Job) -> int:
+        before = os.environ.get(WAIT)
+        os.environ[WAIT] = "1"  # another launch may be training the same run
         try:
             self.target(job.payload)
         except SystemExit as stop:  # interrupted: its checkpoint is kept
@@ -51,6 +52,10 @@ class Inside(Place):
             job.log.parent.mkdir(parents=True, exist_ok=True)
             job.log.write_text(f"{traceback.format_exc()}Error: {one_line(error)}\n")
             return 1
+        finally:
+            os.environ.pop(WAIT)
+            if before is not None:
+                os.environ[WAIT] = before
         return 0
 
     def stop(self, *, force: bool) -> None:
