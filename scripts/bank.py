@@ -1,10 +1,10 @@
 """The bank of runs that claims read. `python scripts/bank.py` prints its plan.
 
-register  writes the grid to docs/evidence/registry.jsonl; commit that file before the first run
-train     trains the missing runs, one sweep per cell. Takes the flags of sweeps, such as --plan. The checkout must be
-          clean: every run names the commit of its code. Where too many seeds take the lowest or highest rate, the
-          registered rule adds a rate at that end, and training goes on
-ledger    writes the finished runs to docs/evidence/bank, from which verdicts are judged
+register  writes the grid to docs/evidence/registry.jsonl. Commit that file before the first run
+train     trains the missing runs, one sweep per cell, and takes the flags of sweeps, such as --plan.
+          Commit your changes first: every run names the commit of its code.
+          A grid grows where too many seeds take its lowest or highest rate. All arms get one more rate there
+ledger    writes the finished runs to docs/evidence/bank. Verdicts are judged from it
 table     prints the page's table of test errors
 page      writes docs/bank.md and its figure from docs/evidence/bank
 """

@@ -1,10 +1,10 @@
 """Runs that claims over settings add to the bank: `python scripts/own_runs.py plan claim=P10,S13`.
 
 plan    prints how many runs each claim still needs, and their core time
-train   trains the missing runs; register the claims first, and run it in a clean checkout that has their rows; takes
-        the flags of sweeps, --plan among them. Where too many seeds take the lowest or highest rate, it goes on with a
-        wider grid, by the registered rule
-ledger  writes the finished runs to docs/evidence/claims, from which verdicts are judged
+train   trains the missing runs, and takes the flags of sweeps, such as --plan.
+        Register the claims first, and commit their rows: every run names the commit of its code.
+        A grid grows where too many seeds take its lowest or highest rate. All arms get one more rate there
+ledger  writes the finished runs to docs/evidence/claims. Verdicts are judged from it
 """
 
 import argparse
@@ -70,12 +70,11 @@ def chosen(text: str) -> list[Claim]:
 
 def cells_of(claim: Claim, known: dict[str, BankCell]) -> list[BankCell]:
     """The cells of a claim and of its contrast. Raises ValueError for one that stands in no file."""
-    names = dict.fromkeys([*claim.settings, *(claim.contrast.cells if claim.contrast else ())])
-    if strange := [name for name in names if name not in known]:
+    if strange := [name for name in claim.seeds_in if name not in known]:
         raise ValueError(
             f"claim={claim.id}: setting={strange[0]}: is no cell; add it to configs/own_cells.yaml"
         )
-    return [known[name] for name in names]
+    return [known[name] for name in claim.seeds_in]
 
 
 def train(claim: Claim, now: Callable[[], dict[str, OwnRuns]], outputs: Path, options: Options) -> int:

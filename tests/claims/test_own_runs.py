@@ -43,8 +43,8 @@ def parts():
 
 def test_what_the_bank_has_is_not_trained_again(parts):
     bank, cells = parts
-    claim = dataclasses.replace(CLAIM, seeds=bank.seeds + 1)
     cell = cells["digits_mlp"]
+    claim = dataclasses.replace(CLAIM, seeds=bank.seeds + 1, settings={cell.name: [], CELL: []})
     asked = pd.DataFrame(wanted(claim, cell, bank))
     assert asked.groupby("arm").size().to_dict() == {
         "two": 7 * len(cell.rates), "all": len(cell.rates),
@@ -62,7 +62,9 @@ def test_what_the_bank_has_is_not_trained_again(parts):
 def test_a_cell_that_names_other_values_composes(name, parts, tmp_path):
     """`${seed}` is the seed of each run, `${oc.env:...}` a value of the environment."""
     bank, cells = parts
-    claim = dataclasses.replace(CLAIM, seeds=bank.seeds + 2, arms={"all": ["norm=layernorm_simple"]})
+    claim = dataclasses.replace(
+        CLAIM, seeds=bank.seeds + 2, settings={name: []}, arms={"all": ["norm=layernorm_simple"]}
+    )
     runs = runs_in(claim, cells[name], tmp_path)
     run = wanted(claim, cells[name], bank)[-1]
     config = runs.call([run]).composed[0][0]

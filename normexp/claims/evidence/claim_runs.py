@@ -89,11 +89,8 @@ class ClaimCell:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that the claim needs in this cell: those of its verdict, of its contrast, or of both."""
-        claim, contrast = self.claim, self.claim.contrast
-        fresh = contrast.seed_range if contrast and self.cell.name in contrast.cells else range(0)
-        own = self.cell.name in claim.settings or not fresh
-        return [*(claim.seed_range(claim.looks[-1]) if own else ()), *fresh]
+        """The seeds that the claim needs in this cell."""
+        return self.claim.seeds_in[self.cell.name]
 
 
 def bank_arms(claim: Claim, norms_of_bank: Collection[str]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The plan of a command, with estimated times, printed before it starts."""
 
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.select import whole_id
+from normexp.counted import counted
 from normexp.duration import duration
 
 
@@ -12,7 +14,9 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
         for claim in claims
         if claim.evidence != "none"
     }
-    lines = [f"plan: {len(claims)} claim{'s' * (len(claims) != 1)}, about {duration(sum(times.values()))}"]
+    wholes = {whole_id(claim.id) for claim in claims}
+    parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
+    lines = [f"plan: {parts or counted(len(claims), 'claim')}, about {duration(sum(times.values()))}"]
     for claim in claims:
         if claim.id in missing:
             runs = f"at most {missing[claim.id]} of {run_count(claim)} runs to train ({claim.budget} budget)"

@@ -24,7 +24,7 @@ from normexp.claims.evidence.wanted import Wanted
 from normexp.claims.evidence.widened_grid import Grid
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.runs import finished_summary, load_test_examples, read_summary
+from normexp.runs import load_test_examples, read_summary
 
 OWN_LEDGER = Path("docs") / "evidence" / "claims"
 OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
@@ -50,8 +50,8 @@ class OwnRuns:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """One row per finished run, with its folder and its metrics, at the rates that a verdict needs and at none that
-        the widening rule did not ask for."""
+        """One row per finished run, with its folder, its code and its metrics: at the rates that a verdict needs, and
+        at none that the widening rule did not ask for."""
         rates = self.place.cell.rates
         table, tried, asked = pd.DataFrame({"cell": [], "lr": []}), set(rates), rates
         while True:
@@ -77,11 +77,10 @@ class OwnRuns:
         check = claim.manipulation and claim.manipulation.metric
         for run in self.place.wanted(rates):
             folder = self.runs.folder(run)
-            if read_summary(folder) is None:
+            if (summary := read_summary(folder)) is None:
                 continue
-            summary = finished_summary(folder)
             row = row_of(self.place.cell.name, summary)
-            row |= {"norm": run.arm, "level": run.level, "folder": str(folder)}
+            row |= {"norm": run.arm, "level": run.level, "folder": str(folder), "sources": summary["sources"]}
             metric = claim.metric_of(run.arm)
             row["value"] = row["train_loss"] if metric in OF_RUNS else read_metric(metric, summary, folder)[0]
             row["check"] = read_metric(check, summary, folder)[0] if check else None
@@ -110,8 +109,7 @@ def write_own_ledger(claim: Claim, each: dict[str, OwnRuns], folder: Path) -> in
     measures = {measure_of(claim.metric_of(arm)) for arm in claim.arms} & {"error", "loss"}
     tables = []
     for name, own in found.items():
-        sources = [finished_summary(Path(place))["sources"] for place in own.rows["folder"]]
-        tables.append(own.rows.assign(code=[code_digest(source, codes) for source in sources]))
+        tables.append(own.rows.assign(code=[code_digest(source, codes) for source in own.rows["sources"]]))
         for measure in measures:
             read = runs_at(own.known, own.place.cell, measure, claim.rate)
             places = read.loc[read["hash"].isin(own.rows["hash"]), ["hash", "folder"]]
@@ -122,7 +120,7 @@ def write_own_ledger(claim: Claim, each: dict[str, OwnRuns], folder: Path) -> in
             write_examples(folder / claim.id / f"{name}.npz", kept, losses=measure == "loss")
     table = pd.concat(tables, ignore_index=True)
     write_curves(own_curves(folder, claim.id), table)
-    table = table.drop(columns="folder")
+    table = table.drop(columns=["folder", "sources"])
     table.to_csv(folder / claim.id / "runs.csv", index=False, float_format="%.9g")
     keep_codes(folder, codes)
     return len(table)

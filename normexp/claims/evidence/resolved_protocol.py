@@ -69,7 +69,7 @@ def _grids(claim: Claim) -> dict[str, Any]:
     grids = {
         name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
         for name, cell in known.items()
-        if name in claim.settings or (claim.contrast and name in claim.contrast.cells)
+        if name in claim.seeds_in
     }
     return {"rate": claim.rate, "grids": grids}
 

@@ -11,12 +11,12 @@ import pandas as pd
 
 from normexp.claims.evidence import functions
 from normexp.claims.evidence.bank_settings import setting_of_runs
-from normexp.claims.evidence.chosen_runs import measure_of, runs_at
+from normexp.claims.evidence.chosen_runs import runs_at
 from normexp.claims.evidence.claim_runs import RUN, ClaimCell
 from normexp.claims.evidence.ledger import LEDGER, read_examples, read_ledger
 from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
-from normexp.claims.spec.bank import BANK, OWN_CELLS, Bank, BankCell, load_bank, load_cells
+from normexp.claims.spec.bank import BANK, OWN_CELLS, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import Cells, labels, split_options
 from normexp.config.folder import CONFIGS
@@ -82,25 +82,20 @@ def _trained(claim: Claim, cells: Cells, seeds: range, root: Path, *, check: boo
             f"claim={claim.id}: setting={strange[0]}: is no cell; its rates and facts stand in {BANK} or {OWN_CELLS}"
         )
     own, found = read_own_ledger(root / OWN_LEDGER, claim.id), []
-    measure = measure_of(claim.metric_of(next(iter(claim.arms))))
     for name in cells:
-        cell = known[name]
-        runs = _runs(claim, cell, bank, own, seeds, root)
-        read = runs_at(runs, cell, measure, claim.rate)
+        ledger = read_ledger(root / LEDGER, [name] if name in bank.cells else [])
+        place = ClaimCell(claim, known[name], bank, ledger)
+        read = runs_at(_runs(place, own, seeds), place.cell, place.measure, claim.rate)
         folders = root / LEDGER, root / OWN_LEDGER / claim.id
         of = _examples([folder for folder in folders if (folder / f"{name}.npz").exists()], name)
-        found.append(
-            setting_of_runs(cell, read, "value" if check else measure, of, "check" if check else "value")
-        )
+        measure, column = ("value", "check") if check else (place.measure, "value")
+        found.append(setting_of_runs(place.cell, read, measure, of, column))
     return found
 
 
-def _runs(
-    claim: Claim, cell: BankCell, bank: Bank, own: pd.DataFrame, seeds: range, root: Path
-) -> pd.DataFrame:
+def _runs(place: ClaimCell, own: pd.DataFrame, seeds: range) -> pd.DataFrame:
     """Every run of a claim in a cell at some seeds, named by its arms; ValueError where one is missing."""
-    ledger = read_ledger(root / LEDGER, [cell.name] if cell.name in bank.cells else [])
-    place = ClaimCell(claim, cell, bank, ledger)
+    claim = place.claim
     runs = place.known(own)
     rates = place.grid(runs)
     kept = runs[runs["seed"].isin(seeds) & runs["lr"].isin(rates)] if len(runs) else runs
@@ -110,8 +105,8 @@ def _runs(
         arm, level, seed, rate = missing[0]
         what = " ".join(f"{arm} {level} seed {seed} lr {rate:g}".split())
         raise ValueError(
-            f"claim={claim.id}: setting={cell.name}: {len(missing)} runs are not in the ledger, the first {what}; "
-            f"scripts/bank.py or scripts/own_runs.py train, then ledger"
+            f"claim={claim.id}: setting={place.cell.name}: {len(missing)} runs are not in the ledger, the first "
+            f"{what}; scripts/bank.py or scripts/own_runs.py train, then ledger"
         )
     return kept
 

@@ -142,6 +142,14 @@ class Claim:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def seeds_in(self) -> dict[str, list[int]]:
+        """Name of a setting -> the seeds judged in it: those of the verdict, of its contrast, or of both."""
+        found = {name: [*self.seed_range(self.looks[-1])] for name in self.settings}
+        for name in self.contrast.cells if self.contrast else ():
+            found[name] = [*found.get(name, ()), *self.contrast.seed_range]
+        return found
+
+    @property
     def cells(self) -> int:
         """Number of values at the last look."""
         if self.search:

@@ -48,11 +48,11 @@ def unreadable(broken: dict[str, str], text: str) -> list[str]:
     return [
         mistake
         for name, mistake in broken.items()
-        if any(word in ("all", _whole(name)) or fnmatchcase(name.lower(), word) for word in asked)
+        if any(word in ("all", whole_id(name)) or fnmatchcase(name.lower(), word) for word in asked)
     ]
 
 
-def _whole(name: str) -> str:
+def whole_id(name: str) -> str:
     """The id without its part: S37 for S37a, S37b ... S37z."""
     return re.sub(r"(?<=\d)[a-z]+$", "", name.lower())
 
@@ -61,7 +61,7 @@ def _named(claims: dict[str, Claim], word: str) -> set[str]:
     return {
         claim.id
         for claim in claims.values()
-        if word in ("all", claim.evidence, claim.name.lower(), claim.id.lower(), _whole(claim.id))
+        if word in ("all", claim.evidence, claim.name.lower(), claim.id.lower(), whole_id(claim.id))
         or fnmatchcase(claim.id.lower(), word)
         or fnmatchcase(claim.name.lower(), word)
     }

@@ -139,7 +139,7 @@ def facts(
         "keys": colors.items(),
         "runs": runs_kept(claim, ledger, root),
         "kept": kept,
-        "failures": failures(verdict),
+        "failures": failures(claim, verdict),
     }
 
 

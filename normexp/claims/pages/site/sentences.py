@@ -46,9 +46,11 @@ def effect_in_words(comparison: dict[str, Any] | None) -> str:
     return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")
 
 
-def failures(verdict: dict[str, Any]) -> str:
-    """A sentence on the number of failed runs."""
+def failures(claim: Claim, verdict: dict[str, Any]) -> str:
+    """A sentence on the number of failed runs. Empty for a law, which has no runs."""
     found = verdict.get("failures") or {}
+    if claim.evidence == "law":
+        return ""
     if "pairs" in found:
         unequal = " The arms fail unequally." if found["unequal"] else ""
         baseline = "" if found["baseline"] is None else f" and {found['baseline']} of the baseline"
