@@ -137,8 +137,8 @@ def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
 
 
 def test_plan_names_runs_and_time_of_what_is_missing():
-    assert plan_text(select(CLAIMS, "P14"), {"P14": 30}) == (
-        "plan: 1 claim, about 2:00 min\n  P14: at most 30 of 40 runs to train (quick budget), about 2:00 min"
+    assert plan_text(select(CLAIMS, "P12"), {"P12": 30}) == (
+        "plan: 1 claim, about 3:00 min\n  P12: at most 30 of 120 runs to train (quick budget), about 3:00 min"
     )
     assert plan_text(select(CLAIMS, "S29"), {}).startswith("plan: 2 parts of S29, about 0.3 s")
     assert plan_text(select(CLAIMS, "S29a,S36b"), {}).startswith("plan: 2 claims, about ")

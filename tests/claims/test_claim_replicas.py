@@ -106,10 +106,10 @@ def test_a_run_in_the_cache_says_how_it_was_composed_as_any_run_does(cache, repl
 
 
 def test_replicas_are_part_of_the_protocol_where_they_are_asked_for(tmp_path):
-    text = (CONFIGS / "claim" / "P14.yaml").read_text()
-    path = tmp_path / "P14.yaml"
+    text = (CONFIGS / "claim" / "P12.yaml").read_text()
+    path = tmp_path / "P12.yaml"
     path.write_text(text + "\nreplicas: true\n")
-    known = load_claims(CONFIGS / "claim")["P14"]
+    known = load_claims(CONFIGS / "claim")["P12"]
     assert read_claim(path).protocol != known.protocol
     path.write_text(text + "\nreplicas: false\n")
     assert read_claim(path).protocol == known.protocol

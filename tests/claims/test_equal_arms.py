@@ -17,15 +17,15 @@ def write(folder: Path, name: str, arms: dict[str, list]) -> None:
 
 def test_each_arm_of_ten_seeds_meets_itself_once(tmp_path):
     same, other = [0.9 + 0.01 * (seed % 3) for seed in range(10)], [*[0.1, 0.11, 0.1, 0.12, 0.1], *[0.9] * 5]
-    write(tmp_path, "P14", {"ghost": same, "batchnorm": other})
-    # Runs that P14 has already, and too few.
-    write(tmp_path, "P04", {"batchrenorm": same, "batchnorm": same[:5]})
+    write(tmp_path, "P12", {"norm_free": same, "batchnorm": other})
+    # Runs that P12 has already, and too few.
+    write(tmp_path, "P11", {"powernorm": same, "batchnorm": same[:5]})
     write(tmp_path, "S32", {"after": same})  # judged over settings
     write(tmp_path, "S31", {"a": same})  # not trained
-    found = equal_arms(CLAIMS, ["P14", "P04", "S32", "S31"], tmp_path)
+    found = equal_arms(CLAIMS, ["P12", "P11", "S32", "S31"], tmp_path)
     assert [(row["claim"], row["arm"], row["different"]) for row in found] == [
-        ("P14", "ghost", False),
-        ("P14", "batchnorm", True),
+        ("P12", "norm_free", False),
+        ("P12", "batchnorm", True),
     ]
     assert "1 of 2 are called different" in "\n".join(of_real_runs(found))
 
