@@ -3,7 +3,8 @@
 import sys
 
 from normexp.commands import main
+from normexp.own_process import run_as_process
 
 if __name__ == "__main__":
     sys.argv[0] = "normexp"  # messages and records name the command
-    sys.exit(main())
+    run_as_process(main)

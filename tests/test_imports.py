@@ -44,7 +44,7 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "sites", "student_t",
+    "arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "own_process", "sites", "student_t",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
@@ -130,7 +130,8 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     tree = ast.parse((ROOT / entry).read_text())
     name = Path(entry).stem
     assert {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {"pathlib"} == {
-        f"normexp.commands.{name}"
+        f"normexp.commands.{name}",
+        "normexp.own_process",
     }
     assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
 

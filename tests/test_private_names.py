@@ -5,9 +5,11 @@ result. A name that is used and not listed fails here, too. (The tests use some 
 """
 
 import ast
+import atexit
 import importlib
 import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
 from pathlib import Path
@@ -134,6 +136,11 @@ NAMES = {
     "_forkserver_pid": Private(
         "this_machine: whether that server runs",
         lambda: forkserver.ForkServer()._forkserver_pid is None,
+    ),
+    # Quietly: without them a command ends in Python's own way, a second later.
+    "_shutdown": Private("own_process: wait for threads", lambda: callable(threading._shutdown)),
+    "_run_exitfuncs": Private(
+        "own_process: what is registered for the end", lambda: callable(atexit._run_exitfuncs)
     ),
     "_skip_next_val": Private(
         "epoch_loop: whether Lightning leaves out the next validation",

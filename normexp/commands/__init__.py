@@ -8,6 +8,7 @@ from normexp import __version__
 from normexp.choices import suggest
 from normexp.cli import BAD_INPUT
 from normexp.invocation import hide_command
+from normexp.own_process import run_as_process
 
 COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",
@@ -40,6 +41,11 @@ def main() -> int:
     else:
         arguments = [sys.argv[2:]]
     return importlib.import_module(f"normexp.commands.{name}").main(*arguments) or 0
+
+
+def process() -> None:
+    """The installed script `normexp`."""
+    run_as_process(main)
 
 
 def complete_train() -> None:

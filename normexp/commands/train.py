@@ -7,6 +7,7 @@ from pathlib import Path
 from normexp import cli
 from normexp.config.folder import CONFIGS
 from normexp.invocation import restore_command, typed
+from normexp.own_process import imports
 
 with cli.one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
@@ -44,13 +45,14 @@ def task(cfg: DictConfig) -> None:
 def run(cfg: DictConfig) -> None:
     """Build and train the runs of a composed configuration."""
     restore_command()
-    # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
-    from normexp.build import build_all
-    from normexp.training.launch import launch
-    from normexp.training.replicas.launch_replicas import launch_replicas
-
     hydra_config = HydraConfig.get()
-    parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, typed(sys.argv))
+    # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
+    with imports():
+        from normexp.build import build_all
+        from normexp.training.launch import launch
+        from normexp.training.replicas.launch_replicas import launch_replicas
+
+        parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, typed(sys.argv))
     if len(parts) == 1:
         launch(parts[0])
     else:

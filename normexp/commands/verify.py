@@ -18,6 +18,7 @@ from normexp.config.allowed import allow_from
 from normexp.config.own_folder import as_option, use_folder
 from normexp.invocation import command
 from normexp.options import read_options
+from normexp.own_process import imports
 from normexp.sweeps.options import Options, options_of, take_flags
 from normexp.unseen import unseen
 
@@ -87,7 +88,8 @@ def main(arguments: list[str]) -> int:
             out.mkdir(parents=True, exist_ok=True)
         if sum(claim.evidence == "training" for claim in chosen) > 1:
             print(f"looking for finished runs in {out / 'cache'}", flush=True)
-        from normexp.claims.verify_claims import verify_all  # torch and Lightning take seconds to import
+        with imports():  # torch and Lightning take seconds to import
+            from normexp.claims.verify_claims import verify_all
 
         status = verify_all(
             chosen,

@@ -13,12 +13,7 @@ from normexp.cli import one_line
 from normexp.sweeps.places.place import Job
 from normexp.training.folder import WAIT
 
-# Every job imports these sooner or later. A missing module is skipped.
-PRELOAD = [
-    "normexp.build", "normexp.training.replicas.launch_replicas", "normexp.data", "normexp.models", "normexp.norms",
-    "normexp.monitors.activations", "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
-    "sklearn.datasets", "torch.utils.tensorboard",
-]  # fmt: skip
+PRELOAD = ["normexp.sweeps.places.preloaded"]
 AT_ONCE = (signal.SIGINT, signal.SIGTERM)  # the second of these kills
 # Slurm and submitit send the others before a job's time is over.
 STOPS = AT_ONCE + tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))

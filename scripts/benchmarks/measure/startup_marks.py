@@ -30,19 +30,21 @@ def stop_at_first_step(*_: Any) -> None:
 
 def marked(run):
     """train.py's own `run`, but with its imports made one by one, in their usual order."""
+    from normexp.own_process import imports
 
     def wrapper(cfg) -> None:
         mark("composing")
-        import torch  # noqa: F401
+        with imports():  # as `run` does
+            import torch  # noqa: F401
 
-        mark("import torch")
-        import pytorch_lightning as pl
+            mark("import torch")
+            import pytorch_lightning as pl
 
-        mark("import Lightning")
-        import normexp.build
-        import normexp.training.replicas.launch_replicas  # noqa: F401
+            mark("import Lightning")
+            import normexp.build
+            import normexp.training.replicas.launch_replicas  # noqa: F401
 
-        mark("import normexp")
+            mark("import normexp")
         from normexp.lit_model import LitModel
 
         LitModel.training_step = stop_at_first_step

@@ -1,0 +1,18 @@
+"""What every job imports sooner or later, imported by the server that forks jobs. No job searches it for garbage, so
+its memory stays shared. A missing module is skipped."""
+
+import contextlib
+import importlib
+
+from normexp.own_process import imports
+
+MODULES = [
+    "normexp.build", "normexp.training.replicas.launch_replicas", "normexp.data", "normexp.models", "normexp.norms",
+    "normexp.monitors.activations", "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
+    "sklearn.datasets", "torch.utils.tensorboard",
+]  # fmt: skip
+
+with imports():
+    for name in MODULES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
