@@ -1,9 +1,6 @@
 """torchvision's data sets: read from disk, unpacked, refused in one line; no test asks the network."""
 
-import gzip
-import pickle
 import socket
-import struct
 import urllib.error
 from pathlib import Path
 
@@ -11,54 +8,12 @@ import numpy as np
 import pytest
 import torch
 import torchvision.datasets
+from made_sets import make_cifar, make_idx
 
 from normexp.data import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 OPTIONS = {"batch_size": 8, "eval_batch_size": 64, "val_size": 20, "normalize": False}
-
-
-def make_idx(raw: Path, *, pack: bool = False) -> dict[str, np.ndarray]:
-    """Small IDX files in MNIST's layout, with random pixels and labels."""
-    random = np.random.default_rng(0)
-    raw.mkdir(parents=True)
-    arrays = {}
-    for part, count in (("train", 100), ("t10k", 30)):
-        for name, array in (
-            (f"{part}-images-idx3-ubyte", random.integers(0, 256, (count, 28, 28), dtype=np.uint8)),
-            (f"{part}-labels-idx1-ubyte", random.integers(0, 10, count, dtype=np.uint8)),
-        ):
-            header = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
-            content = header + array.tobytes()
-            if pack:
-                (raw / f"{name}.gz").write_bytes(gzip.compress(content))
-            else:
-                (raw / name).write_bytes(content)
-            arrays[name] = array
-    return arrays
-
-
-def make_cifar(root: Path, name: str, monkeypatch) -> dict[str, list]:
-    """Small pickles in CIFAR's layout; torchvision's checksums are taken out, since no other file can have them."""
-    dataset = getattr(torchvision.datasets, name)
-    random = np.random.default_rng(0)
-    folder = root / dataset.base_folder
-    folder.mkdir(parents=True)
-    fine = "labels" if name == "CIFAR10" else "fine_labels"
-    batches = []
-    for file, _ in dataset.train_list + dataset.test_list:
-        batch = {
-            "data": random.integers(0, 256, (40, 3072), dtype=np.uint8),
-            fine: [i % 10 for i in range(40)],
-        }
-        (folder / file).write_bytes(pickle.dumps(batch))
-        batches.append(batch)
-    classes = [f"class {i}" for i in range(10 if name == "CIFAR10" else 100)]
-    (folder / dataset.meta["filename"]).write_bytes(pickle.dumps({dataset.meta["key"]: classes}))
-    for part in ("train_list", "test_list"):
-        monkeypatch.setattr(dataset, part, [[file, None] for file, _ in getattr(dataset, part)])
-    monkeypatch.setattr(dataset, "meta", dataset.meta | {"md5": None})
-    return {"train": batches[:-1], "test": batches[-1:]}
 
 
 @pytest.fixture
