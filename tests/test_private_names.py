@@ -101,6 +101,14 @@ NAMES = {
         "sync_batch_norm: the kernel that gathers statistics",
         lambda: bool(torch.nn.modules._functions.SyncBatchNorm),
     ),
+    "torch.utils._python_dispatch": Private(
+        "benchmarks.measure.waits: sees every operation",
+        lambda: bool(importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode),
+    ),
+    "_local_scalar_dense": Private(
+        "benchmarks.measure.waits: the operation of item()",
+        lambda: bool(torch.ops.aten._local_scalar_dense.default),
+    ),
     "_dynamo": Private(
         "benchmarks.compiled: forget what was compiled",
         lambda: callable(importlib.import_module("torch._dynamo").reset),

@@ -130,13 +130,9 @@ def main(arguments: list[str]) -> list[dict]:
             side, count = 128, int(asked.large_gb * GB / (128 * 128 * 3))
             large = folder_of_images(Path(place) / "large", count, side)
             given = [f"data.path={large}", f"data.cache={cache}", f"data.image_size={side}", "model=mlp"]
-            given += [
-                "model.width=16",
-                "batch_size=128",
-                "max_steps=" + str(asked.steps),
-                "val_every_n_steps=100000",
-            ]
+            given += ["model.width=16", "batch_size=128", "val_every_n_steps=100000"]
             rows.append(run("large first", [*given, "max_steps=1"], outputs))
+            given.append(f"max_steps={asked.steps}")
             rows.append(run("large in memory", given, outputs))
             forget(cache)
             with limited(int(asked.limit_gb * GB)) as group:

@@ -28,10 +28,6 @@ from .measure.replica_equality import equality
 MODELS = "mlp:64,mlp:256,cnn:8,cnn:16,transformer:32,transformer:64"
 
 
-def built(overrides: list[str], count: int, outputs: str) -> list[Parts]:
-    return build_all(*compose(["recipe=plain", *overrides, f"replicas={count}", f"outputs={outputs}"]))
-
-
 def one_by_one(parts: list[Parts], folders: list[Path], console: Console) -> None:
     for pair in zip(parts, folders, strict=True):
         fit(*pair, console)
@@ -40,14 +36,14 @@ def one_by_one(parts: list[Parts], folders: list[Path], console: Console) -> Non
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
-def seconds(train, overrides: list[str], count: int, clock: str) -> tuple[float, int]:
+def seconds(train, overrides: list[str], clock: str) -> tuple[float, int]:
     """Time of whole fits with logging, monitors, checkpoints and the evaluation at the end; and parameters of a run.
     All processes start at the same moment, so all measure under the same load."""
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
-        folders = [Path(place) / str(index) for index in range(count)]
+        parts = build_all(*compose(["recipe=plain", *overrides, f"outputs={place}"]))
+        folders = [Path(place) / str(index) for index in range(len(parts))]
         for folder in folders:
             folder.mkdir()
-        parts = built(overrides, count, place)
         barrier.wait(timeout=1200)
         start = CLOCKS[clock]()
         train(parts, folders, Console(file=io.StringIO()))
@@ -63,6 +59,19 @@ def enter(shared: Barrier, threads: int) -> None:
     threading.Thread(target=follow_parent, daemon=True).start()
 
 
+def abort() -> None:
+    """Let no other process wait for this one."""
+    barrier.abort()
+
+
+def threads_of(workers: int) -> int:
+    """Threads of each of so many processes. Those that start from here on inherit them."""
+    threads = max(1, cores() // workers)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    return threads
+
+
 def follow_parent() -> None:
     multiprocessing.parent_process().join()
     os._exit(1)
@@ -71,18 +80,18 @@ def follow_parent() -> None:
 def measure(model: str, width: int, count: int, options: argparse.Namespace) -> tuple[list, int]:
     """Run in each process. Returns (seconds one by one, seconds together) of each round, and parameters of a run."""
     overrides = [f"model={model}", f"model.width={width}", f"batch_size={options.batch_size}"]
-    overrides += [f"max_steps={options.steps}", *options.overrides]
+    overrides += [f"max_steps={options.steps}", *options.overrides, f"replicas={count}"]
     pairs = []
     try:
         for train in (one_by_one, fit_replicas):  # warm up: work that a process does once is not counted
-            seconds(train, [*overrides, "max_steps=2"], count, options.clock)
+            seconds(train, [*overrides, "max_steps=2"], options.clock)
         for number in range(options.rounds):
             taken = {}
             for train in (fit_replicas, one_by_one) if number % 2 else (one_by_one, fit_replicas):
-                taken[train], parameters = seconds(train, overrides, count, options.clock)
+                taken[train], parameters = seconds(train, overrides, options.clock)
             pairs.append((taken[one_by_one], taken[fit_replicas]))
     except BaseException:
-        barrier.abort()
+        abort()
         raise
     return pairs, parameters
 
@@ -125,14 +134,13 @@ def main(arguments: list[str]) -> list[dict]:
     parser.add_argument(
         "--equality", action="store_true", help="differences from the runs alone in place of speed"
     )
+    parser.add_argument("--norms", help="of the differences, separated by commas (default: all)")
     parser.add_argument("overrides", nargs="*", help="for example data=mnist data.root=/data")
     options = parser.parse_args(arguments)
     if options.equality:
-        return equality()
+        return equality(options.norms and options.norms.split(","))
     options.workers = options.workers or (1 if torch.cuda.is_available() else cores())
-    options.threads = max(1, cores() // options.workers)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(options.threads)  # inherited by the processes
+    options.threads = threads_of(options.workers)
     sizes = [(name, int(width)) for name, width in (part.split(":") for part in options.models.split(","))]
     head = (
         "ratio",

@@ -22,7 +22,7 @@ from normexp.runs import read_summary, write_summary
 ROOT = Path(__file__).parents[2]
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm")
 BATCH_SIZES = (2, 8, 32, 128)
-TABLE_LIMIT, REPORT_LIMIT = 5.0, 20.0  # seconds
+TABLE_LIMIT, REPORT_LIMIT = 2.5, 14.0  # seconds
 LOAD = "import sys; from normexp.runs import load; print(len(load(sys.argv[1])))"
 
 
@@ -46,12 +46,16 @@ def seconds(*command: str, clock: str = "wall") -> float:
     return CLOCKS[clock]() - started
 
 
-def launch(runs: int, overrides: list[str], *, workers: int, replicas: bool = False) -> float:
+def launch(
+    runs: int, overrides: list[str], *, workers: int = 1, share: int = 1, replicas: bool = False
+) -> float:
     """Seconds of a whole sweep. The launcher divides the cores among the workers."""
     seeds = -(-runs // 4)
     axis = f"replicas={seeds}" if replicas else f"seed=range(0,{seeds})"
     grid = ["norm=none,batchnorm,layernorm,groupnorm", axis]
     how = ["recipe=plain", f"hydra.launcher.workers={workers}"]
+    if share > 1:  # of the runs on a GPU; by default each has a GPU
+        how = ["recipe=plain", f"hydra.launcher.runs_per_gpu={share}"]
     with tempfile.TemporaryDirectory() as place:
         return seconds("train.py", "-m", *grid, *overrides, *how, f"outputs={place}")
 
@@ -141,6 +145,7 @@ def main(arguments: list[str]) -> list[dict]:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--table-runs", type=int, default=1000)
     parser.add_argument("--report-runs", type=int, default=300)
+    parser.add_argument("--share-gpu", type=int, help="runs that share a GPU, in place of a process per core")
     parser.add_argument("--only", choices=["launcher", "reading"], help="one half of the table")
     parser.add_argument(
         "--clock",
@@ -154,6 +159,9 @@ def main(arguments: list[str]) -> list[dict]:
     if options.only != "reading":
         way = {"workers": cores()}
         what = f"{cores()} processes x 1 thread, over 1 x {cores()}"
+        if options.share_gpu:
+            way = {"share": options.share_gpu}
+            what = f"{options.share_gpu} at a time on the GPU, over one at a time"
         rows.append(compare_sweeps(what, options.runs, way, {"workers": 1}, options))
         what = f"replicas={options.runs}, over a process for each seed"
         rows.append(compare_sweeps(what, 4 * options.runs, way | {"replicas": True}, way, options))

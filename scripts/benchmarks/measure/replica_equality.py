@@ -17,7 +17,7 @@ TINY = {
 }
 
 
-def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
+def largest_difference(model: str, norm: str, steps: int = 3, device: str = "cpu") -> float | str:
     """Largest difference, in float64 and after some steps, between any weight or buffer of two replicas and of the same
     models trained alone. Or the reason why they cannot be trained together."""
     overrides = [
@@ -31,49 +31,60 @@ def largest_difference(model: str, norm: str, steps: int = 3) -> float | str:
     if reason:
         return reason
     alone = build_all(*composed)
-    batches = [list(zip(range(steps), p.data.train_dataloader(), strict=False)) for p in alone]
+    for replica in (*parts, *alone):
+        replica.module.double().to(device)
+    batches = [
+        [
+            (step, _double(batch, device))
+            for step, batch in zip(range(steps), p.data.train_dataloader(), strict=False)
+        ]
+        for p in alone
+    ]
     together = ReplicaModule([p.module for p in parts], [0.1, 0.1])
     optimizer = torch.optim.SGD(together.parameters(), 0.1, momentum=0.9)
     together.bind()
     for step in range(steps):
-        pairs = [_double(own[step][1]) for own in batches]
+        pairs = [own[step][1] for own in batches]
         optimizer.zero_grad()
         both = tuple(torch.cat(side) for side in zip(*pairs, strict=True))
         together.training_step(both, step)["loss"].backward()
         optimizer.step()
     worst = 0.0
     for replica, own in enumerate(batches):
-        module = alone[replica].module.double().train()
+        module = alone[replica].module.train()
         optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
         for step, batch in own:
             optimizer.zero_grad()
-            module.training_step(_double(batch), step)["loss"].backward()
+            module.training_step(batch, step)["loss"].backward()
             optimizer.step()
         for name, value in parts[replica].module.state_dict().items():
             worst = max(worst, (value - module.state_dict()[name]).abs().max().item())
     return worst
 
 
-def _double(batch):
-    x, y = batch
+def _double(batch, device: str):
+    x, y = (part.to(device) for part in batch)
     return (x.double() if x.is_floating_point() else x), y
 
 
-def equality() -> list[dict]:
-    """One row per model and norm: the difference, or the reason why there is none."""
-    norms = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+def equality(norms: list[str] | None = None) -> list[dict]:
+    """One row per model and norm: the difference, or the reason why there is none. On the GPU if there is one."""
+    norms = norms or sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     table, rows = Table("norm", *TINY, title="largest difference from the run alone, float64"), []
     for norm in norms:
         cells = []
         for model in TINY:
             try:
-                found = largest_difference(model, norm)
+                found = largest_difference(model, norm, device=device)
             except ValueError as error:
                 found = f"does not fit: {error}"
             difference = found if isinstance(found, float) else None
             cells.append(found[:24] if difference is None else f"{difference:.0e}")
             why = found if difference is None else None
-            rows.append({"norm": norm, "model": model, "difference": difference, "why_not": why})
+            rows.append(
+                {"norm": norm, "model": model, "difference": difference, "why_not": why, "device": device}
+            )
         table.add_row(norm, *cells)
     Console(width=200).print(table)
     return rows

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import performance_tables as tables
+from . import run_tables
 from .performance_tables import Rows
 from .performance_targets import targets
 
@@ -23,6 +24,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Rows], str]]] = {
     "leak": ("leak_benchmark.json", tables.leak),
     "compiled": ("compiled_benchmark.json", tables.compiled),
     "replicas": ("replicas_benchmark.json", tables.replicas),
+    "families": ("families_benchmark.json", run_tables.families),
+    "evaluation": ("evaluation_benchmark.json", run_tables.evaluation),
+    "synchronizations": ("synchronizations.json", run_tables.synchronizations),
     "equality": ("replicas_equality.json", tables.equality),
     "sweep": ("sweep_benchmark.json", tables.seconds),
     "norms": ("norms_benchmark.json", tables.norms),
@@ -30,8 +34,20 @@ SECTIONS: dict[str, tuple[str, Callable[[Rows], str]]] = {
 }
 
 
+GPU = "gpu"  # the folder in docs with the same files, measured on a GPU
+
+
 def read(docs: Path) -> dict[str, Rows]:
     """The rows of each section that has a file."""
+    found = found_in(docs)
+    if not found:
+        raise ValueError(
+            f"--docs={docs}: none of {', '.join(file for file, _ in SECTIONS.values())}; measure first"
+        )
+    return found
+
+
+def found_in(docs: Path) -> dict[str, Rows]:
     found = {}
     for name, (file, _) in SECTIONS.items():
         path = docs / file
@@ -42,47 +58,46 @@ def read(docs: Path) -> dict[str, Rows]:
                 raise ValueError(f"{path}: no JSON ({error}); measure it again") from None
             if not found[name]:
                 raise ValueError(f"{path}: has no rows; measure it again")
-    if not found:
-        raise ValueError(
-            f"--docs={docs}: none of {', '.join(file for file, _ in SECTIONS.values())}; measure first"
-        )
     return found
 
 
-def page(found: dict[str, Rows]) -> str:
-    texts = {"gpu": gpu(found), "missing": missing(found)}
+def page(found: dict[str, Rows], found_gpu: dict[str, Rows] | None = None) -> str:
+    found_gpu = found_gpu or {}
+    texts = {"gpu": gpu(found_gpu), "missing": missing(found, found_gpu)}
     for name, (file, render) in SECTIONS.items():
         if name not in found:
             texts[name] = f"**Not measured** (no docs/{file}).\n"
-            continue
-        try:
-            texts[name] = f"{tables.machines(found[name])}\n{render(found[name])}"
-        except KeyError as error:
-            raise ValueError(f"{file}: a row has no {error}; measure it again") from None
+        else:
+            texts[name] = section(file, found[name], render)
+        if name in found_gpu:
+            texts[name] += f"\nOn a GPU:\n\n{section(f'{GPU}/{file}', found_gpu[name], render)}"
     texts["targets"] = targets(found)
+    if found_gpu:
+        texts["targets"] += f"\nOn a GPU:\n\n{targets(found_gpu)}"
     return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]].rstrip("\n"), TEMPLATE.read_text())
 
 
-def on_gpu(rows: Rows) -> bool:
-    return any((row.get("machine") or {}).get("gpu") or row.get("device") == "cuda" for row in rows)
+def section(file: str, rows: Rows, render: Callable[[Rows], str]) -> str:
+    try:
+        return f"{tables.machines(rows)}\n{render(rows)}"
+    except KeyError as error:
+        raise ValueError(f"{file}: a row has no {error}; measure it again") from None
 
 
 def gpu(found: dict[str, Rows]) -> str:
-    there = [name for name, rows in found.items() if on_gpu(rows)]
-    if not there:
+    if not found:
         return "**Nothing on this page was measured on a GPU.**"
-    return f"Measured on a GPU: {', '.join(there)}. All else was measured on CPUs alone."
+    return f"Measured on a GPU, too: {', '.join(found)}. All else was measured on CPUs alone."
 
 
-def missing(found: dict[str, Rows]) -> str:
+def missing(found: dict[str, Rows], found_gpu: dict[str, Rows]) -> str:
     """The measurements that this page lacks."""
     absent = [f"- `{name}`: no docs/{file}" for name, (file, _) in SECTIONS.items() if name not in found]
-    no_gpu = [name for name, rows in found.items() if not on_gpu(rows)]
-    on_cpu = (
-        f"- On a GPU: {', '.join(no_gpu)}; CUDA graphs; the target of eight times the speed by 16 replicas"
-    )
+    no_gpu = [name for name in SECTIONS if name not in found_gpu]
+    target = "; CUDA graphs; the target of eight times the speed by 16 replicas" * (not found_gpu)
+    on_gpu = [f"- On a GPU: {', '.join(no_gpu)}{target}"] if no_gpu else []
     beyond = "- Several devices, float16 and bfloat16, other operating systems, DataLoader workers"
-    return "\n".join([*absent, *([on_cpu] if no_gpu else []), beyond])
+    return "\n".join([*absent, *on_gpu, beyond])
 
 
 def main() -> None:
@@ -92,7 +107,7 @@ def main() -> None:
     )
     docs = parser.parse_args().docs
     try:
-        text = page(read(docs))
+        text = page(read(docs), found_in(docs / GPU))
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -6,7 +6,7 @@ from typing import Any
 from .markdown_table import by_shape, table
 
 Rows = list[dict[str, Any]]
-LOOP_LIMITS = {64: 1.25, 512: 1.15}
+LOOP_LIMITS = {64: 1.10, 512: 1.03}
 
 
 def machines(rows: Rows) -> str:

@@ -4,7 +4,12 @@ from ..baselines.norm_limits import limit
 from .markdown_table import table
 from .performance_tables import LOOP_LIMITS, Rows
 
-TUTORIAL_AT_LEAST, LIGHT_AT_MOST, REPLICAS_AT_LEAST, EQUAL_WITHIN = 3.5, 1.03, 1.5, 1e-10
+# What was reached, less a few percent of noise; what was asked and missed stays.
+TUTORIAL_AT_LEAST = {"mlp": 5.0, "cnn": 3.5, "transformer": 3.5}
+LIGHT_AT_MOST, EVALUATION_AT_MOST, EQUAL_WITHIN, SWEEP_AT_MOST = 1.03, 1.15, 1e-11, 0.9
+REPLICAS_AT_LEAST = {("cpu", 64): 2.0, ("cpu", 256): 1.5, ("cuda", 64): 8.0}  # (device, width) of the MLP
+FAMILIES_AT_LEAST = {"digits_mlp_64": 2.5, "mnist_mlp_64": 2.5, "mnist_mlp_256": 1.5}
+SECONDS_AT_MOST = {"cifar10_cnn_16": 15.0}  # of a run of this family, on one core
 
 
 def targets(found: dict[str, Rows]) -> str:
@@ -14,6 +19,8 @@ def targets(found: dict[str, Rows]) -> str:
         *_monitors(found),
         *_startup(found),
         *_replicas(found),
+        *_families(found),
+        *_evaluation(found),
         *_sweep(found),
         *_leak(found),
     ]
@@ -36,7 +43,7 @@ def _loop(found: dict[str, Rows]) -> list[list[str]]:
             )
         elif row["loop"] == "tutorial":
             what = f"Lightning as in tutorials over a bare loop: {where}"
-            lines.append(line(row["ratio"], TUTORIAL_AT_LEAST, what, at_least=True))
+            lines.append(line(row["ratio"], TUTORIAL_AT_LEAST[row["model"]], what, at_least=True))
     return lines
 
 
@@ -67,16 +74,15 @@ def _startup(found: dict[str, Rows]) -> list[list[str]]:
 
 
 def _replicas(found: dict[str, Rows]) -> list[list[str]]:
-    small = [
-        r
-        for r in found.get("replicas", [])
-        if (r["model"], r["width"], r.get("device")) == ("mlp", 64, "cpu")
-    ]
     lines = []
-    if small:
-        best = max(small, key=lambda row: row["ratio"])
-        what = f"{best['replicas']} replicas of an MLP of width 64 over one by one, on CPUs"
-        lines.append(line(best["ratio"], REPLICAS_AT_LEAST, what, at_least=True))
+    for (device, width), target in REPLICAS_AT_LEAST.items():
+        same = ("mlp", width, device)
+        rows = [r for r in found.get("replicas", []) if (r["model"], r["width"], r.get("device")) == same]
+        if rows:
+            best = max(rows, key=lambda row: row["ratio"])
+            on = "on CPUs" if device == "cpu" else "on a GPU"
+            what = f"{best['replicas']} replicas of an MLP of width {width} over one by one, {on}"
+            lines.append(line(best["ratio"], target, what, at_least=True))
     differences = [r["difference"] for r in found.get("equality", []) if isinstance(r["difference"], float)]
     if differences:
         what = f"largest difference of {len(differences)} pairs of model and norm, replica and run alone, float64"
@@ -84,9 +90,31 @@ def _replicas(found: dict[str, Rows]) -> list[list[str]]:
     return lines
 
 
+def _families(found: dict[str, Rows]) -> list[list[str]]:
+    lines = []
+    for row in found.get("families", []):
+        if target := FAMILIES_AT_LEAST.get(row["family"]):
+            what = f"seeds and rates together over one by one: {row['family']}"
+            lines.append(line(row["ratio"], target, what, at_least=True))
+        if target := SECONDS_AT_MOST.get(row["family"]):
+            fastest = min(row["together_s"], row["alone_s"])
+            what = f"seconds of a whole run of {row['epochs']} epochs, {row['workers']} at a time: {row['family']}"
+            lines.append(line(fastest, target, what, form=".1f"))
+    return lines
+
+
+def _evaluation(found: dict[str, Rows]) -> list[list[str]]:
+    what = "evaluation over the forward pass alone: {model}, {what}"
+    rows = found.get("evaluation", [])
+    return [line(row["ratio"], EVALUATION_AT_MOST, what.format_map(row)) for row in rows]
+
+
 def _sweep(found: dict[str, Rows]) -> list[list[str]]:
     rows = found.get("sweep", [])
-    return [line(row["ratio"], 1, f"{row['what']}" + _limit(row)) for row in rows]
+    return [
+        line(row["ratio"], SWEEP_AT_MOST if ", over " in row["what"] else 1, f"{row['what']}" + _limit(row))
+        for row in rows
+    ]
 
 
 def _limit(row: dict) -> str:
