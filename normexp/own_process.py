@@ -7,6 +7,7 @@ imported, and takes them down one by one at the end. Each costs a second.
 import atexit
 import contextlib
 import gc
+import inspect
 import io
 import os
 import sys
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+STARTERS = (__name__, "normexp.commands", "runpy")
 WITHOUT_BUFFER = (io.FileIO, io.BytesIO, io.StringIO)  # or whose content is in memory and nowhere else
 
 
@@ -32,11 +34,23 @@ def imports() -> Iterator[None]:
 
 
 def run_as_process(main: Callable[..., int | None], *arguments: object) -> NoReturn:
-    """Call a command and end this process with its status. An error ends it in Python's own way."""
+    """Call a command and end this process with its status. An error ends it in Python's own way, and so does a script
+    that another program runs inside itself."""
     status = main(*arguments)
-    if not status:
+    if not status and _nothing_comes_after():
         end()
     sys.exit(status)
+
+
+def _nothing_comes_after() -> bool:
+    """Whether Python itself started what calls this: one script or module, with nothing around it."""
+    modules, frame = 0, inspect.currentframe()
+    while frame is not None:
+        modules += frame.f_code.co_name == "<module>"
+        if frame.f_code.co_name != "<module>" and frame.f_globals.get("__name__") not in STARTERS:
+            return False
+        frame = frame.f_back
+    return modules == 1
 
 
 def end() -> None:

@@ -74,6 +74,35 @@ def test_full_disk_under_what_was_printed_is_no_success():
     assert done.returncode == 120  # Python's own status
 
 
+def test_program_that_runs_a_script_inside_itself_goes_on(tmp_path):
+    """As the golden runs do."""
+    script, around = tmp_path / "script.py", tmp_path / "around.py"
+    script.write_text("from normexp.own_process import run_as_process\nrun_as_process(lambda: None)\n")
+    around.write_text(
+        "import runpy, sys\ntry:\n    runpy.run_path(sys.argv[1], run_name='__main__')\n"
+        "except SystemExit as stop:\n    print('goes on', stop.code)\n"
+    )
+    command = [sys.executable, str(around), str(script)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "goes on None\n", "")
+
+
+@pytest.mark.parametrize("started", [["-m", "starts"], ["starts.py"]])
+def test_module_and_script_end_at_once(started, tmp_path):
+    (tmp_path / "starts.py").write_text(f"{TOLD}run_as_process(lambda: print('printed'))\n")
+    done = subprocess.run(
+        [sys.executable, *started],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "printed\n", "")
+
+
 def test_profile_of_a_command_is_written(tmp_path):
     """cProfile writes after the command."""
     script, profile = tmp_path / "script.py", tmp_path / "profile"
