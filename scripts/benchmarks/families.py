@@ -17,7 +17,7 @@ from normexp.cores import cores
 from normexp.training.replicas.fit_replicas import fit_replicas
 
 from .measure.step_times import BLOCK, train
-from .replicas import abort, enter, one_by_one, seconds, threads_of
+from .replicas import CLOCKS, abort, enter, one_by_one, seconds, threads_of
 
 MNIST, CIFAR = ("data=mnist", "data.val_size=2000"), ("data=cifar10_jpeg", "data.val_size=2000")
 # Name -> (options, replicas of a process, epochs). Sizes are those of the bank's cells.
@@ -60,7 +60,7 @@ def measure(family: str, replicas: int, given: argparse.Namespace) -> list[tuple
             length = f"max_epochs={epochs_of(family, given)}" if number else "max_steps=1"
             pairs.append(
                 tuple(
-                    seconds(train, [*options, length, runs], "wall")[0] / n
+                    seconds(train, [*options, length, runs], given.clock)[0] / n
                     for train, (runs, n) in ways.items()
                 )
             )
@@ -75,9 +75,9 @@ def limit(family: str, replicas: int, given: argparse.Namespace) -> float:
     options = options_of(family, given)
     size = next((int(o.split("=")[1]) for o in options if o.startswith("batch_size=")), 64)
     ratios = []
-    for _ in range(3):
+    for _ in range(2):
         one, many = (
-            statistics.median(train([*options, f"batch_size={n * size}"], 4 * BLOCK)[0].blocks[1:])
+            statistics.median(train([*options, f"batch_size={n * size}"], 3 * BLOCK)[0].blocks[1:])
             for n in (1, replicas)
         )
         ratios.append(replicas * one / many)
@@ -91,7 +91,9 @@ def row(
     ratios = [alone / together for alone, together in pairs]
     alone, together = (statistics.median(side) for side in zip(*pairs, strict=True))
     return {
-        "family": family, "replicas": replicas, "epochs": epochs_of(family, given), "workers": given.workers,
+        "family": family, "replicas": replicas, "epochs": epochs_of(family, given),
+        "workers": given.workers,
+        "clock": given.clock,
         "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios),
         "together_s": together, "alone_s": alone,
         "runs_a_minute": 60 * given.workers / min(alone, together),
@@ -109,6 +111,9 @@ def main(arguments: list[str]) -> list[dict]:
     parser.add_argument("--epochs", type=int, help="default: what is stated beside each family in the code")
     parser.add_argument("--alone", type=int, default=2, help="runs one by one of a round (%(default)s)")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--clock", choices=list(CLOCKS), default="wall", help="cpu: blind to other processes and to waits"
+    )
     parser.add_argument("--workers", type=int, help="processes at once; as many as a sweep would take")
     parser.add_argument("overrides", nargs="*", help="for example data.root=/data")
     given = parser.parse_args(arguments)
@@ -123,6 +128,7 @@ def main(arguments: list[str]) -> list[dict]:
             jobs = [pool.submit(measure, family, replicas, given) for _ in range(given.workers)]
             rows.append(row(family, replicas, [job.result() for job in jobs], given))
             rows[-1]["limit"] = pool.submit(limit, family, replicas, given).result()
+            print(*(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     head = ("ratio", "range", "family", "replicas", "s a run", "one by one", "limit", "runs a minute")
     table = Table(*head, title=f"{given.workers} processes x {threads} threads")
     for r in rows:
