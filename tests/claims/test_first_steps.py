@@ -22,8 +22,8 @@ def data_root(tmp_path_factory):
     root = tmp_path_factory.mktemp("sets")
     with pytest.MonkeyPatch.context() as patch:
         make_idx(root / "MNIST" / "raw", train=10_200, test=64)
-        make_cifar(root, "CIFAR10", patch, each=300)
-        make_cifar(root, "CIFAR100", patch, each=300)
+        make_cifar(root, "CIFAR10", patch, each=2_100)
+        make_cifar(root, "CIFAR100", patch, each=2_100)
         patch.setenv("NORMEXP_DATA", str(root))
         yield root
 
