@@ -36,18 +36,20 @@ class AppendedFile:
             self._file.truncate(keep)
         self._file.seek(keep)
         self._pending: list[bytes] = []
+        self._bytes = 0  # that are pending
         self._next_flush = 0.0
 
     def write(self, content: bytes) -> None:
         self._pending.append(content)
+        self._bytes += len(content)
 
     def flush_if_due(self) -> None:
-        if time.monotonic() > self._next_flush or sum(map(len, self._pending)) > FLUSH_BYTES:
+        if time.monotonic() > self._next_flush or self._bytes > FLUSH_BYTES:
             self.flush()
 
     def flush(self) -> None:
         content = memoryview(b"".join(self._pending))
-        self._pending = []
+        self._pending, self._bytes = [], 0
         while content:
             content = content[self._file.write(content) :]
         self._next_flush = time.monotonic() + FLUSH_SECONDS

@@ -7,8 +7,14 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
+from pytorch_lightning.plugins.precision import Precision
 
 from normexp.training.lightning import callbacks_of
+
+HOOKS = (
+    "on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward",
+    "on_before_optimizer_step", "on_train_batch_end",
+)  # fmt: skip
 
 
 class ResumedEpochLoop(_TrainingEpochLoop):
@@ -59,14 +65,23 @@ class PlainEpochLoop(ResumedEpochLoop):
         given = trainer.fit_loop.epoch_loop
         trainer.fit_loop.epoch_loop = kind(trainer, min_steps=given.min_steps, max_steps=given.max_steps)
 
+    @property
+    def global_step(self) -> int:
+        """Optimizer steps so far. Each step asks for them some ten times, and Lightning each time first asks the module
+        whether it steps itself."""
+        return self.automatic_optimization.optim_progress.optimizer.step.total.completed
+
     def on_run_start(self, data_fetcher) -> None:
         super().on_run_start(data_fetcher)
-        self._overriding: dict[str, list[Callable]] = {}
-        schedules = self.trainer.lr_scheduler_configs
+        trainer, module = self.trainer, self.trainer.lightning_module
+        self._hooks = {hook: hooks_of(trainer, module, hook) for hook in HOOKS}
         self._each_step = all(
             config.interval == "step" and config.frequency == 1 and not config.reduce_on_plateau
-            for config in schedules
+            for config in trainer.lr_scheduler_configs
         )
+        # Then no precision and no strategy stands around the step.
+        bare = type(trainer.precision_plugin) is Precision and trainer.strategy.model is module
+        self._training_step = module.training_step if bare else trainer.strategy.training_step
 
     def advance(self, data_fetcher) -> None:
         if self.restarting:  # before the first step of a resumed run, a validation may be due
@@ -123,7 +138,7 @@ class PlainEpochLoop(ResumedEpochLoop):
         module, optimizer = trainer.lightning_module, trainer.optimizers[0]
         progress = self.automatic_optimization.optim_progress.optimizer
         progress.step.increment_ready()
-        outputs = trainer.strategy.training_step(batch, batch_idx)
+        outputs = self._training_step(batch, batch_idx)
         assert isinstance(outputs, dict)  # LitModel's training_step returns a dict
         progress.zero_grad.increment_ready()
         self.call("on_before_zero_grad", optimizer)
@@ -143,17 +158,21 @@ class PlainEpochLoop(ResumedEpochLoop):
         return outputs | {"loss": outputs["loss"].detach()}
 
     def call(self, hook: str, *arguments: Any) -> None:
-        """Call a hook of those callbacks that override it, then of the module, as Lightning does."""
-        trainer = self.trainer
-        module = trainer.lightning_module
-        if hook not in self._overriding:
-            every = callbacks_of(trainer)
-            self._overriding[hook] = [
-                getattr(own, hook) for own in every if overrides(own, hook, pl.Callback)
-            ]
-        for method in self._overriding[hook]:
-            method(trainer, module, *arguments)
-        getattr(module, hook)(*arguments)
+        """Call a hook where something overrides it."""
+        if methods := self._hooks[hook]:
+            trainer = self.trainer
+            module = trainer.lightning_module
+            for method in methods:
+                method(trainer, module, *arguments)
+
+
+def hooks_of(trainer: pl.Trainer, module: pl.LightningModule, hook: str) -> list[Callable]:
+    """A hook of those callbacks that override it, then of the module, in Lightning's order."""
+    methods = [getattr(own, hook) for own in callbacks_of(trainer) if overrides(own, hook, pl.Callback)]
+    if overrides(module, hook, pl.LightningModule):
+        of_module = getattr(module, hook)
+        methods.append(lambda trainer, module, *arguments: of_module(*arguments))
+    return methods
 
 
 def overrides(instance: object, hook: str, base: type) -> bool:

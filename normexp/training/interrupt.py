@@ -95,6 +95,8 @@ class StopOnSignal(pl.Callback):
         self._group = group if isinstance(group, dist.ProcessGroup) else None
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        if self.received is None and self._group is None:
+            return
         # Not at the end of the batch before: a resumed run would lose a validation that is due there. Not where a
         # checkpoint would lose the gradients of half an accumulation, or a monitor's view of the first of two steps.
         if batch_idx % trainer.accumulate_grad_batches or any(

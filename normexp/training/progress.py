@@ -21,7 +21,8 @@ from torch import Tensor
 from normexp.training.recorder import Recorder
 
 NARROW = 100  # letters of a screen; below, the line is shorter, so that no number is cut
-REFRESH_SECONDS = 0.4  # to draw the bar takes milliseconds
+REFRESH_SECONDS = 0.4, 1.0  # at least and at most between two drawings
+DRAWING = 0.005  # share of the time that may go into drawing, which takes milliseconds
 
 
 class EpochMeans:
@@ -125,9 +126,11 @@ class TimedProgressBar(ProgressBar):
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         self._of_epoch.add(outputs["batch_loss"], outputs["batch_accuracy"])
-        if self._progress is not None and time.monotonic() >= self._next_draw:
+        if self._progress is not None and (start := time.monotonic()) >= self._next_draw:
             self._draw()
-            self._next_draw = time.monotonic() + REFRESH_SECONDS
+            end = time.monotonic()
+            least, most = REFRESH_SECONDS
+            self._next_draw = end + min(most, max(least, (end - start) / DRAWING))
 
     def on_validation_end(self, trainer, module) -> None:
         if self._progress is None:
