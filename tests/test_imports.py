@@ -16,6 +16,7 @@ KNOWS_HYDRA = {
     "build.py",
     "cli.py",
     "commands/train.py",
+    "compose_once.py",
     "hydra_gate.py",
     "kinds_and_names.py",
     "saved_configuration.py",

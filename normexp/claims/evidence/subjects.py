@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from normexp.build import build_model, compose_with_hydra, resolved
 from normexp.claims.laws.network import Network
+from normexp.compose_once import compose_once
 from normexp.config.construct import construct
 from normexp.config.targets import resolve_target
 
@@ -29,16 +30,20 @@ EXAMPLES = 1024  # most examples of a data set from which batches are drawn
 
 @functools.cache
 def composed_with_hydra(overrides: tuple[str, ...]):
-    """The composed configuration, kept because composing takes a tenth of a second and all seeds of an arm share it."""
-    if not any(override.startswith("recipe=") for override in overrides):
-        overrides = ("recipe=plain", *overrides)  # protocols that name no recipe assume this one
-    return compose_with_hydra(list(overrides))
+    """The composed configuration and Hydra's own, kept because composing takes a tenth of a second."""
+    return compose_with_hydra(list(_with_recipe(overrides)))
 
 
+@functools.cache
 def composed(overrides: tuple[str, ...]):
-    """The configuration with these overrides, and its choices."""
-    cfg, hydra_config = composed_with_hydra(overrides)
-    return cfg, dict(hydra_config.runtime.choices)
+    """The configuration with these overrides, and its choices. Callers share both and must not change them."""
+    return compose_once(_with_recipe(overrides))
+
+
+def _with_recipe(overrides: tuple[str, ...]) -> tuple[str, ...]:
+    """Protocols that name no recipe assume the plain one."""
+    named = any(override.startswith("recipe=") for override in overrides)
+    return overrides if named else ("recipe=plain", *overrides)
 
 
 @functools.cache
