@@ -76,6 +76,7 @@ def main(arguments: list[str]) -> list[dict]:
     if given.device == "cuda" and (error := no_gpu()):
         sys.exit(error)
     size = "tiny" if given.tiny else {"cpu": "cpu", "cuda": "gpu"}[given.device]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends, too
     out = given.out or Path("outputs") / "benchmarks" / given.device
     out.mkdir(parents=True, exist_ok=True)
     missing, begun, started = [], set(), time.monotonic()
