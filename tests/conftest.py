@@ -14,6 +14,7 @@ import pytest
 from composed_once import compose_once
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from unsynced import leave_to_the_kernel
 
 ROOT = Path(__file__).parents[1]
 # Their tests take longest.
@@ -31,6 +32,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         del os.environ[name]
+    leave_to_the_kernel()
     gc.disable()
 
 
@@ -40,8 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    compose_once()
     """What was imported and collected stays: no later search for garbage, of which libraries ask for some, walks it."""
+    compose_once()
     gc.freeze()
     gc.enable()
 
@@ -55,7 +57,9 @@ def environment_is_as_it_was() -> Iterator[None]:
     """No test reads what an earlier one wrote into the environment, in whatever order they run."""
     before = dict(os.environ)
     yield
-    for name in os.environ.keys() - before.keys():
+    if (after := dict(os.environ)) == before:
+        return
+    for name in after.keys() - before.keys():
         del os.environ[name]
     os.environ.update(before)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from unsynced import leave_to_the_kernel
+
 from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.places.this_machine import processes
 
@@ -51,6 +53,7 @@ def _enter(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, path in enumerate(files, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    leave_to_the_kernel()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -114,8 +114,8 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert set(study.summaries["norm"]) == {"none", "layernorm"}
     monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
     assert study.report().exists()
-    with pytest.raises(RuntimeError, match="norm=nome: no such choice"):
-        normexp.sweep("norm=nome,layernorm", *SMALL)
+    with pytest.raises(RuntimeError, match=r"^claim=S999: no such claim"):
+        normexp.verify("S999")
     verdict = normexp.verify("S36", out=str(tmp_path / "claims"))["S36"]
     assert verdict == json.loads((tmp_path / "claims" / "S36" / "verdict.json").read_text())
     assert verdict["verdict"]

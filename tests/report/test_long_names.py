@@ -1,12 +1,18 @@
 """Names of any length leave room for the curves, on a page and on a phone."""
 
 import warnings
+from contextlib import nullcontext
 
+import matplotlib as mpl
 import pytest
 from fabricated import write_run
 
-from normexp.report.study import open_study
-from normexp.report.write import write_report
+from normexp.report.figure import Drawing
+from normexp.report.figures import FIGURES
+from normexp.report.fonts import families
+from normexp.report.room import narrow
+from normexp.report.study import Study, open_study
+from normexp.report.style import SETTINGS, Style
 
 
 @pytest.mark.parametrize("levels", [[8], [8, 32], [4, 8, 16]], ids=len)
@@ -20,4 +26,16 @@ def test_figures_have_room_for_their_curves(tmp_path, levels, position):
     assert len(study.arms) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib's "axes sizes collapsed to zero"
-        write_report(study, tmp_path / "report")
+        with mpl.rc_context({**SETTINGS, "font.family": families()}):
+            for on_a in (nullcontext, narrow):  # a page, and a phone
+                with on_a():
+                    lay_out(study)
+
+
+def lay_out(study: Study) -> None:
+    """Lay out every figure, as saving does. To write each in three formats takes longer, and needs no more room."""
+    style = Style(study.arms)
+    drawings = [item for makers in FIGURES.values() for make in makers for item in make(study, style)]
+    for item in drawings:
+        if isinstance(item, Drawing):
+            item.figure.get_layout_engine().execute(item.figure)

@@ -1,5 +1,7 @@
 """BatchNorm's two modes: the batch's statistics in training, a running estimate of the population's in evaluation."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -94,13 +96,20 @@ DISTRIBUTIONS = {
 }
 
 
-def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: int) -> float:
-    """Median over 4,000 batches of the error of a batch's `mean` or biased `variance` as an estimate of that of a
-    million values."""
+@functools.lru_cache(maxsize=8)  # all batch sizes share the seeds of a distribution
+def million(distribution: str, seed: int) -> Tensor:
+    """A million values. Callers must not change them."""
     state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     values = DISTRIBUTIONS[distribution].sample((1_000_000,)).double()
     torch.random.set_rng_state(state)
+    return values
+
+
+def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: int) -> float:
+    """Median over 4,000 batches of the error of a batch's `mean` or biased `variance` as an estimate of that of a
+    million values."""
+    values = million(distribution, seed)
     generator = torch.Generator().manual_seed(seed)
     batches = values[torch.randint(len(values), (4000, batch_size), generator=generator)]
     if of == "mean":
