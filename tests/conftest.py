@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from composed_once import compose_once
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from hydra_cache import cache_hydra
 from unsynced import leave_to_the_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +25,7 @@ LONG = {
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2"]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Tests are no tasks of Slurm, even where it started pytest. They answer Ctrl-C, even where pytest was started in
     the background by a shell that ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,6 +34,8 @@ def pytest_configure() -> None:
         del os.environ[name]
     leave_to_the_kernel()
     gc.disable()
+    # After pytest's own search for garbage. At the end, Python takes libraries down in their order.
+    config.add_cleanup(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,13 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: no later search for garbage, of which libraries ask for some, walks it."""
-    compose_once()
+    cache_hydra()
     gc.freeze()
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()  # at its end, Python takes libraries down in their order
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +55,10 @@ def environment_is_as_it_was() -> Iterator[None]:
     """No test reads what an earlier one wrote into the environment, in whatever order they run."""
     before = dict(os.environ)
     yield
-    if (after := dict(os.environ)) == before:
-        return
+    after = dict(os.environ)
     for name in after.keys() - before.keys():
         del os.environ[name]
-    os.environ.update(before)
+    os.environ.update(before.items() - after.items())
 
 
 @pytest.fixture(autouse=True)

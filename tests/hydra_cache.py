@@ -23,7 +23,7 @@ _merged: dict[int, DictConfig] = {}  # of the list with this id
 _read: dict[Hashable, ConfigResult] = {}
 
 
-def compose_once() -> None:
+def cache_hydra() -> None:
     """From now on, in this process."""
     config_loader_impl.create_defaults_list = _listed
     ConfigLoaderImpl._compose_config_from_defaults_list = _composed
