@@ -29,41 +29,27 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
         scores = [_percent(summary["metrics"].get(metric)) for metric in SCORES.values()]
         rate = f"{summary['config']['lr']:g}"
         table.add_row(str(summary["config"]["seed"]), rate, *scores, status_line(summary), Text(folder.name))
-    print_whole(table, console)
+    # Its full width, so that no name is cut. A narrow terminal wraps the lines itself.
+    table.width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+    console.print(table, highlight=False, crop=False)
     for line in means(summaries):
         console.print(line, highlight=False, markup=False)
     show_hint(summaries, folders, console)
     console.print(f"folder: {folders[0].parent}", highlight=False, markup=False, soft_wrap=True)
 
 
-def print_whole(table: Table, console: Console) -> None:
-    """Print a table at its full width, so that no name is cut. A narrow terminal wraps the lines itself."""
-    width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
-    wide = Console(
-        file=console.file,
-        force_terminal=console.is_terminal,
-        width=max(width, console.width),
-        quiet=console.quiet,
-    )
-    wide.print(table, highlight=False, crop=False)
-
-
 def means(summaries: Sequence[dict[str, Any]]) -> list[str]:
-    """One line per learning rate: the mean of its completed runs and its 95% t interval over seeds."""
-    rates = sorted({summary["config"]["lr"] for summary in summaries})
-    return [
-        line
-        for rate in rates
-        if (line := mean_line([s for s in summaries if s["config"]["lr"] == rate], rate, len(rates) > 1))
-    ]
+    """One line per learning rate with several seeds: the mean of its completed runs and its 95% t interval."""
+    by_rate: dict[float, list[dict[str, Any]]] = {}
+    for summary in sorted(summaries, key=lambda summary: summary["config"]["lr"]):
+        by_rate.setdefault(summary["config"]["lr"], []).append(summary)
+    at = " at lr {:g}" if len(by_rate) > 1 else ""
+    return [mean_line(own, at.format(rate)) for rate, own in by_rate.items() if len(own) > 1]
 
 
-def mean_line(summaries: Sequence[dict[str, Any]], rate: float, several: bool) -> str:
+def mean_line(summaries: Sequence[dict[str, Any]], at: str) -> str:
     """`mean of 5 seeds: val 97.36% ± 0.49, test 97.78% ± 0.69 (95% interval over seeds)`"""
-    if len(summaries) < 2:
-        return ""
     whole = [summary for summary in summaries if summary["status"] == "completed"]
-    at = f" at lr {rate:g}" if several else ""
     lost = len(summaries) - len(whole)
     if not whole:
         return f"all {counted(lost, 'seed')}{at} diverged"
