@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from committed import CLAIMS, ROOT
+from committed import CLAIMS, ROOT, claims
 from repository import git
 
 from normexp.claims.evidence.resolved_protocol import resolved_protocol, seeds_of
@@ -165,7 +165,7 @@ def test_a_row_that_was_written_anew_is_in_no_earlier_commit(repository):
 
 
 def test_the_resolved_protocol_has_every_value_and_notices_each():
-    claim = CLAIMS["P13a"]
+    claim = claims("full")["P13a"]
     protocol = resolved_protocol(claim)
     assert protocol["cells"].keys() == {"batchnorm / 16", "batchnorm / 64"}
     assert protocol["cells"]["batchnorm / 16"]["batch_size"] == 16
@@ -188,7 +188,7 @@ def test_laws_need_no_registration_and_contrasts_register_their_seeds():
     with pytest.raises(ValueError, match="claim=S01: evidence=law needs no registration"):
         resolved_protocol(CLAIMS["S01"])
     contrast = Contrast(varies="x", key="data", groups={"a": {"a": ["data=mnist"]}}, first_seed=200, seeds=60)
-    claim = dataclasses.replace(CLAIMS["P13a"], contrast=contrast)
+    claim = dataclasses.replace(claims("full")["P13a"], contrast=contrast)
     assert seeds_of(claim) == [[100, 120], [200, 260]]
     assert "contrast a: a / batchnorm / 16" in resolved_protocol(claim)["cells"]
 
