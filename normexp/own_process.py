@@ -67,11 +67,8 @@ def end() -> None:
         sys.stderr.flush()
         if not _open_files():
             os._exit(0)
-    except (
-        OSError,
-        ValueError,
-        AttributeError,
-    ):  # the disk is full, a stream is closed or gone: Python says so
+    # The disk is full, a stream is closed or gone: Python says so.
+    except (OSError, ValueError, AttributeError):
         pass
     gc.enable()
 
