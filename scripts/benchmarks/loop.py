@@ -18,6 +18,7 @@ from rich.table import Table
 
 from normexp.build import build, compose
 from normexp.config.run_parts import Parts
+from normexp.data.rows import Rows
 from normexp.training.fit import fit
 
 from .baselines.tutorial_lightning import fit_as_tutorials_do
@@ -26,6 +27,7 @@ MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],
     "cnn": ["model=cnn"],
     "transformer": ["model=transformer", "model.width=64"],
+    "gpt": ["model=gpt", "data=python_docs"],
 }
 WARM_UP = 10  # steps
 MIN_BLOCKS = 3
@@ -37,6 +39,9 @@ BLOCKS = {"normexp": 100, "tutorial": 25}
 def parts_of(model: str, batch_size: int, options: list[str]) -> Parts:
     # No validation, because the bare loop has none.
     fixed = ["recipe=plain", f"batch_size={batch_size}", "max_steps=1000000", "val_every_n_steps=1000000"]
+    own_data = any(option.startswith("data=") for option in MODELS[model])
+    if own_data:  # what is asked for is the data of the others
+        options = [option for option in options if not option.startswith("data")]
     return build(*compose([*MODELS[model], *fixed, *options]))
 
 
@@ -44,17 +49,23 @@ def bare_step(parts: Parts) -> Callable[[int], None]:
     """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = parts.module.model.train().to(device)
-    x, y = (tensor.to(device) for tensor in parts.data.splits["train"])
+    text = parts.data.kind == "text"
+    if text:  # windows of one stream
+        train = parts.data.rows("train", torch.device(device), training=True)
+    else:
+        train = Rows(*(tensor.to(device) for tensor in parts.data.splits["train"]))
     optimizer = parts.module.make_optimizer(model.parameters(), fused=True)
     rows = parts.data.training_order(parts.data.splits["train"]).batches(0).to(device)
-    convolves = parts.module.channels_last and x.dim() == 4
+    convolves = parts.module.channels_last and not text
 
     def step(i: int) -> None:
-        index = rows[i % len(rows)]
-        inputs = x.index_select(0, index)
-        if convolves:
+        inputs, targets = train.take(rows[i % len(rows)])
+        if convolves and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-        loss = F.cross_entropy(model(inputs), y.index_select(0, index))
+        logits = model(inputs)
+        if text:
+            logits, targets = logits.flatten(0, -2), targets.flatten()
+        loss = F.cross_entropy(logits, targets)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -98,6 +109,8 @@ def compare(model: str, batch_size: int, options: argparse.Namespace) -> list[di
     """One row per requested loop: normexp, and Lightning as its tutorials use it."""
     rows = []
     for name in options.loops.split(","):
+        if name == "tutorial" and model == "gpt":  # tutorials read images
+            continue
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             overrides = [*options.overrides, f"outputs={folder}"]
             reference = bare_step(parts_of(model, batch_size, overrides))

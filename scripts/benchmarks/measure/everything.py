@@ -31,7 +31,7 @@ EVERYTHING = {
         "synchronizations.json", "synchronizations", "", "", "--models mlp --norms layernorm", 25,
     ),
     "loop": Measurement(
-        "loop_benchmark.json", "loop", f"--models mlp,cnn,transformer --loops normexp,tutorial {MNIST}",
+        "loop_benchmark.json", "loop", f"--models mlp,cnn,transformer,gpt --loops normexp,tutorial {MNIST}",
         f"--models mlp,cnn,transformer --seconds 3 {DIGITS}", f"--batch-sizes 16 --seconds 0.1 {DIGITS}", 45,
     ),
     "replicas": Measurement(
