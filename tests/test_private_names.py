@@ -84,6 +84,11 @@ NAMES = {
             for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
         ),
     ),
+    # Silent: without it a layer would not see that its count of batches was changed.
+    "_version": Private(
+        "norms.known_count: how often a tensor was changed in place",
+        lambda: torch.zeros(1).add_(1).add_(1)._version == 2,
+    ),
     # Loud: without them an AttributeError or ImportError.
     "_buffers": Private(
         "guard and replicas: put another tensor where a buffer is",

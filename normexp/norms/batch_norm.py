@@ -9,6 +9,7 @@ from normexp.arguments import require_at_least, require_choice
 from normexp.norms import functional
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept
 from normexp.norms.kernels import batch_kernels, native_scaling
+from normexp.norms.known_count import KnownCount
 from normexp.norms.precise_statistics import PopulationStatistics, recompute_population_statistics
 
 
@@ -70,11 +71,11 @@ class BatchNorm(Norm):
             raise ValueError(f"{size}: no such group; use null or a divisor of batch_size")
         self.ema_keep, self.running_correction = ema_keep, running_correction
         self.population_statistics, self.virtual_batch_size = population_statistics, virtual_batch_size
-        self.freeze_after, self.deviation = freeze_after, deviation
-        self.mixes_tokens = channel_dim == -1
+        self.freeze_after, self.deviation, self.mixes_tokens = freeze_after, deviation, channel_dim == -1
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
+        self.batches = KnownCount()  # for layers whose output depends on it
 
     def normalize(self, x: Tensor) -> Tensor:
         return self.over_samples(x, x.shape[0])
@@ -89,13 +90,13 @@ class BatchNorm(Norm):
         if not self.uses_batch():
             return self.from_population(x)
         groups = self.virtual_batches(x, samples)
-        self.num_batches_tracked.add_(1)
+        self.batches.add_one(self.num_batches_tracked)
         return self.from_batch(x, groups)
 
     def uses_batch(self) -> bool:
         if self.freeze_after is None or not self.training:
             return self.training
-        return int(self.num_batches_tracked) < self.freeze_after
+        return self.batches.read(self.num_batches_tracked) < self.freeze_after
 
     def virtual_batches(self, x: Tensor, samples: int) -> int:
         """Number of groups of samples that are normalized separately."""
@@ -184,9 +185,8 @@ class BatchNorm(Norm):
     def from_population(self, x: Tensor) -> Tensor:
         if not self.native:
             options = {"eps": self.eps, "eps_position": self.eps_position}
-            return functional.batch_norm(
-                x, self.running_mean, self.running_var, self.weight, self.bias, **options
-            )
+            stored = self.running_mean, self.running_var
+            return functional.batch_norm(x, *stored, self.weight, self.bias, **options)
         var, eps = self.running_var, self.eps
         if self.eps_position == "outside":  # (sqrt(var) + eps)^2 under the root
             var, eps = (var.sqrt() + eps).square(), 0.0

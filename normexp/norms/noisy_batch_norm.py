@@ -56,7 +56,8 @@ class NoisyBatchNorm(BatchNorm):
         y = super().from_batch(x, groups)
         if x.is_meta:  # only shapes are computed, and the count of steps has no value
             return y
-        place = f"{self.seed} {self.layer} {self.num_features} {int(self.num_batches_tracked)}"
+        batch = self.batches.read(self.num_batches_tracked)
+        place = f"{self.seed} {self.layer} {self.num_features} {batch}"
         seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
         generator = torch.Generator(x.device).manual_seed(seed)
 

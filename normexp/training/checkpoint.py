@@ -1,6 +1,9 @@
 """Checkpoints: written whole or not at all, and checked when they are read."""
 
+import contextlib
 import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from normexp.runs import damaged
 from normexp.runs.whole_file import replacing
 
 NEEDED = ("global_step", "state_dict")
+WRITERS = 16  # files written at once
+MOST_WAITING = 2**26  # bytes of checkpoints that wait to be written together
 NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "recorded")
 
 
@@ -52,6 +57,18 @@ class WholeCheckpoints(TorchCheckpointIO):
 
     def __init__(self, resumed: dict[str, Any] | None = None):
         self.resumed = resumed
+        self._waiting: dict[Path, tuple[io.BytesIO, list[Path]]] | None = None
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Checkpoints that are saved in this block are written together, at its end at the latest. So the disk is
+        waited for once, and not once a checkpoint."""
+        self._waiting = {}
+        try:
+            yield
+        finally:
+            self._write()
+            self._waiting = None
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
@@ -63,14 +80,30 @@ class WholeCheckpoints(TorchCheckpointIO):
         torch.save(checkpoint, content)
         # The rows and events that the checkpoint refers to must reach the disk before it.
         recorded = [path.parents[1] / name for name in checkpoint.get("recorded", {})]
-        with replacing(path, before=recorded) as file:
-            file.write(content.getbuffer())
+        if self._waiting is None:
+            write(path, content, recorded)
+            return
+        self._waiting[path] = content, recorded
+        if sum(len(content.getbuffer()) for content, _ in self._waiting.values()) > MOST_WAITING:
+            self._write()
+
+    def _write(self) -> None:
+        waiting = self._waiting or {}
+        self._waiting = {}
+        with ThreadPoolExecutor(WRITERS) as pool:
+            list(pool.map(lambda path: write(path, *waiting[path]), waiting))
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
     ) -> Any:
         resumed, self.resumed = self.resumed, None
         return resumed
+
+
+def write(path: Path, content: io.BytesIO, recorded: list[Path]) -> None:
+    """Replace a checkpoint, after the files that it refers to reached the disk."""
+    with replacing(path, before=recorded) as file:
+        file.write(content.getbuffer())
 
 
 class LastCheckpoint(Checkpoint):

@@ -128,7 +128,8 @@ class Recorder(pl.Callback):
         checkpoint["recorded"] = sizes_now(trainer.loggers) if trainer.is_global_zero else {}
 
     def state_dict(self) -> dict:
-        pending = [[value.item() for value in values] for values in (self._losses, self._accuracies)]
+        # One copy to the host each.
+        pending = [torch.stack(v).tolist() if v else [] for v in (self._losses, self._accuracies)]
         return {
             "history": self.history,
             "seconds": self.elapsed(),

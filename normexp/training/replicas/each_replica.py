@@ -10,8 +10,7 @@ from normexp.training.replicas.replica import Replica
 # Hooks that are passed on unchanged. Hooks with a batch, below, pass each replica its own part of the batch.
 HOOKS = (
     "on_fit_start", "on_train_epoch_start", "on_before_backward", "on_before_optimizer_step", "on_validation_start",
-    "on_validation_epoch_start", "on_validation_epoch_end", "on_validation_end", "on_train_epoch_end", "on_train_end",
-    "on_fit_end", "on_exception", "teardown",
+    "on_validation_epoch_start", "on_validation_epoch_end", "on_train_end", "on_fit_end", "on_exception", "teardown",
 )  # fmt: skip
 
 
@@ -39,8 +38,17 @@ class EachReplica(pl.Callback):
 
     def save(self, trainer) -> None:
         """On an interruption, save a separate checkpoint for every replica."""
-        for replica in self.active:
-            replica.last.save(cast(pl.Trainer, replica))
+        with trainer.strategy.checkpoint_io.at_once():
+            for replica in self.active:
+                replica.last.save(cast(pl.Trainer, replica))
+
+    def on_validation_end(self, trainer, module) -> None:
+        with trainer.strategy.checkpoint_io.at_once():
+            self.call("on_validation_end")
+
+    def on_train_epoch_end(self, trainer, module) -> None:
+        with trainer.strategy.checkpoint_io.at_once():
+            self.call("on_train_epoch_end")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for replica, own in zip(self.replicas, state["own"], strict=True):

@@ -1,5 +1,6 @@
 """One replica as its callbacks see it: a trainer with the replica's own module, data, loggers and callbacks."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +13,7 @@ from normexp.monitors import StepMonitor
 from normexp.runs import write_summary
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint
 from normexp.training.code_record import CodeRecord
+from normexp.training.epoch_loop import overrides
 from normexp.training.evaluation import evaluate
 from normexp.training.fit import conclude
 from normexp.training.recorder import Recorder
@@ -47,6 +49,7 @@ class Replica:
         self.last, best = LastCheckpoint(checkpoints / "last.ckpt"), BestCheckpoint(checkpoints / "best.ckpt")
         code = CodeRecord(parts.config, REPLICAS)
         self.callbacks = [self.recorder, code, *parts.monitors, best, self.last]
+        self._overriding: dict[str, list[Callable]] = {}
         self.stopped_at: int | None = None
         self.should_stop = False  # the recorder sets it when the loss is no longer finite
 
@@ -63,8 +66,11 @@ class Replica:
         return [SimpleNamespace(param_groups=[scaled(group, self.share) for group in groups])]
 
     def call(self, hook: str, *arguments: Any, **named: Any) -> None:
-        for callback in self.callbacks:
-            getattr(callback, hook)(self, self.lightning_module, *arguments, **named)
+        if hook not in self._overriding:
+            own = [callback for callback in self.callbacks if overrides(callback, hook, pl.Callback)]
+            self._overriding[hook] = [getattr(callback, hook) for callback in own]
+        for method in self._overriding[hook]:
+            method(self, self.lightning_module, *arguments, **named)
 
     def watching(self) -> bool:
         """Whether a monitor has hooks on the module and will measure the next step."""

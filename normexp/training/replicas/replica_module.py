@@ -9,6 +9,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from normexp.lit_model import LitModel, loss_and_right
+from normexp.training.replicas import replica_linear
 
 
 class ReplicaModule(pl.LightningModule):
@@ -39,6 +40,7 @@ class ReplicaModule(pl.LightningModule):
         own = [weights_of(view.model) for view in views]
         for name, of_all in weights_of(self.model).items():
             of_all.data = torch.stack([weights[name].detach() for weights in own])
+        replica_linear.use_in(self.model)
 
     def bind(self) -> None:
         """Make the weights of the LitModels views of this module's weights, with the same device and precision."""
@@ -86,15 +88,19 @@ class ReplicaModule(pl.LightningModule):
         if set(self.shares) != {1.0}:
             optimizer = made["optimizer"] if isinstance(made, dict) else made
             shares = torch.tensor(self.shares, dtype=torch.float64).to(weights[0])
-            before: list[Tensor] = []
+            along = [shares.view(-1, *[1] * (weight.dim() - 1)) for weight in weights]
+            before = [torch.empty_like(weight) for weight in weights]
 
+            # In place: the weights of all replicas are larger than the processor's caches, so each copy counts.
+            @torch.no_grad()
             def remember(*_) -> None:
-                before[:] = [weight.detach().clone() for weight in weights]
+                for old, weight in zip(before, weights, strict=True):
+                    old.copy_(weight)
 
             @torch.no_grad()
             def shrink(*_) -> None:
-                for old, weight in zip(before, weights, strict=True):
-                    weight.copy_(torch.lerp(old, weight, shares.view(-1, *[1] * (weight.dim() - 1))))
+                for old, weight, share in zip(before, weights, along, strict=True):
+                    torch.lerp(old, weight, share, out=weight)
 
             optimizer.register_step_pre_hook(remember)
             optimizer.register_step_post_hook(shrink)
