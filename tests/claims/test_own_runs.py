@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from committed import CLAIMS
 
 from normexp.claims.evidence.claim_runs import ClaimCell
 from normexp.claims.evidence.own_runs import OWN_LEDGER, OwnRuns, own_runs, runs_in, write_own_ledger
@@ -14,7 +15,6 @@ from normexp.claims.evidence.settings_evidence import gather_settings
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank, load_cells
 from normexp.claims.spec.claim import Claim, Manipulation
-from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.train_claims import train_cells
 from normexp.config.folder import CONFIGS
 from normexp.runs import load_test_examples
@@ -74,14 +74,16 @@ def test_a_cell_that_names_other_values_composes(name, parts, tmp_path):
 
 def test_the_cells_of_a_contrast_take_its_seeds_and_the_protocol_has_their_rates(parts):
     bank, cells = parts
-    claim = load_claims(CONFIGS / "claim")["P06c"]
+    claim = CLAIMS["P06c"]
+    own, fresh = [*range(300, 310)], [*range(400, 460)]
     asked = pd.DataFrame(wanted(claim, cells["batch4_mnist"], bank))
-    assert sorted(asked["seed"].unique()) == list(range(200, 230))
-    assert asked.groupby(["arm", "lr"]).size().tolist() == [30] * 2 * len(cells["batch4_mnist"].rates)
-    assert not wanted(claim, cells["digits_mlp"], bank)  # the bank has them
+    assert sorted(asked["seed"].unique()) == fresh
+    assert asked.groupby(["arm", "lr"]).size().tolist() == [60] * 2 * len(cells["batch4_mnist"].rates)
+    assert sorted(pd.DataFrame(wanted(claim, cells["digits_mlp"], bank))["seed"].unique()) == own
+    assert not wanted(CLAIMS["P06a"], cells["digits_mlp"], bank)  # the bank has them
     both = {"it is 64": {"digits_mlp": []}, "it is 4": {"batch4_mnist": []}}
     shared = dataclasses.replace(claim, contrast=dataclasses.replace(claim.contrast, groups=both))
-    assert ClaimCell(shared, cells["digits_mlp"], bank, NOTHING).seeds == [*range(6), *range(200, 230)]
+    assert ClaimCell(shared, cells["digits_mlp"], bank, NOTHING).seeds == [*own, *fresh]
     grids = resolved_protocol(claim)["grids"]
     assert set(grids) == {*claim.settings, *claim.contrast.cells}
     assert grids["batch4_mnist"]["rates"] == [0.003, 0.01, 0.03, 0.1]
