@@ -29,6 +29,7 @@ def data_root(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.filterwarnings("ignore:gpt with BatchNorm")  # P20 asks about it
 @pytest.mark.parametrize("budget", ["full", "paper"])
 @pytest.mark.parametrize("name", TRAINED)
