@@ -29,18 +29,19 @@ def make_idx(raw: Path, *, train: int = 100, test: int = 30, pack: bool = False)
     return arrays
 
 
-def make_cifar(root: Path, name: str, monkeypatch, *, each: int = 40) -> dict[str, list]:
-    """Pickles in CIFAR's layout; torchvision's checksums are taken out, since no other file can have them."""
+def make_cifar(root: Path, name: str, monkeypatch, *, each: int = 40, test: int = 40) -> dict[str, list]:
+    """Pickles in CIFAR's layout, `each` images in a file of the training set; torchvision's checksums are taken out,
+    since no other file can have them."""
     dataset = getattr(torchvision.datasets, name)
     random = np.random.default_rng(0)
     folder = root / dataset.base_folder
     folder.mkdir(parents=True)
     fine = "labels" if name == "CIFAR10" else "fine_labels"
     batches = []
-    for file, _ in dataset.train_list + dataset.test_list:
+    for file, count in [(file, each) for file, _ in dataset.train_list] + [(dataset.test_list[0][0], test)]:
         batch = {
-            "data": random.integers(0, 256, (each, 3072), dtype=np.uint8),
-            fine: [i % 10 for i in range(each)],
+            "data": random.integers(0, 256, (count, 3072), dtype=np.uint8),
+            fine: [i % 10 for i in range(count)],
         }
         (folder / file).write_bytes(pickle.dumps(batch))
         batches.append(batch)
