@@ -12,6 +12,7 @@ from normexp.claims.evidence.metric import read_metric
 from normexp.claims.evidence.train_call import train
 from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Wanted
+from normexp.lit_model import LitModel
 
 TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
 SHORT = ("max_steps=2", "trainer=cpu", "log_every_n_steps=1")
@@ -28,12 +29,23 @@ def data_root(tmp_path_factory):
         yield root
 
 
+@pytest.fixture
+def small_evaluation(monkeypatch):
+    """Eight samples of each batch are evaluated: the larger networks take minutes for all."""
+    whole = LitModel.validation_step
+
+    def part(self, batch, batch_idx):
+        whole(self, tuple(tensor[:8] for tensor in batch), batch_idx)
+
+    monkeypatch.setattr(LitModel, "validation_step", part)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.filterwarnings("ignore:gpt with BatchNorm")  # P20 asks about it
+@pytest.mark.filterwarnings("ignore:gpt with")  # P11 and P20 ask about norms over tokens
 @pytest.mark.parametrize("budget", ["full", "paper"])
 @pytest.mark.parametrize("name", TRAINED)
-def test_every_arm_of_a_larger_protocol_trains_two_steps(name, budget, data_root, tmp_path):
+def test_every_arm_of_a_larger_protocol_trains_two_steps(name, budget, data_root, small_evaluation, tmp_path):
     claim = claims(budget)[name]
     images = any(override in ("data=mnist", "data=cifar10", "data=cifar100") for override in claim.fixed)
     short = (*claim.fixed, *SHORT, *(["data.val_size=64"] if images else []))
@@ -46,4 +58,4 @@ def test_every_arm_of_a_larger_protocol_trains_two_steps(name, budget, data_root
         summary, folder = runs.summary(together[0])
         assert summary["steps"] == 2
         value, _ = read_metric(claim.metric_of(arm), summary, folder)
-        assert not math.isnan(value)
+        assert math.isnan(value) == (summary["status"] == "diverged")  # a large rate, on noise
