@@ -53,7 +53,7 @@ def test_every_arm_of_a_larger_protocol_trains_two_steps(name, budget, data_root
     seeds = range(2 if claim.replicas else 1)
     rate = claim.tune["lr"][0] if claim.tune else None
     for arm in claim.arms:
-        together = [Wanted(arm, claim.levels[-1], seed, rate) for seed in seeds]
+        together = [Wanted(arm, claim.levels[0], seed, rate) for seed in seeds]
         train(runs.call(together))
         summary, folder = runs.summary(together[0])
         assert summary["steps"] == 2
