@@ -145,8 +145,9 @@ class Claim:
     def seeds_in(self) -> dict[str, list[int]]:
         """Name of a setting -> the seeds judged in it: those of the verdict, of its contrast, or of both."""
         found = {name: [*self.seed_range(self.looks[-1])] for name in self.settings}
-        for name in self.contrast.cells if self.contrast else ():
-            found[name] = [*found.get(name, ()), *self.contrast.seed_range]
+        if self.contrast:
+            for name in self.contrast.cells:
+                found[name] = [*found.get(name, ()), *self.contrast.seed_range]
         return found
 
     @property
