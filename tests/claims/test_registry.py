@@ -148,13 +148,21 @@ def test_runs_that_came_after_their_row_are_proven_by_their_commit(repository):
         ({"started": "2026-01-01T23:59:59+00:00"}, "before row 2 was registered"),
         ({"commit": ""}, "names no commit"),
         ({"dirty": True}, "came from a changed checkout"),
-        ({"commit": "f" * 40}, "which this repository does not have"),
+        ({"commit": "f" * 40}, "not in the history of this checkout"),
     ],
 )
 def test_runs_without_a_witness_are_named(repository, options, message):
     folder, commits, (_, second) = repository
     (why,) = not_after(second, [run(**({"commit": commits[2]} | options))], registry_of(folder))
     assert message in why
+
+
+def test_a_commit_that_a_rebase_left_behind_proves_nothing(repository):
+    folder, commits, (first, _) = repository
+    git(folder, "checkout", "-q", "--detach", commits[1])
+    (why,) = not_after(first, [run(commits[2])], registry_of(folder))
+    assert "not in the history of this checkout" in why
+    assert not_after(first, [run(commits[1])], registry_of(folder)) == []
 
 
 def test_a_row_that_was_written_anew_is_in_no_earlier_commit(repository):

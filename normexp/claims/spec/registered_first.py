@@ -17,7 +17,8 @@ from typing import Any
 
 from normexp.claims.spec.registry import REGISTRY, Row, parse_registry
 
-RowsAt = Callable[[str], "list[Row] | None"]  # a commit -> its registry; None for an unknown commit
+# A commit -> its registry; None for a commit that is not in the history.
+RowsAt = Callable[[str], "list[Row] | None"]
 
 
 def not_after(row: Row, runs: Iterable[Mapping[str, Any]], rows_at: RowsAt) -> list[str]:
@@ -49,7 +50,7 @@ def _why_not(row: Row, run: Mapping[str, Any], rows_at: RowsAt) -> str:
         return f"came from a changed checkout of {run['commit'][:12]}; runs of evidence come from a clean one"
     rows = rows_at(run["commit"])
     if rows is None:
-        return f"names commit {run['commit'][:12]}, which this repository does not have"
+        return f"names commit {run['commit'][:12]}, which is not in the history of this checkout"
     if row.hash not in {known.hash for known in rows}:
         return f"names commit {run['commit'][:12]}, whose registry does not have row {row.number}"
     return ""
@@ -63,7 +64,8 @@ def registry_of(repository: Path) -> RowsAt:
         def git(*arguments: str) -> subprocess.CompletedProcess:
             return subprocess.run(["git", *arguments], cwd=repository, capture_output=True, text=True)
 
-        if git("cat-file", "-e", f"{commit}^{{commit}}").returncode:
+        # A clone has the history and no more. A commit left behind by a rebase lies only where it was made.
+        if git("merge-base", "--is-ancestor", commit, "HEAD").returncode:
             return None
         shown = git("show", f"{commit}:{REGISTRY.as_posix()}")
         return (
