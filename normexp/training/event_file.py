@@ -10,6 +10,7 @@ from lightning_fabric.loggers.logger import rank_zero_experiment
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import FileWriter, SummaryWriter
 
@@ -116,7 +117,12 @@ class EventFile(TensorBoardLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        super().log_metrics({FIRST.get(name, name): value for name, value in metrics.items()}, step)
+        # In one event: torch's `add_scalar` makes one per number, which takes more than twice as long.
+        scalars = [
+            Summary.Value(tag=FIRST.get(name, name), simple_value=float(value))
+            for name, value in metrics.items()
+        ]
+        self._writer.add_summary(Summary(value=scalars), step)
         self._writer.file.flush_if_due()
 
     @rank_zero_only

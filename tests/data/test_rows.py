@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normexp.data import Digits, PythonDocs, image_rows, room
+from normexp.data import Digits, PythonDocs, image_rows, room, rows
 from normexp.data.mapped_file import MappedFile
 from normexp.data.pixel_rows import PixelRows
 from normexp.data.rows import Rows, Windows
@@ -52,6 +52,27 @@ def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
     assert_same(batches(data), batches(expected))
     assert torch.equal(data.probe_batch(20)[0], expected.probe_batch(20)[0])
     assert torch.equal(data.splits["val"].x, expected.splits["val"].x)
+
+
+@pytest.mark.parametrize("at_once", [1, 20_000, 2**20])  # one batch, some, all of them
+def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypatch):
+    monkeypatch.setattr(rows, "AT_ONCE", at_once)
+    for small in (0, 2**26):  # bytes, numbers
+        monkeypatch.setattr(room, "SMALL", small)
+        kept = digits(augment=True).rows("train", CPU, training=True)
+        chosen = torch.randperm(len(kept))[:900].view(-1, 60)
+        found = list(kept.batches(chosen))
+        assert_same(found, [kept.take(rows) for rows in chosen])
+        shared = {x.untyped_storage().data_ptr() for x, _ in found}
+        assert len(shared) == {1: 15, 20_000: 3, 2**20: 1}[at_once]
+        assert all(x.data_ptr() % 64 == 0 for x, _ in found)
+
+
+def test_batches_that_memory_of_their_own_would_align_are_taken_alone():
+    kept = Rows(torch.randn(30, 3), torch.arange(30))  # 15 numbers a batch: the second would start within a line
+    found = list(kept.batches(torch.arange(30).view(6, 5)))
+    assert_same(found, [kept.take(slice(start, start + 5)) for start in range(0, 30, 5)])
+    assert len({x.untyped_storage().data_ptr() for x, _ in found}) == 6
 
 
 @pytest.fixture
