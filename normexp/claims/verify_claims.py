@@ -27,9 +27,11 @@ from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
 from normexp.claims.outcome import outcome
 from normexp.claims.pages.claim_figure import draw
 from normexp.claims.pages.forest_figure import draw_forest
+from normexp.claims.side_by_side import side_by_side
 from normexp.claims.spec.claim import Claim
 from normexp.claims.train_claims import Training, train_one
 from normexp.claims.verify_settings import over_settings
+from normexp.cores import cores
 from normexp.report.style import Style
 from normexp.sweeps.options import Options
 
@@ -67,8 +69,10 @@ def verify_all(
     def say(line: str) -> None:
         training.launch.say(line) if training.launch else print(line, flush=True)
 
-    def conclude(claim: Claim, evidence: Evidence | None = None) -> None:
-        verdict = outcome(claim, lambda own: _verify(out, tuned, command, keep_in, own, evidence))
+    def judged(claim: Claim, evidence: Evidence | None = None) -> dict[str, Any] | str:
+        return outcome(claim, lambda own: _verify(out, tuned, command, keep_in, own, evidence))
+
+    def conclude(claim: Claim, verdict: dict[str, Any] | str) -> None:
         if isinstance(verdict, str):
             training.failed[claim.id] = verdict
         elif claim.evidence == "none":
@@ -86,13 +90,14 @@ def verify_all(
 
     # The claims as given. Without tuning, other claims train in their place.
     by_id = {claim.id: claim for claim in claims}
-    for claim in claims:
-        if not trains(claim):
-            conclude(claim)
+    plain = [claim for claim in claims if not trains(claim)]
+    workers = cores() if options.workers is None else options.workers
+    for claim, verdict in zip(plain, side_by_side(judged, plain, workers, measures_time), strict=True):
+        conclude(claim, verdict)
     training.prepare()
     for own in training.run():
         if own.evidence is not None:
-            conclude(by_id[own.claim.id], own.evidence)
+            conclude(by_id[own.claim.id], judged(by_id[own.claim.id], own.evidence))
             say_means(own)
     if training.launch and (status := training.launch.end()) > 128:
         sys.exit(status)
@@ -101,6 +106,11 @@ def verify_all(
     for name, line in training.failed.items():
         print(f"Error: {name}: {line}", file=sys.stderr)
     return 1 if training.failed else 0
+
+
+def measures_time(claim: Claim) -> bool:
+    """Whether a law measures how long something takes."""
+    return (claim.function or "").startswith("costs.")
 
 
 def trains(claim: Claim) -> bool:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 Chosen = Tensor | slice  # numbers of rows, or a stretch of them
 Batch = tuple[Tensor, Tensor]
-AT_ONCE = 2**19 # numbers of inputs that are taken at once, at least one batch
+AT_ONCE = 2**19  # numbers of inputs that are taken at once, at least one batch
 ALIGNMENT = 16  # numbers: 64 bytes, where memory of its own would start
 
 
