@@ -54,7 +54,8 @@ def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
     assert torch.equal(data.splits["val"].x, expected.splits["val"].x)
 
 
-@pytest.mark.parametrize("at_once", [1, 20_000, 2**20])  # one batch, some, all of them
+# One batch, some, all of them.
+@pytest.mark.parametrize("at_once", [1, 20_000, 2**20])
 def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypatch):
     monkeypatch.setattr(rows, "AT_ONCE", at_once)
     for small in (0, 2**26):  # bytes, numbers
