@@ -70,9 +70,8 @@ def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypa
 
 
 def test_batches_that_memory_of_their_own_would_align_are_taken_alone():
-    kept = Rows(
-        torch.randn(30, 3), torch.arange(30)
-    )  # 15 numbers a batch: the second would start within a line
+    # 15 numbers a batch: the second would start within a line of the cache.
+    kept = Rows(torch.randn(30, 3), torch.arange(30))
     found = list(kept.batches(torch.arange(30).view(6, 5)))
     assert_same(found, [kept.take(slice(start, start + 5)) for start in range(0, 30, 5)])
     assert len({x.untyped_storage().data_ptr() for x, _ in found}) == 6
