@@ -61,13 +61,13 @@ class WholeCheckpoints(TorchCheckpointIO):
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Checkpoints that are saved in this block are written together, at its end at the latest. So the disk is
+        """Checkpoints that are saved in this block wait for `write_waiting`, which its end calls too. So the disk is
         waited for once, and not once a checkpoint."""
         self._waiting = {}
         try:
             yield
         finally:
-            self._write()
+            self.write_waiting()
             self._waiting = None
 
     def save_checkpoint(
@@ -85,9 +85,10 @@ class WholeCheckpoints(TorchCheckpointIO):
             return
         self._waiting[path] = content, recorded
         if sum(len(content.getbuffer()) for content, _ in self._waiting.values()) > MOST_WAITING:
-            self._write()
+            self.write_waiting()
 
-    def _write(self) -> None:
+    def write_waiting(self) -> None:
+        """Write the checkpoints that wait, together."""
         waiting = self._waiting or {}
         self._waiting = {}
         with ThreadPoolExecutor(WRITERS) as pool:

@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from rich.console import Console
 
 from normexp.config.run_parts import Parts
-from normexp.training.checkpoint import load_to_resume
+from normexp.training.checkpoint import WholeCheckpoints, load_to_resume
 from normexp.training.fit import trainer_of
 from normexp.training.generator_state import GeneratorState
 from normexp.training.interrupt import StopOnSignal
@@ -15,7 +16,6 @@ from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory
 from normexp.training.progress import TimedProgressBar
 from normexp.training.records import open_records
-from normexp.training.replicas.each_replica import EachReplica
 from normexp.training.replicas.replica import Replica
 from normexp.training.replicas.replica_checkpoint import put_together
 from normexp.training.replicas.replica_data import ReplicaLoader
@@ -38,10 +38,10 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
             resumed += [own] if own else []
             loggers = stack.enter_context(open_records(parts, folder, own))
             replicas.append(Replica(index, len(all_parts), parts, folder, loggers, module.shares[index]))
-        each = EachReplica(replicas)
-        stop = StopOnSignal(each.save)
+        module.replicas = replicas
+        stop = StopOnSignal(module.save)
         bar = TimedProgressBar([replica.recorder for replica in replicas], console)
-        callbacks = [stop, each, bar, GeneratorState()]
+        callbacks = [stop, *replicas, bar, GeneratorState()]
         together = put_together(resumed, module.fastest) if resume else None
         trainer = trainer_of(
             all_parts[0], module, callbacks, together, logger=False, enable_checkpointing=False
@@ -51,6 +51,7 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
         loader = ReplicaLoader([parts.data for parts in all_parts])
         with stop:
             val = all_parts[0].data.val_dataloader()
-            trainer.fit(module, loader, val, ckpt_path=saved[0] if resume else None)
-            for replica in each.active:
+            with cast(WholeCheckpoints, trainer.strategy.checkpoint_io).at_once():
+                trainer.fit(module, loader, val, ckpt_path=saved[0] if resume else None)
+            for replica in module.active:
                 replica.finish()

@@ -1,4 +1,4 @@
-"""One replica as its callbacks see it: a trainer with the replica's own module, data, loggers and callbacks."""
+"""One replica: a callback of the joint trainer, and the trainer that the replica's own callbacks see."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytorch_lightning as pl
+from torch import Tensor
 
 from normexp.config.code import REPLICAS
 from normexp.config.run_parts import Parts
@@ -18,12 +19,20 @@ from normexp.training.evaluation import evaluate
 from normexp.training.fit import conclude
 from normexp.training.recorder import Recorder
 from normexp.training.records import Record
-from normexp.training.replicas.replica_checkpoint import part_of, scaled
+from normexp.training.replicas.replica_checkpoint import part_of
 from normexp.training.summarize import final_metrics
 
+# Hooks that are passed on as they are.
+HOOKS = (
+    "on_fit_start", "on_train_epoch_start", "on_before_backward", "on_after_backward", "on_before_optimizer_step",
+    "on_validation_start", "on_validation_epoch_start", "on_validation_epoch_end", "on_validation_end",
+    "on_train_epoch_end", "on_train_end", "on_fit_end", "on_exception", "teardown",
+)  # fmt: skip
 
-class Replica:
-    """Replaces the trainer for the callbacks of one replica. Attributes that it lacks are the trainer's.
+
+class Replica(pl.Callback):
+    """Passes the trainer's hooks on to the callbacks of one replica. To them it is the trainer, with the replica's own
+    module, data, loggers and callbacks. Attributes that it lacks are the trainer's.
 
     So the recorder, monitors and checkpoints work unchanged, and leave the same files as in a single run.
 
@@ -57,24 +66,60 @@ class Replica:
         return getattr(self.__dict__["trainer"], name)
 
     @property
+    def state_key(self) -> str:
+        return f"replica {self.index}"
+
+    @property
     def global_step(self) -> int:
         return self.trainer.global_step if self.stopped_at is None else self.stopped_at
 
     @property
     def optimizers(self) -> list[SimpleNamespace]:
         groups = self.trainer.optimizers[0].param_groups
-        return [SimpleNamespace(param_groups=[scaled(group, self.share) for group in groups])]
+        own = [{**group, "lr": group["lr"] * self.share} for group in groups]
+        return [SimpleNamespace(param_groups=own)]
+
+    @property
+    def watching(self) -> bool:
+        """Whether a monitor has hooks on the module and will measure the next step."""
+        return any(isinstance(callback, StepMonitor) and callback.watching for callback in self.callbacks)
 
     def call(self, hook: str, *arguments: Any, **named: Any) -> None:
+        if self.stopped_at is not None:
+            return
         if hook not in self._overriding:
             own = [callback for callback in self.callbacks if overrides(callback, hook, pl.Callback)]
             self._overriding[hook] = [getattr(callback, hook) for callback in own]
         for method in self._overriding[hook]:
             method(self, self.lightning_module, *arguments, **named)
 
-    def watching(self) -> bool:
-        """Whether a monitor has hooks on the module and will measure the next step."""
-        return any(isinstance(callback, StepMonitor) and callback.watching for callback in self.callbacks)
+    def setup(self, trainer, module, stage) -> None:
+        self.trainer = trainer
+        self.call("setup", stage)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for callback in self.callbacks:
+            if callback.state_key in state:
+                callback.load_state_dict(state[callback.state_key])
+
+    def on_train_start(self, trainer, module) -> None:
+        self.call("on_train_start")
+        if self.should_stop:  # it had diverged and left; the process was stopped before its summary
+            self.end()
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        self.call("on_train_batch_start", self.own(batch), batch_idx)
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        values = {key: outputs[key][self.index] for key in ("batch_loss", "batch_accuracy")}
+        self.call("on_train_batch_end", values, self.own(batch), batch_idx)
+        if self.should_stop and self.stopped_at is None:
+            self.leave()
+
+    def own(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+        """This replica's part of a batch of all."""
+        size = len(batch[0]) // self.count
+        return tuple(part[self.index * size : (self.index + 1) * size] for part in batch)
 
     def validate(self) -> None:
         batches = self.datamodule.val_dataloader()
@@ -89,10 +134,12 @@ class Replica:
         self.end()
 
     def end(self) -> None:
-        """End training, after the last checkpoint."""
+        """End training, after the last checkpoint. The last of all replicas ends it for the trainer."""
         self.call("on_train_end")
         self.stopped_at = self.trainer.global_step
+        self.trainer.strategy.checkpoint_io.write_waiting()
         self.finish()
+        self.trainer.should_stop |= not self.trainer.lightning_module.active
 
     def finish(self) -> None:
         """Write the final numbers and the summary of a trained replica. Other replicas may train on for hours."""
@@ -112,3 +159,11 @@ class Replica:
         checkpoint["callbacks"] = {key: state for key, state in own.items() if state}
         self.call("on_save_checkpoint", checkpoint)
         self.trainer.strategy.save_checkpoint(checkpoint, path)
+
+
+def _passed_on(hook: str):
+    return lambda self, trainer, module, *arguments, **named: self.call(hook, *arguments, **named)
+
+
+for _hook in HOOKS:
+    setattr(Replica, _hook, _passed_on(_hook))

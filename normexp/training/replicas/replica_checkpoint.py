@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+DIFFERENT = ("state_dict", "optimizer_states", "lr_schedulers")  # what is not the same in all replicas
 RATES = {"lr", "initial_lr", "base_lrs", "_last_lr"}  # names of learning rates in optimizers and schedules
 SHARED = {"step", "mu_product"}  # state of an optimizer that all replicas share
 
@@ -13,50 +14,34 @@ def part_of(checkpoint: dict[str, Any], index: int, share: float) -> dict[str, A
     """The checkpoint that replica `index` would save alone, without callbacks. Its rate is `share` times the common
     rate."""
 
-    def own(values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value[index].clone() if _own(name, value) else value for name, value in values.items()}
+    def own(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: own(key, item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [own(name, item) for item in value]
+        if name in RATES:
+            return value * share
+        return value[index].clone() if _of_each(name, value) else value
 
-    (optimizer,) = checkpoint["optimizer_states"]
-    state = {weight: own(values) for weight, values in optimizer["state"].items()}
-    groups = [scaled(group, share) for group in optimizer["param_groups"]]
-    return {
-        **checkpoint,
-        "state_dict": own(checkpoint["state_dict"]),
-        "optimizer_states": [{"state": state, "param_groups": groups}],
-        "lr_schedulers": [scaled(schedule, share) for schedule in checkpoint["lr_schedulers"]],
-    }
+    return checkpoint | {name: own(name, checkpoint[name]) for name in DIFFERENT}
 
 
 def put_together(checkpoints: list[dict[str, Any]], fastest: int) -> dict[str, Any]:
     """Join the checkpoints of replicas into one. The shared state comes from the replica `fastest`, which has the
     largest rate: its rates and schedule are the common ones."""
 
-    def all_of(own: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            name: torch.stack([values[name] for values in own]) if _own(name, value) else value
-            for name, value in own[fastest].items()
-        }
+    def common(name: str, values: list[Any]) -> Any:
+        value = values[fastest]
+        if isinstance(value, dict):
+            return {key: common(key, [own[key] for own in values]) for key in value}
+        if isinstance(value, list):
+            return [common(name, list(items)) for items in zip(*values, strict=True)]
+        return torch.stack(values) if _of_each(name, value) else value
 
-    first = checkpoints[fastest]
-    (optimizer,) = first["optimizer_states"]
-    states = [checkpoint["optimizer_states"][0]["state"] for checkpoint in checkpoints]
-    state = {weight: all_of([own[weight] for own in states]) for weight in optimizer["state"]}
-    return {
-        **first,
-        "state_dict": all_of([checkpoint["state_dict"] for checkpoint in checkpoints]),
-        "optimizer_states": [{**optimizer, "state": state}],
-        "callbacks": {"EachReplica": {"own": [checkpoint["callbacks"] for checkpoint in checkpoints]}},
-    }
+    joined = {name: common(name, [own[name] for own in checkpoints]) for name in DIFFERENT}
+    callbacks = {f"replica {index}": own["callbacks"] for index, own in enumerate(checkpoints)}
+    return checkpoints[fastest] | joined | {"callbacks": callbacks}
 
 
-def scaled(state: dict[str, Any], share: float) -> dict[str, Any]:
-    """A parameter group or a schedule with `share` times its learning rates."""
-    changed = {
-        name: [rate * share for rate in state[name]] if isinstance(state[name], list) else state[name] * share
-        for name in RATES & state.keys()
-    }
-    return {**state, **changed}
-
-
-def _own(name: str, value: Any) -> bool:
+def _of_each(name: str, value: Any) -> bool:
     return isinstance(value, Tensor) and name not in SHARED

@@ -1,6 +1,7 @@
 """All replicas of one network in one module. One pass trains them all."""
 
 import copy
+from typing import cast
 
 import pytorch_lightning as pl
 import torch
@@ -9,7 +10,9 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from normexp.lit_model import LitModel, loss_and_right
+from normexp.training.checkpoint import WholeCheckpoints
 from normexp.training.replicas import replica_linear
+from normexp.training.replicas.replica import Replica
 
 
 class ReplicaModule(pl.LightningModule):
@@ -32,6 +35,7 @@ class ReplicaModule(pl.LightningModule):
     def __init__(self, views: list[LitModel], rates: list[float]):
         super().__init__()
         self.__dict__["views"] = views  # not as submodules, whose weights would count twice
+        self.replicas: list[Replica] = []  # whose runs are trained
         self.total_steps = views[0].total_steps
         self.one_by_one = False  # True: the next step goes through the views, where monitors have their hooks
         self.fastest = rates.index(max(rates))
@@ -49,6 +53,29 @@ class ReplicaModule(pl.LightningModule):
             for name, of_all in weights_of(self.model).items():
                 own[name].data = of_all.data[index]
             view.train()
+
+    @property
+    def active(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.stopped_at is None]
+
+    def save(self, trainer: pl.Trainer) -> None:
+        """On an interruption, save a separate checkpoint for every replica."""
+        for replica in self.active:
+            replica.last.save(cast(pl.Trainer, replica))
+        self.write_checkpoints()
+
+    def write_checkpoints(self) -> None:
+        """Write the checkpoints of all replicas to the disk at once, after each has saved its own."""
+        cast(WholeCheckpoints, self.trainer.strategy.checkpoint_io).write_waiting()
+
+    on_validation_end = on_train_epoch_end = write_checkpoints
+
+    def on_validation_epoch_end(self) -> None:
+        for replica in self.active:
+            replica.validate()
+
+    def on_train_batch_start(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        self.one_by_one = any(replica.watching for replica in self.active)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
         inputs, targets = (part.unflatten(0, (len(self.views), -1)) for part in batch)
@@ -74,14 +101,17 @@ class ReplicaModule(pl.LightningModule):
         losses, right, _ = zip(*(view.losses_of(batch) for view, batch in pairs), strict=True)
         return torch.stack(losses), torch.stack(right)
 
-    def gather_gradients(self) -> None:
+    def on_after_backward(self) -> None:
         """After a backward pass through the views, copy their gradients to this module's weights."""
+        if not self.one_by_one:
+            return
         for name, of_all in self.model.named_parameters():
             found = (view.model.get_parameter(name).grad for view in self.views)
             if gradients := [gradient for gradient in found if gradient is not None]:
                 of_all.grad = torch.stack(gradients)
 
     def configure_optimizers(self):
+        self.bind()  # now that the weights lie on the device
         weights = list(self.model.parameters())
         fused = not self.trainer.precision.startswith("16")
         made = self.views[self.fastest].optimizers_of(weights, fused=fused, replica_axes=1)
