@@ -1,5 +1,6 @@
 """Replicas end as the same runs trained alone."""
 
+import copy
 import csv
 import functools
 import json
@@ -16,7 +17,6 @@ from normexp.build import CONFIGS, build_all, compose
 from normexp.runs import read_summary
 from normexp.training.launch import folder_of, launch
 from normexp.training.replicas.launch_replicas import launch_replicas
-from normexp.training.replicas.why_not import why_not
 
 SMALL = [
     "trainer=float64", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2", "data.train_size=160",
@@ -127,11 +127,11 @@ def test_diverged_replica_ends_as_alone_and_the_others_go_on(replicate, alone):
 
 NORMS = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
 ONE_BY_ONE = {
-    "batchnorm_frozen": "vmap",  # looks at the number of batches
-    "batchnorm_noisy": "vmap",  # draws numbers
+    "batchnorm_frozen": "number of steps",
+    "batchnorm_noisy": "draws numbers",
     "batchnorm_precise": "population statistics",
-    "powernorm": "autograd.Function",
-    "powernorm_unscaled": "autograd.Function",
+    "powernorm": "backward pass",
+    "powernorm_unscaled": "backward pass",
 }
 # One norm of each way to compute; tests/norms asks every norm alone.
 QUICK = {
@@ -222,7 +222,7 @@ def test_values_that_no_longer_follow(replicate, alone, options):
 
 
 class Forgetful(torch.nn.Module):
-    """What vmap would lose without a word."""
+    """What vmap would lose without a word, or cannot compute."""
 
     def __init__(self, what: str):
         super().__init__()
@@ -234,19 +234,62 @@ class Forgetful(torch.nn.Module):
             self.mean = self.mean * 0.9 + x.mean() * 0.1
         elif self.what == "count":
             self.calls += 1
+        elif self.what == "drawn":
+            return x + torch.randn_like(x)
         else:
             with torch.no_grad():
                 self.mean.mul_(0.9).add_(x.mean(), alpha=0.1)
         return x - self.mean
 
 
-@pytest.mark.parametrize(("what", "lost"), [("buffer", "self.mean"), ("count", "self.calls"), ("kept", None)])
-def test_layer_whose_memory_vmap_would_lose_is_not_trained_together(what, lost):
-    (parts,) = build_all(*compose([*SMALL, "norm=none"]))
-    parts.module.model.layers[0].norm = Forgetful(what)
-    reason = why_not(parts)
-    assert (reason is None) == (lost is None)
-    assert lost is None or f"layer layers.0.norm sets {lost} anew" in reason
+class OneByOne(Forgetful):
+    one_by_one = True
+
+
+@pytest.fixture
+def two_with(tmp_path):
+    """Two replicas whose first norm is another layer."""
+
+    def build_two(layer):
+        parts = build_all(*compose([*SMALL, "norm=none", "replicas=2", f"outputs={tmp_path / 'outputs'}"]))
+        for own in parts:
+            own.module.model.layers[0].norm = copy.deepcopy(layer)
+        return parts
+
+    return build_two
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("buffer", "layers.0.norm.mean is set anew at each step"),
+        ("count", "layers.0.norm.calls is set anew at each step"),
+        ("drawn", "random"),
+    ],
+)
+def test_layer_that_vmap_cannot_do_ends_the_run_with_one_line(two_with, tmp_path, what, why):
+    with pytest.raises(ValueError, match=rf"^replicas: .*{why}.*one_by_one = True") as error:
+        launch_replicas(two_with(Forgetful(what)))
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_layer_that_keeps_its_state_in_a_buffer_trains_together_as_alone(two_with):
+    together, alone = two_with(Forgetful("kept")), two_with(Forgetful("kept"))
+    launch_replicas(together)
+    for own, expected in zip(together, alone, strict=True):
+        expected.config["outputs"] += "-alone"
+        launch(expected)
+        found, wanted = own.module.state_dict(), expected.module.state_dict()
+        assert found["model.layers.0.norm.mean"].item() != 0
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("what", ["count", "drawn"])
+def test_layer_that_says_one_by_one_is_trained_so(two_with, capsys, what):
+    summaries = launch_replicas(two_with(OneByOne(what)))
+    assert [summary["execution"]["mode"] for summary in summaries] == ["alone", "alone"]
+    assert "replicas one by one: a layer says one_by_one" in capsys.readouterr().out
 
 
 def test_replicas_in_one_folder_are_refused(replicate, tmp_path):

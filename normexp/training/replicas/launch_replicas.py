@@ -20,25 +20,22 @@ from normexp.training.stopping import stopping
 
 
 def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
-    """Train the replicas that are not finished. Returns the summaries of all.
-
-    Replicas at the same step, new or interrupted, are trained together. A replica that no other shares its step with
-    is trained alone by the same code. Each run ends as it would have ended alone, up to rounding.
-    """
+    """Train the replicas that are not finished. Returns the summaries of all. Each run ends as it would have ended
+    alone, up to rounding."""
     console = make_console()
     first = all_parts[0]
     if first.config["threads"] is not None:
         torch.set_num_threads(first.config["threads"])
     folders = [run_folder(parts) for parts in all_parts]
-    waiting = [parts for parts, folder in zip(all_parts, folders, strict=True) if not folder.finished()]
+    waiting = {
+        folder: parts for folder, parts in zip(folders, all_parts, strict=True) if not folder.finished()
+    }
     if reason := why_not(first) if waiting else None:
         console.print(f"replicas one by one: {reason}", highlight=False, markup=False)
-        for parts in waiting:
+        for parts in waiting.values():
             launch(parts)
-    # While this process waited for the folders, another one may have trained some of the runs. So look again.
-    while not reason and (at_step := _by_step(folders)):
-        for step, same in sorted(at_step.items(), reverse=True):
-            train_together([all_parts[i] for i in same], [folders[i] for i in same], step, console)
+    else:
+        train_together(waiting, console)
     if first.config["fast_dev_run"]:
         return []
     summaries = [finished_summary(folder.path) for folder in folders]
@@ -49,30 +46,23 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
     return summaries
 
 
-def _by_step(folders: list[RunFolder]) -> dict[int, list[int]]:
-    """Step -> the unfinished runs that resume there. New runs are at step 0, and so are runs that were interrupted
-    before their first step."""
-    at_step: dict[int, list[int]] = {}
-    for index, folder in enumerate(folders):
-        if not folder.finished():
-            last = folder.last_checkpoint
-            step = load_checkpoint(last)["global_step"] if last.exists() else 0
-            at_step.setdefault(step, []).append(index)
-    return at_step
-
-
-def train_together(all_parts: list[Parts], folders: list[RunFolder], step: int, console: Console) -> None:
-    """Train the runs that resume at `step`. Do nothing if another process has trained them on."""
-    with stopping(folders, console), contextlib.ExitStack() as stack:
+def train_together(waiting: dict[RunFolder, Parts], console: Console) -> None:
+    """Train replicas at the same step, new or interrupted, together. A replica that no other shares its step with is
+    trained alone by the same code."""
+    with stopping(list(waiting), console), contextlib.ExitStack() as stack:
         # Always in the same order, so that two processes that want the same folders do not wait for each other.
-        for folder in sorted(folders, key=lambda folder: folder.path):
+        for folder in sorted(waiting, key=lambda folder: folder.path):
             stack.enter_context(folder)
-        if _by_step(folders) != {step: list(range(len(folders)))}:
-            return
-        seeds, rates = (
-            list(dict.fromkeys(parts.config[key] for parts in all_parts)) for key in ("seed", "lr")
-        )
-        show_choices(all_parts[0], folders[0].path.parent, console, seeds=seeds, rates=rates)
-        since = f", resuming at step {step:,}" if step else ""
-        console.print(f"replicas  {len(all_parts)}, trained together{since}", highlight=False)
-        fit_replicas(all_parts, [folder.path for folder in folders], console)
+        at_step: dict[int, list[RunFolder]] = {}
+        for folder in waiting:
+            if not folder.finished():  # another process may have trained it meanwhile
+                last = folder.last_checkpoint
+                step = load_checkpoint(last)["global_step"] if last.exists() else 0
+                at_step.setdefault(step, []).append(folder)
+        for step, same in sorted(at_step.items(), reverse=True):
+            runs = [waiting[folder] for folder in same]
+            seeds, rates = (list(dict.fromkeys(run.config[key] for run in runs)) for key in ("seed", "lr"))
+            show_choices(runs[0], same[0].path.parent, console, seeds=seeds, rates=rates)
+            since = f", resuming at step {step:,}" if step else ""
+            console.print(f"replicas  {len(runs)}, trained together{since}", highlight=False)
+            fit_replicas(runs, [folder.path for folder in same], console)

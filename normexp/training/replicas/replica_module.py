@@ -1,7 +1,7 @@
 """All replicas of one network in one module. One pass trains them all."""
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -84,15 +84,28 @@ class ReplicaModule(pl.LightningModule):
         return {"loss": losses.sum(), "batch_loss": losses.detach(), "batch_accuracy": accuracies}
 
     def at_once(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses and numbers of right answers of all replicas, (R) each."""
+        """Losses and numbers of right answers of all replicas, (R) each. Raises ValueError with one line for a layer
+        that vmap cannot compute, or whose state it would lose."""
 
         def one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            given = dict(weights)
             loss, right, _ = loss_and_right(functional_call(self.model, weights, (x,)), y)
+            require_same(given, weights)  # functional_call puts there what a layer set instead
             return loss, right
 
-        # Attention's fused kernels do not support vmap on every device.
-        with sdpa_kernel(SDPBackend.MATH):
-            return torch.vmap(one)(weights_of(self.model), inputs, targets)
+        before = [dict(vars(layer)) for layer in self.model.modules()]
+        try:
+            # Attention's fused kernels do not support vmap on every device.
+            with sdpa_kernel(SDPBackend.MATH):
+                results = torch.vmap(one)(weights_of(self.model), inputs, targets)
+            for (name, layer), old in zip(self.model.named_modules(), before, strict=True):
+                require_same(old, vars(layer), f"{name}.")
+        except RuntimeError as error:
+            raise ValueError(
+                f"replicas: cannot train together ({str(error).strip().splitlines()[0]}); set `one_by_one = True` in "
+                "the class of that layer, or leave replicas out"
+            ) from error
+        return results
 
     def in_turn(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         for view in self.views:
@@ -156,3 +169,10 @@ class ReplicaModule(pl.LightningModule):
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers, by name."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def require_same(before: dict[str, Any], after: dict[str, Any], of: str = "") -> None:
+    """Raise RuntimeError if a step put another value into the state of a layer."""
+    for name, value in after.items():
+        if value is not before.get(name):
+            raise RuntimeError(f"{of}{name} is set anew at each step; update a buffer in place")
