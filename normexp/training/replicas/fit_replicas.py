@@ -30,19 +30,16 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
     saved = [folder / "checkpoints" / "last.ckpt" for folder in folders]
-    resume = all(path.exists() for path in saved)
+    resumed = [load_to_resume(path) for path in saved] if all(path.exists() for path in saved) else []
     with contextlib.ExitStack() as stack:
-        replicas, resumed = [], []
         for index, (parts, folder) in enumerate(zip(all_parts, folders, strict=True)):
-            own = load_to_resume(saved[index]) if resume else None
-            resumed += [own] if own else []
-            loggers = stack.enter_context(open_records(parts, folder, own))
-            replicas.append(Replica(index, len(all_parts), parts, folder, loggers, module.shares[index]))
-        module.replicas = replicas
+            loggers = stack.enter_context(open_records(parts, folder, resumed[index] if resumed else None))
+            replica = Replica(index, len(all_parts), parts, folder, loggers, module.shares[index])
+            module.replicas.append(replica)
         stop = StopOnSignal(module.save)
-        bar = TimedProgressBar([replica.recorder for replica in replicas], console)
-        callbacks = [stop, *replicas, bar, GeneratorState()]
-        together = put_together(resumed, module.fastest) if resume else None
+        bar = TimedProgressBar([replica.recorder for replica in module.replicas], console)
+        callbacks = [stop, *module.replicas, bar, GeneratorState()]
+        together = put_together(resumed, module.fastest) if resumed else None
         trainer = trainer_of(
             all_parts[0], module, callbacks, together, logger=False, enable_checkpointing=False
         )
@@ -52,6 +49,6 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
         with stop:
             val = all_parts[0].data.val_dataloader()
             with cast(WholeCheckpoints, trainer.strategy.checkpoint_io).at_once():
-                trainer.fit(module, loader, val, ckpt_path=saved[0] if resume else None)
+                trainer.fit(module, loader, val, ckpt_path=saved[0] if resumed else None)
             for replica in module.active:
                 replica.finish()

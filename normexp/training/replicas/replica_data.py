@@ -15,12 +15,11 @@ class ReplicaLoader(BatchLoader):
 
     def __init__(self, own: list[DataModule]):
         self.loaders = [data.train_dataloader() for data in own]
-        self.same_data = all(data.splits is own[0].splits for data in own)
         first = self.loaders[0]
         super().__init__(first.rows, first.order, augmentation=first.augmentation, progress=first.progress)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.same_data:
+        if all(loader.rows is self.rows for loader in self.loaders):
             return super().__iter__()
         batches = zip(*self.loaders, strict=True)
         return ([torch.cat(side) for side in zip(*batch, strict=True)] for batch in batches)

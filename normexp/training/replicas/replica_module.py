@@ -79,19 +79,18 @@ class ReplicaModule(pl.LightningModule):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
         inputs, targets = (part.unflatten(0, (len(self.views), -1)) for part in batch)
-        losses, right = (self.in_turn if self.one_by_one else self.at_once)(inputs, targets)
-        accuracies = right / targets[0].numel()
+        losses, accuracies = (self.in_turn if self.one_by_one else self.at_once)(inputs, targets)
         return {"loss": losses.sum(), "batch_loss": losses.detach(), "batch_accuracy": accuracies}
 
     def at_once(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses and numbers of right answers of all replicas, (R) each. Raises ValueError with one line for a layer
+        """Losses and accuracies of all replicas, (R) each. Raises ValueError with one line for a layer
         that vmap cannot compute, or whose state it would lose."""
 
         def one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             given = dict(weights)
-            loss, right, _ = loss_and_right(functional_call(self.model, weights, (x,)), y)
+            loss, right, count = loss_and_right(functional_call(self.model, weights, (x,)), y)
             require_same(given, weights)  # functional_call puts there what a layer set instead
-            return loss, right
+            return loss, right / count
 
         before = [dict(vars(layer)) for layer in self.model.modules()]
         try:
@@ -108,11 +107,12 @@ class ReplicaModule(pl.LightningModule):
         return results
 
     def in_turn(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        for view in self.views:
+        outputs = []
+        for view, *batch in zip(self.views, inputs, targets, strict=True):
             view.zero_grad()
-        pairs = zip(self.views, zip(inputs, targets, strict=True), strict=True)
-        losses, right, _ = zip(*(view.losses_of(batch) for view, batch in pairs), strict=True)
-        return torch.stack(losses), torch.stack(right)
+            outputs.append(view.training_step((batch[0], batch[1]), 0))
+        losses, accuracies = (torch.stack([o[key] for o in outputs]) for key in ("loss", "batch_accuracy"))
+        return losses, accuracies
 
     def on_after_backward(self) -> None:
         """After a backward pass through the views, copy their gradients to this module's weights."""
