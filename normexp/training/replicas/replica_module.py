@@ -83,8 +83,8 @@ class ReplicaModule(pl.LightningModule):
         return {"loss": losses.sum(), "batch_loss": losses.detach(), "batch_accuracy": accuracies}
 
     def at_once(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses and accuracies of all replicas, (R) each. Raises ValueError with one line for a layer
-        that vmap cannot compute, or whose state it would lose."""
+        """Losses and accuracies of all replicas, (R) each. Raises ValueError with one line for a layer that vmap cannot
+        compute, or whose state it would lose."""
 
         def one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             given = dict(weights)
