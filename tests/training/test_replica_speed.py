@@ -130,6 +130,18 @@ def test_checkpoints_of_one_block_are_written_at_its_end(tmp_path, monkeypatch):
     assert torch.load(paths[0], weights_only=True) == {"step": 3}
 
 
+def test_checkpoints_that_wait_are_written_when_that_is_asked_for(tmp_path):
+    saver, path = WholeCheckpoints(), tmp_path / "0" / "checkpoints" / "last.ckpt"
+    with saver.at_once():
+        saver.save_checkpoint({"step": 1}, path)
+        assert not path.exists()
+        saver.write_waiting()
+        assert torch.load(path, weights_only=True) == {"step": 1}
+        saver.save_checkpoint({"step": 2}, path)
+        assert torch.load(path, weights_only=True) == {"step": 1}
+    assert torch.load(path, weights_only=True) == {"step": 2}
+
+
 def test_an_error_in_the_block_loses_no_checkpoint_and_a_full_disk_is_told(tmp_path, monkeypatch):
     saver, path = WholeCheckpoints(), tmp_path / "0" / "checkpoints" / "last.ckpt"
 

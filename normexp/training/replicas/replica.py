@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytorch_lightning as pl
-from torch import Tensor
 
 from normexp.config.code import REPLICAS
 from normexp.config.run_parts import Parts
@@ -108,18 +107,15 @@ class Replica(pl.Callback):
             self.end()
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
-        self.call("on_train_batch_start", self.own(batch), batch_idx)
+        size = len(batch[0]) // self.count
+        self.batch = tuple(part[self.index * size : (self.index + 1) * size] for part in batch)
+        self.call("on_train_batch_start", self.batch, batch_idx)
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         values = {key: outputs[key][self.index] for key in ("batch_loss", "batch_accuracy")}
-        self.call("on_train_batch_end", values, self.own(batch), batch_idx)
+        self.call("on_train_batch_end", values, self.batch, batch_idx)
         if self.should_stop and self.stopped_at is None:
             self.leave()
-
-    def own(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-        """This replica's part of a batch of all."""
-        size = len(batch[0]) // self.count
-        return tuple(part[self.index * size : (self.index + 1) * size] for part in batch)
 
     def validate(self) -> None:
         batches = self.datamodule.val_dataloader()
