@@ -20,6 +20,7 @@ def claims(budget: str) -> dict[str, Claim]:
 
 
 CLAIMS = claims("quick")
+TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
 
 
 @functools.cache

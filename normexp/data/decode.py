@@ -18,12 +18,15 @@ MOST_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, 
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
     """Pixels of a PNG or JPEG, uint8 (channels, size, size), turned upright by EXIF and resized to a square."""
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     with warnings.catch_warnings():  # Pillow only warns of the smaller bombs
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         # Other formats would start other parsers, and EPS a program.
-        image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+        try:
+            image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+        except UnidentifiedImageError:  # whose words name our buffer, not the file
+            raise ValueError("neither a PNG nor a JPEG") from None
     if image.width * image.height > MOST_PIXELS:
         raise ValueError(f"{image.width}x{image.height} pixels; at most {MOST_PIXELS:,} are decoded")
     image = ImageOps.exif_transpose(image)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from committed import CLAIMS, ROOT, claims
+from committed import CLAIMS, ROOT, TRAINED, claims
 from forked import forked
 
 from normexp.claims.evidence.cost import cost, plan_text
@@ -41,7 +41,6 @@ def test_every_claim_has_a_plan_in_every_budget(budget):
             assert callable(law(claim.function))
 
 
-TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -5,7 +5,7 @@ import dataclasses
 import math
 
 import pytest
-from committed import CLAIMS, claims
+from committed import TRAINED, claims
 from made_sets import make_cifar, make_idx
 
 from normexp.claims.evidence.metric import read_metric
@@ -14,7 +14,6 @@ from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Wanted
 from normexp.lit_model import LitModel
 
-TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
 SHORT = ("max_steps=2", "trainer=cpu", "log_every_n_steps=1")
 
 
