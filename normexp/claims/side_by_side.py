@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.context import ForkProcess
 from typing import TypeVar
 
 import torch
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def can_fork() -> bool:
@@ -41,12 +42,13 @@ def side_by_side(
         for index, item in enumerate(items):
             single = index not in together
             while running and (single or index not in found):
-                for own in wait(list(running)):
+                ready = wait(list(running))
+                for own in [own for own in running if own in ready]:
                     try:
-                        place, result = own.recv()  # type: ignore[union-attr]
+                        place, result = own.recv()
                         found[place] = result
                     except EOFError:
-                        running.pop(own).join()  # type: ignore[arg-type]
+                        running.pop(own).join()
             yield (
                 call(item) if single else found.get(index, "its process was killed; is there enough memory?")
             )
@@ -55,10 +57,11 @@ def side_by_side(
 @contextlib.contextmanager
 def _started(
     call: Callable[[T], R], items: Sequence[T], together: list[int], workers: int
-) -> Iterator[dict[Connection, BaseProcess]]:
+) -> Iterator[dict[Connection, ForkProcess]]:
     """Processes that share these calls, by the pipe on which their results come."""
     context = get_context("fork")
-    taken, running = context.Value("i", 0), {}
+    taken = context.Value("i", 0)
+    running: dict[Connection, ForkProcess] = {}
 
     def work(results: Connection) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits ends this one
