@@ -41,8 +41,6 @@ def test_every_claim_has_a_plan_in_every_budget(budget):
             assert callable(law(claim.function))
 
 
-
-
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_claims_compose_in_every_budget(name, budget):
