@@ -80,15 +80,17 @@ class PlainEpochLoop(ResumedEpochLoop):
             for config in trainer.lr_scheduler_configs
         )
         # Then no precision and no strategy stands around the step.
-        bare = type(trainer.precision_plugin) is Precision and trainer.strategy.model is module
-        self._training_step = module.training_step if bare else trainer.strategy.training_step
+        self._bare = type(trainer.precision_plugin) is Precision and trainer.strategy.model is module
+        self._training_step = module.training_step if self._bare else trainer.strategy.training_step
 
     def advance(self, data_fetcher) -> None:
         if self.restarting:  # before the first step of a resumed run, a validation may be due
             return super().advance(data_fetcher)
-        self.val_loop.restarting = False
+        if self.val_loop.restarting:
+            self.val_loop.restarting = False
         batch, _, _ = next(data_fetcher)
-        batch = self.trainer.precision_plugin.convert_input(batch)
+        if not self._bare:
+            batch = self.trainer.precision_plugin.convert_input(batch)
         batch_idx = self.batch_idx + 1
         progress = self.batch_progress
         progress.is_last_batch = data_fetcher.done
@@ -126,10 +128,10 @@ class PlainEpochLoop(ResumedEpochLoop):
             if self._num_ready_batches_reached():
                 self.update_lr_schedulers("epoch", update_plateau_schedulers=False)
             return
-        trainer = self.trainer
-        for config in trainer.lr_scheduler_configs:
+        module = self.trainer.lightning_module
+        for config in self.trainer.lr_scheduler_configs:
             self.scheduler_progress.increment_ready()
-            trainer.lightning_module.lr_scheduler_step(config.scheduler, None)
+            module.lr_scheduler_step(config.scheduler, None)
             self.scheduler_progress.increment_completed()
 
     def optimize(self, batch: Any, batch_idx: int) -> dict[str, Any]:
