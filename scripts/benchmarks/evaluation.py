@@ -17,6 +17,7 @@ from normexp.training.memory import keep_freed_memory
 
 from .loop import MODELS
 
+OF_IMAGES = [model for model in MODELS if model != "gpt"]
 BATCHES = (256, 512, 2048)  # of the forward pass alone; the fastest one counts
 WAYS = {"loss and accuracy": evaluate, "and each answer": evaluate_each}
 
@@ -78,7 +79,7 @@ def compare(model: str, options: argparse.Namespace) -> list[dict]:
 def main(arguments: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser(prog="benchmark.py evaluation", description=__doc__)
     parser.add_argument(
-        "--models", default=",".join(MODELS), help="separated by commas (default: %(default)s)"
+        "--models", default=",".join(OF_IMAGES), help="separated by commas (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: blind to others")
