@@ -10,6 +10,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from normexp.build import compose
+from normexp.config.settings import ROOT
+
+# Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
+VALUES = frozenset(setting.key for setting in ROOT) - {"recipe"}
 
 
 def compose_once(overrides: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
@@ -31,7 +35,8 @@ def _is_value(override: Override) -> bool:
     """Whether an override changes one value, and so no choice. Of the keys at the root, some are choices."""
     changes = not (override.is_delete() or override.is_add() or override.is_force_add())
     key = override.key_or_group
-    plain = "." in key and "/" not in key and override.package is None and not key.startswith("hydra.")
+    below_root = "." in key and "/" not in key and not key.startswith("hydra.")
+    plain = (below_root or key in VALUES) and override.package is None
     return changes and plain and not override.is_sweep_override()
 
 

@@ -1,6 +1,9 @@
 """Configurations that share their choices are composed once, and are what Hydra composes for each."""
 
+import re
+
 import pytest
+import yaml
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
@@ -8,6 +11,7 @@ from normexp import compose_once as module
 from normexp.build import compose
 from normexp.cli import one_line
 from normexp.compose_once import compose_once
+from normexp.config.folder import CONFIGS
 
 OVERRIDES = [
     (),
@@ -18,6 +22,16 @@ OVERRIDES = [
     ("recipe=mlp", "optimizer=sgd", "optimizer.momentum=0.5", "trainer.gradient_clip_val=1.0"),
     ("monitor=[light,hessian]", "monitor.activations.every_n_steps=7", "model.width=64", "model.width=32"),
     ("model.initialization='xavier'", "model.depth=${batch_size}", "name=a/b"),
+    (
+        "max_epochs=3",
+        "max_steps=5",
+        "batch_size=8",
+        "max_epochs=4",
+        "logger=[]",
+        "early_stopping={patience: 2}",
+    ),
+    ("lr=0.3", "replicas={seeds: 2, lr: [0.1, 1]}", "model=resnet", "recipe=resnet", "threads=null", "eps=1"),
+    ("replicas=4", "experiment=batch_size", "name='x y'", "outputs=${name}/b", "+threads=2"),
 ]
 
 
@@ -35,9 +49,20 @@ def test_hydra_is_asked_once_for_all_values_of_the_same_choices(monkeypatch):
     asked = []
     monkeypatch.setattr(module, "compose", lambda overrides: asked.append(overrides) or compose(overrides))
     module._composed.cache_clear()
-    found = [compose_once(("norm=none", f"model.depth={depth}"))[0].model.depth for depth in (1, 2, 3)]
-    assert (found, asked) == ([1, 2, 3], [["norm=none"]])
+    for key in ("model.depth", "batch_size"):
+        found = [compose_once(("norm=none", f"{key}={value}"))[0] for value in (1, 2, 3)]
+        assert [OmegaConf.select(cfg, key) for cfg in found] == [1, 2, 3]
+    assert asked == [["norm=none"]]
     module._composed.cache_clear()
+
+
+def test_no_list_of_defaults_reads_a_value():
+    """Else the value would be a choice."""
+    texts = [text for path in CONFIGS.rglob("*.yaml") if "\ndefaults:" in f"\n{(text := path.read_text())}"]
+    read = set(re.findall(r"\$\{([a-z_]+)\}", str([yaml.safe_load(text)["defaults"] for text in texts])))
+    assert "recipe" in read
+    assert not read & module.VALUES
+    assert not [path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name in module.VALUES]
 
 
 @pytest.mark.parametrize("wrong", ["model.dpth=3", "nothing.there=1", "norm.eps.more=2"])

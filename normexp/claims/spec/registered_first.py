@@ -51,7 +51,7 @@ def _why_not(row: Row, run: Mapping[str, Any], rows_at: RowsAt) -> str:
     rows = rows_at(run["commit"])
     if rows is None:
         return f"names commit {run['commit'][:12]}, which is not in the history of this checkout"
-    if row.hash not in {known.hash for known in rows}:
+    if all(known.hash != row.hash for known in rows):
         return f"names commit {run['commit'][:12]}, whose registry does not have row {row.number}"
     return ""
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Row:
     alpha: float
     seeds: Seeds
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of the row as written in the file."""
         return digest(asdict(self))
