@@ -1,7 +1,7 @@
 """Compose many configurations that share their choices. Hydra takes a tenth of a second for each; what differs in
 values alone is changed in a copy."""
 
-import copy
+import pickle
 from functools import cache
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -21,14 +21,13 @@ def compose_once(overrides: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]
     parsed = OverridesParser.create().parse_overrides(list(overrides))
     values = [override for override in parsed if _is_value(override)]
     rest = tuple(str(own.input_line) for own in parsed if not _is_value(own))
-    cfg, choices = _composed(rest)
-    cfg = copy.deepcopy(cfg)
+    cfg, choices = pickle.loads(_composed(rest))
     try:
         for override in values:
             OmegaConf.update(cfg, override.key_or_group, override.value(), merge=True)
     except OmegaConfBaseException:
         return compose(list(overrides))  # for Hydra's message
-    return cfg, dict(choices)
+    return cfg, choices
 
 
 def _is_value(override: Override) -> bool:
@@ -41,5 +40,6 @@ def _is_value(override: Override) -> bool:
 
 
 @cache
-def _composed(overrides: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
-    return compose(list(overrides))
+def _composed(overrides: tuple[str, ...]) -> bytes:
+    """Pickled: a copy from there takes an eighth of the time of a deep copy."""
+    return pickle.dumps(compose(list(overrides)))
