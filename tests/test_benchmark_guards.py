@@ -15,6 +15,7 @@ from benchmarks import check
 from benchmarks.measure.everything import EVERYTHING
 from benchmarks.measure.regressions import GUARDS, Guard, regressions
 from benchmarks.page.performance_page import SECTIONS
+from forked import forked
 
 ROOT = Path(__file__).parents[1]
 LOWER = Guard("slow.json", "slow --rounds 1 data=mnist", ("model", "device"), tolerance=0.2)
@@ -122,8 +123,7 @@ def test_everything_that_the_page_shows_is_measured_by_one_command():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_machine_without_a_gpu_says_so_in_one_line():
-    command = [sys.executable, "scripts/benchmark.py", "all", "--device", "cuda"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = forked("all", "--device", "cuda", script="scripts/benchmark.py")
     assert found.returncode == 1
     assert found.stderr == (
         "Error: --device cuda: torch sees no GPU here; run it where there is one, or give --device cpu\n"

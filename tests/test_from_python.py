@@ -1,5 +1,6 @@
 """normexp from Python: what a call gives, and that it leaves nothing behind."""
 
+import io
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import torch
 from forked import forked
 
 import normexp
+from normexp import from_python
 from normexp.report.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]
@@ -102,9 +105,33 @@ def test_import_is_light_and_every_name_is_there():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+class Forked:
+    """What `subprocess.Popen` gives for `python -m normexp WORDS`, from the server that has made the imports."""
+
+    def __init__(self, command, *, env, **streams):
+        assert command[:3] == [sys.executable, "-m", "normexp"]
+        done = forked(*command[3:], script="normexp/__main__.py", folder=Path.cwd(), **env)
+        self.stdout, self.returncode = io.StringIO(done.stdout + done.stderr), done.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+def test_commands_run_in_new_processes_of_this_python(monkeypatch, capsys):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with pytest.raises(RuntimeError, match=r"^claim=S999: no such claim"):
+        normexp.verify("S999")
+    assert capsys.readouterr().out.startswith("Error: claim=S999")
+    from_python._command("train", "--help")
+    assert "norm=layernorm" in capsys.readouterr().out
+
+
 def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(from_python, "subprocess", SimpleNamespace(Popen=Forked, PIPE=None, STDOUT=None))
     monkeypatch.setenv("FORCE_COLOR", "1")  # as a notebook does
     study = normexp.sweep("norm=none,layernorm", *SMALL, "name=two", "hydra.launcher.workers=0")
     screen = capsys.readouterr().out
@@ -114,8 +141,6 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert set(study.summaries["norm"]) == {"none", "layernorm"}
     monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
     assert study.report().exists()
-    with pytest.raises(RuntimeError, match=r"^claim=S999: no such claim"):
-        normexp.verify("S999")
     verdict = normexp.verify("S36", out=str(tmp_path / "claims"))["S36"]
     assert verdict == json.loads((tmp_path / "claims" / "S36" / "verdict.json").read_text())
     assert verdict["verdict"]

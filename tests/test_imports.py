@@ -2,11 +2,13 @@
 
 import ast
 import functools
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked import call
 
 ROOT = Path(__file__).parents[1]
 TORCH = {"torch", "torchvision"}
@@ -149,14 +151,25 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
 def test_import_loads_only_what_is_needed(module, absent):
     """In a fresh process. `--help` of a command is answered before torch and Lightning, which take seconds."""
     code = f"import sys; import {module}; print([m for m in {absent} if m in sys.modules])"
-    if "normexp.monitors" in module:  # each of its names is imported where it is asked for
-        code += (
-            "\nimport normexp.monitors.convergence, normexp.monitors as m"
-            "\nassert not [name for name in m.__all__ if not callable(getattr(m, name))]"
-            "\nassert m.Monitor is m.Activations.__mro__[2] and set(m.__all__) <= set(dir(m))"
-        )
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_each_monitor_is_imported_where_it_is_asked_for():
+    found = call(import_monitors)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def import_monitors():
+    for name in [name for name in sys.modules if name.startswith("normexp.monitors")]:
+        del sys.modules[name]
+    monitors = importlib.import_module("normexp.monitors")
+    assert "normexp.monitors.base" not in sys.modules
+    importlib.import_module("normexp.monitors.convergence")
+    assert "normexp.monitors.hessian" not in sys.modules
+    assert not [name for name in monitors.__all__ if not callable(getattr(monitors, name))]
+    assert monitors.Monitor is monitors.Activations.__mro__[2]
+    assert set(monitors.__all__) <= set(dir(monitors))
 
 
 def test_tests_and_benchmarks_do_not_edit_the_path():

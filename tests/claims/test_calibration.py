@@ -1,12 +1,10 @@
 """The judge keeps its promise: false words on known truths, and the committed table of them."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import forked
 from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
@@ -29,7 +27,6 @@ from normexp.claims.judge.settings_word import decide_over_settings
 from normexp.claims.judge.shapes import SHAPES, spread_of
 from normexp.claims.judge.voting import Rules
 
-ROOT = Path(__file__).parents[2]
 TRIALS = 2000
 
 
@@ -128,9 +125,7 @@ def test_the_committed_table_keeps_the_promise_and_is_what_the_judge_does():
 
 @pytest.mark.parametrize("argument", ["trials=10", "shape=normal"])
 def test_mistakes_on_the_command_line_are_one_line(argument):
-    done = subprocess.run(
-        [sys.executable, "scripts/calibrate.py", argument], cwd=ROOT, capture_output=True, text=True
-    )
+    done = forked(argument, script="scripts/calibrate.py")
     assert done.returncode == 2
     assert done.stderr.startswith(f"Error: {argument}")
     assert done.stderr.count("\n") == 1
