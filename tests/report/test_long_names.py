@@ -15,7 +15,9 @@ from normexp.report.study import Study, open_study
 from normexp.report.style import SETTINGS, Style
 
 
-@pytest.mark.parametrize("levels", [[8], [8, 32], [4, 8, 16]], ids=len)
+@pytest.mark.parametrize(
+    "levels", [[8], pytest.param([8, 32], marks=pytest.mark.slow), [4, 8, 16]], ids=["1", "2", "3"]
+)
 @pytest.mark.parametrize("position", ["post_activation", "x" * 300])
 def test_figures_have_room_for_their_curves(tmp_path, levels, position):
     for place in ("pre_activation", position):
