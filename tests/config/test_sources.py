@@ -2,12 +2,14 @@
 
 import ast
 import inspect
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked import call
 
 from normexp.config.code import record
 from normexp.config.code.canonical import digest
@@ -58,6 +60,25 @@ def reached(code: Code, name: str) -> set[str]:
 def test_files_of_the_project_and_of_users_are_recorded(own):
     own({"own_code.py": "class Watch: pass"})
     assert list(sources(CONFIG)) == ["normexp.norms.RMSNorm", "normexp.training", "own_code.Watch"]
+
+
+def test_process_that_is_forked_reads_no_code(make_parts):
+    """The server that forks jobs has read it."""
+    config = make_parts("norm=batchnorm", "monitor=light").config
+    here = Code(ROOT)
+    expected = {name: here.digest(name) for name in ("normexp.norms.BatchNorm", "normexp.data.Digits")}
+    found = call(print_code, config)
+    assert found.returncode == 0, found.stderr
+    read, digests = json.loads(found.stdout)
+    assert read == 0
+    assert digests == sources(config)
+    assert digests == digests | expected
+
+
+def print_code(config):
+    before = record.HERE.read.tree.cache_info().misses
+    digests = sources(config)
+    print(json.dumps([record.HERE.read.tree.cache_info().misses - before, digests]))
 
 
 def test_class_that_is_gone_is_not_recorded(own):

@@ -2,6 +2,6 @@
 
 from normexp.config.code.changes import changed, in_words
 from normexp.config.code.git import checkout
-from normexp.config.code.record import REPLICAS, TRAINING, sources
+from normexp.config.code.record import REPLICAS, TRAINING, read_ahead, sources
 
-__all__ = ["REPLICAS", "TRAINING", "changed", "checkout", "in_words", "sources"]
+__all__ = ["REPLICAS", "TRAINING", "changed", "checkout", "in_words", "read_ahead", "sources"]

@@ -1,5 +1,6 @@
 """The code that computes a run: one digest per class that its configuration names, and one of the training code."""
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,16 @@ def digest_of(name: str, *, monitor: bool = False) -> str | None:
             raise RuntimeError(f"{name}: {' or '.join(ROOTS[name])} is gone; correct ROOTS in {__name__}")
         return digest
     return HERE.digest(name, MEASURING) if monitor else HERE.digest(name)
+
+
+def read_ahead() -> None:
+    """Read the code of every class of normexp now. A process that is forked from this one then reads no file, and
+    records the code that it was forked with."""
+    for name in ROOTS:
+        digest_of(name)
+    for package in ("norms", "models", "data", "monitors"):
+        for name in importlib.import_module(f"normexp.{package}").__all__:
+            digest_of(f"normexp.{package}.{name}", monitor=package == "monitors")
 
 
 def monitors(config: dict[str, Any]) -> list[str]:

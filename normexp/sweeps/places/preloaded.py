@@ -1,9 +1,10 @@
-"""What every job imports sooner or later, imported by the server that forks jobs. No job searches it for garbage, so
-its memory stays shared. A missing module is skipped."""
+"""What every job imports sooner or later, imported by the server that forks jobs, with the digests of its code. No job
+searches it for garbage, so its memory stays shared. A missing module is skipped."""
 
 import contextlib
 import importlib
 
+from normexp.config.code import read_ahead
 from normexp.own_process import imports
 
 MODULES = [
@@ -16,3 +17,4 @@ with imports():
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    read_ahead()
