@@ -106,15 +106,21 @@ def million(distribution: str, seed: int) -> Tensor:
     return values
 
 
+@functools.lru_cache(maxsize=8)
+def of_million(distribution: str, seed: int, of: str) -> float:
+    """The `mean` or biased `variance` of a million values."""
+    values = million(distribution, seed)
+    return float(values.mean() if of == "mean" else values.var(correction=0))
+
+
 def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: int) -> float:
     """Median over 4,000 batches of the error of a batch's `mean` or biased `variance` as an estimate of that of a
     million values."""
     values = million(distribution, seed)
     generator = torch.Generator().manual_seed(seed)
     batches = values[torch.randint(len(values), (4000, batch_size), generator=generator)]
-    if of == "mean":
-        return float((batches.mean(1) - values.mean()).abs().median())
-    return float((batches.var(1, correction=0) - values.var(correction=0)).abs().median())
+    estimates = batches.mean(1) if of == "mean" else batches.var(1, correction=0)
+    return float((estimates - of_million(distribution, seed, of)).abs().median())
 
 
 def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> float:

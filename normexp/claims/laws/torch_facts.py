@@ -1,5 +1,7 @@
 """Facts about torch on which sentences about normalization depend. They use no norm."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -7,6 +9,12 @@ from torch import Tensor, nn
 def sample(seed: int, *shape: int) -> Tensor:
     """Standard normal values in float64."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@functools.lru_cache(maxsize=1)  # the arms of a claim share it
+def samples_of(seed: int, samples: int, n: int) -> Tensor:
+    """Standard normal values in float64. Callers must not change them."""
+    return sample(seed, samples, n)
 
 
 def default_variance(*, seed: int, n: int) -> float:
@@ -26,7 +34,7 @@ def correction_without_unbiased(*, seed: int, correction: int) -> float:
 
 def expected_variance(*, seed: int, correction: int, n: int, samples: int = 200_000) -> float:
     """Mean variance over many samples of n standard normal values. The population value is 1."""
-    return float(sample(seed, samples, n).var(1, correction=correction).mean())
+    return float(samples_of(seed, samples, n).var(1, correction=correction).mean())
 
 
 def variance_error(*, seed: int, correction: int, n: int, samples: int = 20_000) -> float:
@@ -34,7 +42,7 @@ def variance_error(*, seed: int, correction: int, n: int, samples: int = 20_000)
 
     In theory it is sqrt(2 n - 1) / n with correction=0, and sqrt(2 / (n - 1)), which is larger, with correction=1.
     """
-    return float((sample(seed, samples, n).var(1, correction=correction) - 1).square().mean().sqrt())
+    return float((samples_of(seed, samples, n).var(1, correction=correction) - 1).square().mean().sqrt())
 
 
 def std_against(*, seed: int, form: str, mean: float, n: int = 768) -> float:
