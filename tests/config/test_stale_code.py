@@ -9,14 +9,24 @@ import pytest
 import pytorch_lightning as pl
 from committed import CLAIMS, ROOT
 
+from normexp.build import build, compose
 from normexp.claims.evidence import training_runs
 from normexp.claims.evidence.wanted import Wanted
 from normexp.config.code import changed, in_words, record
 from normexp.config.code.changes import OLDER
 from normexp.config.code.imports import Code
+from normexp.training.launch import launch
 
 RUN = ("model=transformer", "model.heads=1", "norm=layernorm", "max_steps=0")
 CHANGED = "\nCHANGED = True\n"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The summary of a finished run, and its configuration, which no test changes."""
+    overrides = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", *RUN]
+    overrides.append(f"outputs={tmp_path_factory.mktemp('finished')}")
+    return launch(build(*compose(overrides))), overrides
 
 
 @pytest.fixture
@@ -54,18 +64,20 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
         ("schedules.py", "normexp.schedules.WarmupCosine"),
     ],
 )
-def test_finished_run_says_so_and_no_verdict_uses_it(file, named, train, edit, monkeypatch, tmp_path, capsys):
-    summary, _ = train(*RUN)
+def test_finished_run_says_so_and_no_verdict_uses_it(
+    file, named, finished, edit, monkeypatch, tmp_path, capsys
+):
+    summary, overrides = finished
     edit(file)
-    train(*RUN)
+    launch(build(*compose(overrides)))
     classes = rf"another version of ([\w.]+, )*{named}(, [\w.]+)*; "
     assert re.search(rf"finished with {classes}name=<another> trains it again", capsys.readouterr().out)
     with pytest.raises(ValueError, match=rf"computed by {classes}.*out=<another>"):
         verdict_reads(summary, monkeypatch, tmp_path)
 
 
-def test_code_that_the_run_does_not_reach_leaves_it_valid(train, edit, monkeypatch, tmp_path, capsys):
-    summary, _ = train(*RUN)
+def test_code_that_the_run_does_not_reach_leaves_it_valid(finished, edit, monkeypatch, tmp_path, capsys):
+    summary, overrides = finished
     others = ("norms/rms_norm.py", "models/gpt.py", "data/torchvision_sets.py", "monitors/hessian.py")
     aside = (
         "report/page.py",
@@ -75,13 +87,13 @@ def test_code_that_the_run_does_not_reach_leaves_it_valid(train, edit, monkeypat
         "training/progress.py",
     )
     edit(*others, *aside, "training/replicas/replica_module.py")
-    train(*RUN)
+    launch(build(*compose(overrides)))
     assert "another version" not in capsys.readouterr().out
     assert verdict_reads(summary, monkeypatch, tmp_path) is summary
 
 
-def test_changes_of_comments_and_docstrings_leave_a_run_valid(train, edit):
-    summary, _ = train(*RUN)
+def test_changes_of_comments_and_docstrings_leave_a_run_valid(finished, edit):
+    summary, _ = finished
     edit("norms/functional.py", "lit_model.py", text='\n# A comment.\n"""Said."""\n')
     assert changed(summary) == []
 
@@ -108,17 +120,15 @@ def test_monitors_count_for_a_verdict_that_reads_what_they_log(train, edit, monk
         verdict_reads(summary, monkeypatch, tmp_path, logged)
 
 
-def test_nothing_is_said_of_runs_that_recorded_nothing(train):
-    summary, _ = train(*RUN)
+def test_nothing_is_said_of_runs_that_recorded_nothing(finished):
+    summary, _ = finished
     assert changed({**summary, "sources": {}}) == []
-    del summary["sources"]
-    assert changed(summary) == []
+    assert changed({key: value for key, value in summary.items() if key != "sources"}) == []
 
 
-def test_older_record_says_what_it_cannot_tell(train, monkeypatch, tmp_path):
+def test_older_record_says_what_it_cannot_tell(finished, monkeypatch, tmp_path):
     """It held a digest of the one file that defines each class."""
-    summary, _ = train(*RUN)
-    summary["sources"] = {"normexp.norms.LayerNorm": "0123456789ab"}
+    summary = {**finished[0], "sources": {"normexp.norms.LayerNorm": "0123456789ab"}}
     assert changed(summary) == [OLDER]
     assert in_words([OLDER]) == "code that was recorded in an older way and cannot be compared with today's"
     with pytest.raises(

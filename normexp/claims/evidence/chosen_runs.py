@@ -41,11 +41,18 @@ def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
 def scored(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The table that the choice of a rate reads. `value` is the position of each run."""
     score, tie = SCORES[measure](runs)
-    levels = runs["level"] if "level" in runs else [""] * len(runs)
     return rate_table(
-        [
-            {"setting": row.cell, "arm": row.norm, "level": level, "rate": row.lr, "seed": row.seed, "score": s,
-             "tie": t, "value": index, "failed": row.status != "completed"}
-            for index, (row, level, s, t) in enumerate(zip(runs.itertuples(), levels, score, tie, strict=True))
-        ]
-    )  # fmt: skip
+        pd.DataFrame(
+            {
+                "setting": runs["cell"],
+                "arm": runs["norm"],
+                "level": runs.get("level", ""),
+                "rate": runs["lr"],
+                "seed": runs["seed"],
+                "score": score,
+                "tie": tie,
+                "value": range(len(runs)),
+                "failed": runs["status"] != "completed",
+            }
+        ).reset_index(drop=True)
+    )

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.build import resolved
-from normexp.claims.evidence.subjects import composed
+from normexp.claims.evidence.subjects import plain
 from normexp.claims.judge.rules import RULES
 from normexp.claims.spec.bank import load_cells
 from normexp.claims.spec.claim import Claim
@@ -98,7 +97,7 @@ def cells(claim: Claim) -> dict[str, list[str]]:
 def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
     are omitted, because they are no part of a run's identity."""
-    flats = {name: _flat(identity(resolved(composed(tuple(own))[0]))) for name, own in overrides.items()}
+    flats = {name: _flat(identity(plain(tuple(own)))) for name, own in overrides.items()}
     keys = sorted({key for flat in flats.values() for key in flat})
     common = {}
     for key in keys:

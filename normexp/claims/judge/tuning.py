@@ -16,7 +16,7 @@ EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
 
 
-def rate_table(rows: Sequence[dict]) -> pd.DataFrame:
+def rate_table(rows: Sequence[dict] | pd.DataFrame) -> pd.DataFrame:
     """One row per run: setting, arm, level ("" by default), rate, seed, `score` (validation score of the claim's
     measure, higher is better), `tie` (a second score that breaks ties, such as minus the validation loss; 0 by
     default), `value` (on test) and `failed` (False by default). Raises ValueError if a run is missing."""
