@@ -2,10 +2,12 @@
 
 import contextlib
 import io
+import math
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -18,6 +20,8 @@ from normexp.runs.whole_file import replacing
 NEEDED = ("global_step", "state_dict")
 WRITERS = 16  # files written at once
 MOST_WAITING = 2**26  # bytes of checkpoints that wait to be written together
+# Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.
+REST = 1.0
 NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "recorded")
 
 
@@ -58,6 +62,16 @@ class WholeCheckpoints(TorchCheckpointIO):
     def __init__(self, resumed: dict[str, Any] | None = None):
         self.resumed = resumed
         self._waiting: dict[Path, tuple[io.BytesIO, list[Path]]] | None = None
+        self._asked_at, self._due, self._due_since = -1, False, -math.inf
+
+    def due(self, step: int) -> bool:
+        """Whether an epoch that ends at this step leaves a checkpoint: the last one is `REST` seconds old. Replicas ask
+        one after the other and all get the same answer, so that they can resume together."""
+        if step != self._asked_at:
+            now = time.monotonic()
+            self._asked_at, self._due = step, now - self._due_since >= REST
+            self._due_since = now if self._due else self._due_since
+        return self._due
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
@@ -101,6 +115,11 @@ class WholeCheckpoints(TorchCheckpointIO):
         return resumed
 
 
+def checkpoints_of(trainer: pl.Trainer) -> WholeCheckpoints:
+    """What writes the checkpoints of a trainer made by `trainer_of`."""
+    return cast(WholeCheckpoints, trainer.strategy.checkpoint_io)
+
+
 def write(path: Path, content: io.BytesIO, recorded: list[Path]) -> None:
     """Replace a checkpoint, after the files that it refers to reached the disk."""
     with replacing(path, before=recorded) as file:
@@ -108,8 +127,9 @@ def write(path: Path, content: io.BytesIO, recorded: list[Path]) -> None:
 
 
 class LastCheckpoint(Checkpoint):
-    """`last.ckpt`, written at the end of each epoch, from which a run resumes. Checkpoint callbacks run after all
-    others, so it holds the state of the others at the end of the epoch.
+    """`last.ckpt`, from which a run resumes. It is written at the end of the first epoch and of the last one, and of
+    each between them if a second has passed. Checkpoint callbacks run after all others, so it holds the state of the
+    others at the end of the epoch.
 
     Args:
         path: of the file; None saves nothing.
@@ -123,7 +143,11 @@ class LastCheckpoint(Checkpoint):
             trainer.save_checkpoint(self.path)
 
     def on_train_epoch_end(self, trainer, module) -> None:
-        self.save(trainer)
+        last_epoch = trainer.current_epoch + 1 == trainer.max_epochs
+        ends = last_epoch or trainer.should_stop or trainer.global_step >= module.total_steps
+        # The first process decides: clocks differ, and all take part in a checkpoint.
+        if trainer.strategy.broadcast(ends or checkpoints_of(trainer).due(trainer.global_step)):
+            self.save(trainer)
 
 
 class BestCheckpoint(Checkpoint):

@@ -23,6 +23,7 @@ import torch.utils.tensorboard
 from results import difference, results
 
 from normexp import build, cli
+from normexp.training import checkpoint
 from normexp.training.launch import launch
 from normexp.training.replicas.launch_replicas import launch_replicas
 
@@ -145,7 +146,11 @@ def main() -> None:
     parser.add_argument("--full-disk", action="store_true")
     parser.add_argument("--points", type=int, help="so many, evenly over the run; all of them without")
     parser.add_argument("--twice", action="store_true", help="the second launch is stopped too")
+    parser.add_argument(
+        "--rest", type=float, default=0.0, help="seconds between checkpoints; 0: one each epoch"
+    )
     asked = parser.parse_args()
+    checkpoint.REST = asked.rest
     folder = asked.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

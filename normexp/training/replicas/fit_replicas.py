@@ -3,12 +3,11 @@
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from rich.console import Console
 
 from normexp.config.run_parts import Parts
-from normexp.training.checkpoint import WholeCheckpoints, load_to_resume
+from normexp.training.checkpoint import checkpoints_of, load_to_resume
 from normexp.training.fit import trainer_of
 from normexp.training.generator_state import GeneratorState
 from normexp.training.interrupt import StopOnSignal
@@ -48,7 +47,7 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
         loader = ReplicaLoader([parts.data for parts in all_parts])
         with stop:
             val = all_parts[0].data.val_dataloader()
-            with cast(WholeCheckpoints, trainer.strategy.checkpoint_io).at_once():
+            with checkpoints_of(trainer).at_once():
                 trainer.fit(module, loader, val, ckpt_path=saved[0] if resumed else None)
             for replica in module.active:
                 replica.finish()

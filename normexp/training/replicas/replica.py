@@ -11,7 +11,7 @@ from normexp.config.code import REPLICAS
 from normexp.config.run_parts import Parts
 from normexp.monitors import StepMonitor
 from normexp.runs import write_summary
-from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints
+from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, checkpoints_of
 from normexp.training.code_record import CodeRecord
 from normexp.training.epoch_loop import overrides
 from normexp.training.evaluation import evaluate
@@ -133,7 +133,7 @@ class Replica(pl.Callback):
         """End training, after the last checkpoint. The last of all replicas ends it for the trainer."""
         self.call("on_train_end")
         self.stopped_at = self.trainer.global_step
-        cast(WholeCheckpoints, self.trainer.strategy.checkpoint_io).write_waiting()
+        checkpoints_of(self.trainer).write_waiting()
         self.finish()
         self.trainer.should_stop |= not self.trainer.lightning_module.active
 

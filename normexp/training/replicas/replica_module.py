@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from normexp.lit_model import LitModel, loss_and_right
-from normexp.training.checkpoint import WholeCheckpoints
+from normexp.training.checkpoint import checkpoints_of
 from normexp.training.replicas import replica_linear
 from normexp.training.replicas.replica import Replica
 
@@ -48,9 +48,11 @@ class ReplicaModule(pl.LightningModule):
 
     def bind(self) -> None:
         """Make the weights of the LitModels views of this module's weights, with the same device and precision."""
+        self.weights = weights_of(self.model)
+        self.layers = list(self.model.named_modules())
         for index, view in enumerate(self.views):
             own = weights_of(view.model)
-            for name, of_all in weights_of(self.model).items():
+            for name, of_all in self.weights.items():
                 own[name].data = of_all.data[index]
             view.train()
 
@@ -66,7 +68,7 @@ class ReplicaModule(pl.LightningModule):
 
     def write_checkpoints(self) -> None:
         """Write the checkpoints of all replicas to the disk at once, after each has saved its own."""
-        cast(WholeCheckpoints, self.trainer.strategy.checkpoint_io).write_waiting()
+        checkpoints_of(self.trainer).write_waiting()
 
     on_validation_end = on_train_epoch_end = write_checkpoints
 
@@ -92,12 +94,12 @@ class ReplicaModule(pl.LightningModule):
             require_same(given, weights)  # functional_call puts there what a layer set instead
             return loss, right / count
 
-        before = [dict(vars(layer)) for layer in self.model.modules()]
+        before = [dict(vars(layer)) for _, layer in self.layers]
         try:
             # Attention's fused kernels do not support vmap on every device.
             with sdpa_kernel(SDPBackend.MATH):
-                results = torch.vmap(one)(weights_of(self.model), inputs, targets)
-            for (name, layer), old in zip(self.model.named_modules(), before, strict=True):
+                results = torch.vmap(one)(self.weights, inputs, targets)
+            for (name, layer), old in zip(self.layers, before, strict=True):
                 require_same(old, vars(layer), f"{name}.")
         except RuntimeError as error:
             raise ValueError(
@@ -128,21 +130,21 @@ class ReplicaModule(pl.LightningModule):
         weights = list(self.model.parameters())
         fused = not self.trainer.precision.startswith("16")
         made = self.views[self.fastest].optimizers_of(weights, fused=fused, replica_axes=1)
-        if set(self.shares) != {1.0}:
+        if slower := [index for index, share in enumerate(self.shares) if share != 1.0]:
             optimizer = made["optimizer"] if isinstance(made, dict) else made
-            shares = torch.tensor(self.shares, dtype=torch.float64).to(weights[0])
+            some = slice(slower[0], slower[-1] + 1)
+            shares = torch.tensor(self.shares[some], dtype=torch.float64).to(weights[0])
+            moved = [weight.detach()[some] for weight in weights]
             along = [shares.view(-1, *[1] * (weight.dim() - 1)) for weight in weights]
-            before = [torch.empty_like(weight) for weight in weights]
+            before = [torch.empty_like(weight) for weight in moved]
 
             # In place: the weights of all replicas are larger than the processor's caches, so each copy counts.
-            @torch.no_grad()
             def remember(*_) -> None:
-                for old, weight in zip(before, weights, strict=True):
+                for old, weight in zip(before, moved, strict=True):
                     old.copy_(weight)
 
-            @torch.no_grad()
             def shrink(*_) -> None:
-                for old, weight, share in zip(before, weights, along, strict=True):
+                for old, weight, share in zip(before, moved, along, strict=True):
                     torch.lerp(old, weight, share, out=weight)
 
             optimizer.register_step_pre_hook(remember)
