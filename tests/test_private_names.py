@@ -84,10 +84,11 @@ NAMES = {
             for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
         ),
     ),
-    # Silent: without it a layer would not see that its count of batches was changed.
+    # Silent: without it a layer would not see that its count of batches was changed, nor rehearsal and monitors that a
+    # network writes into its inputs.
     "_version": Private(
-        "norms.known_count: how often a tensor was changed in place",
-        lambda: torch.zeros(1).add_(1).add_(1)._version == 2,
+        "norms.known_count, rehearsal, monitors.batches: how often a tensor was changed in place",
+        lambda: [x.add_(1).add_(1)._version for x in (torch.zeros(1), torch.zeros(2)[:1])] == [2, 2],
     ),
     # Loud: without them an AttributeError or ImportError.
     "_buffers": Private(

@@ -22,7 +22,7 @@ from pytorch_lightning.loggers import Logger
 from torch import Tensor
 
 from normexp.monitors.activation_statistics import wide
-from normexp.monitors.batches import Batches, batches_of, held_out_batch, last_training_batch
+from normexp.monitors.batches import Batches, batches_of, held_out_batch, last_training_batch, writes
 from normexp.monitors.guard import passes_as_in, to_module, untouched
 from normexp.monitors.joint import joint_batch
 from normexp.monitors.recorded import packed, unpacked
@@ -75,8 +75,15 @@ class Monitor(Callback):
         """
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
         self._look_at(module)
+        batches = Batches(*(to_module(batch, module) for batch in batches))
+        before = writes(batches)
         with untouched(module):
-            values = self.compute(module, Batches(*(to_module(batch, module) for batch in batches)), step)
+            values = self.compute(module, batches, step)
+        if writes(batches) != before:
+            raise ValueError(
+                f"monitor {type(self).__name__}: the module writes into its inputs, so each pass sees other data; let "
+                "it work on a copy (`x = x - 0.5`, not `x -= 0.5`), or use Activations and Gradients"
+            )
         return to_floats(values)
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:

@@ -2,8 +2,10 @@
 
 from typing import Any, NamedTuple
 
+from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning import Trainer
 from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor
 
 
 class Batches(NamedTuple):
@@ -43,3 +45,10 @@ def batches_of(data: Any, size: int) -> Batches:
         return Batches(data, data)
     held_out = data.probe_batch(size) if hasattr(data, "probe_batch") else first_batch(data.val_dataloader())
     return Batches(held_out, first_batch(data.train_dataloader()))
+
+
+def writes(batches: Any) -> int:
+    """How often something was written into the tensors of batches."""
+    versions: list[int] = []
+    apply_to_collection(batches, Tensor, lambda x: versions.append(0 if x.is_inference() else x._version))
+    return sum(versions)

@@ -21,17 +21,24 @@ def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
     x, y = data.probe_batch(1)
     shape, kept = (batch_size, *data.input_shape), _Kept()
     rehearsed = copy.deepcopy(model).to("meta").train()
+    inputs = torch.empty(shape, device="meta", dtype=x.dtype)
     for module in rehearsed.modules():
         module.register_forward_hook(kept)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            logits = rehearsed(torch.empty(shape, device="meta", dtype=x.dtype))
+            logits = rehearsed(inputs)
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
             # A layer reads a value. BatchNorm does so to see whether it is frozen.
-            logits = copy.deepcopy(model).train()(torch.zeros(shape, dtype=x.dtype))
+            inputs = torch.zeros(shape, dtype=x.dtype)
+            logits = copy.deepcopy(model).train()(inputs)
+    if inputs._version:  # how often something was written into it
+        raise ValueError(
+            "model: writes into its inputs, so the next evaluation or measurement would see other data; let its first "
+            "layer work on a copy, as `x = x - 0.5` does and `x -= 0.5` does not"
+        )
     wanted = (batch_size, *y.shape[1:], data.num_classes)
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -59,3 +59,18 @@ class Broken(nn.Module):
     def __init__(self, num_classes: int):
         super().__init__()
         raise KeyError("layers")
+
+
+class WritesIntoInputs(Plain):
+    """Its first operation works in place."""
+
+    def forward(self, images):
+        return super().forward(images.sub_(0.3))
+
+
+class WritesIntoAView(Plain):
+    """The same, through a view, and after it read a value."""
+
+    def forward(self, images):
+        assert images.sum().isfinite().item()
+        return super().forward(images[:, :1].clamp_(min=0.0))

@@ -203,6 +203,13 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
         build(*compose(["model=module", "model.path=own_nets.torch.Tensor"]), allowed=["own_nets", "torch"])
 
 
+@pytest.mark.parametrize("name", ["WritesIntoInputs", "WritesIntoAView"])
+def test_a_network_that_writes_into_its_inputs_is_refused(name):
+    """Evaluation hands out views of the split, so each validation would see other images."""
+    with pytest.raises(ValueError, match=r"^model: writes into its inputs.* work on a copy"):
+        build(*compose(["model=module", f"model.path=own_nets.{name}"]), allowed=["own_nets"])
+
+
 def test_lazy_layers_get_their_sizes_from_the_data():
     network = own(own_nets.Lazy).network
     assert (network.convolution.in_channels, network.output.in_features) == (1, 6 * 6 * 6)

@@ -250,6 +250,19 @@ def test_a_module_that_steps_by_itself_is_refused_in_one_line():
         EVERY["smoothness"](1).measure(module, batches(1).dataset.tensors)
 
 
+def test_a_module_that_writes_into_its_inputs_is_refused_in_one_line():
+    class Shifts(Small):
+        def loss(self, batch):
+            return super().loss((batch[0].sub_(0.3), batch[1]))
+
+    batch = batches(1).dataset.tensors
+    with pytest.raises(ValueError, match=r"^monitor Smoothness: .*writes into its inputs"):
+        EVERY["smoothness"](1).measure(Shifts(), batch)
+    with torch.inference_mode():
+        made_there = batches(1).dataset.tensors
+    assert EVERY["covariate_shift"](1).measure(Small(), made_there)
+
+
 def test_batches_follow_the_precision_of_the_module():
     x, y = to_module(batches(1).dataset.tensors, Small().double())
     assert (x.dtype, y.dtype) == (torch.float64, torch.int64)
