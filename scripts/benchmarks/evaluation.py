@@ -15,9 +15,9 @@ from normexp.training.evaluation import evaluate, evaluate_each
 from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory
 
-from .loop import MODELS
+from .loop import MODELS, OF_TEXT
 
-OF_IMAGES = [model for model in MODELS if model != "gpt"]
+OF_IMAGES = [model for model in MODELS if model not in OF_TEXT]
 BATCHES = (256, 512, 2048)  # of the forward pass alone; the fastest one counts
 WAYS = {"loss and accuracy": evaluate, "and each answer": evaluate_each}
 

@@ -29,6 +29,7 @@ MODELS = {
     "transformer": ["model=transformer", "model.width=64"],
     "gpt": ["model=gpt", "data=python_docs"],
 }
+OF_TEXT = {model for model, options in MODELS.items() if "data=python_docs" in options}
 WARM_UP = 10  # steps
 MIN_BLOCKS = 3
 # Steps of a block. 100 is the default pace of the monitors, so each block holds one measurement. A tutorial does the
@@ -39,8 +40,7 @@ BLOCKS = {"normexp": 100, "tutorial": 25}
 def parts_of(model: str, batch_size: int, options: list[str]) -> Parts:
     # No validation, because the bare loop has none.
     fixed = ["recipe=plain", f"batch_size={batch_size}", "max_steps=1000000", "val_every_n_steps=1000000"]
-    own_data = any(option.startswith("data=") for option in MODELS[model])
-    if own_data:  # what is asked for is the data of the others
+    if model in OF_TEXT:  # what is asked for is the data of the others
         options = [option for option in options if not option.startswith("data")]
     return build(*compose([*MODELS[model], *fixed, *options]))
 
@@ -109,7 +109,7 @@ def compare(model: str, batch_size: int, options: argparse.Namespace) -> list[di
     """One row per requested loop: normexp, and Lightning as its tutorials use it."""
     rows = []
     for name in options.loops.split(","):
-        if name == "tutorial" and model == "gpt":  # tutorials read images
+        if name == "tutorial" and model in OF_TEXT:  # tutorials read images
             continue
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             overrides = [*options.overrides, f"outputs={folder}"]
