@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,14 +56,18 @@ class Nodes:
         self._processes.append(process)
         until = time.monotonic() + 180
         while self.alive() < sum(map(bool, self.sessions)):
-            if time.monotonic() > until:
+            if time.monotonic() > until or process.poll() is not None:
                 raise RuntimeError(f"node {len(self.sessions)} did not come up; see {self.folder}")
         return process.pid
 
     def alive(self) -> int:
-        done = subprocess.run(
-            [*self.prefix, sys.executable, "-c", ALIVE], env=self.environment, capture_output=True, text=True
-        )
+        try:
+            done = subprocess.run(
+                [*self.prefix, sys.executable, "-c", ALIVE],
+                env=self.environment, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:  # it waits for a node that ended
+            return 0
         return 0 if done.returncode else int(done.stdout.split()[-1])
 
     def kill(self, session: int) -> None:
@@ -86,15 +91,17 @@ def cluster(folder: Path) -> Iterator[Nodes]:
     prefix = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": f"127.0.0.1:{PORT}"}
     nodes = Nodes(folder, prefix, environment)
-    try:
-        nodes.start(*HEAD, f"--temp-dir={folder}/t")
-        nodes.start(*SECOND)
-        yield nodes
-    finally:
-        for session in filter(None, nodes.sessions):
-            nodes.kill(session)
-        holder.kill()
-        holder.communicate()
+    # Not in `folder`: the path of a socket there would be longer than the 107 bytes that Linux takes.
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as short:
+        try:
+            nodes.start(*HEAD, f"--temp-dir={short}")
+            nodes.start(*SECOND)
+            yield nodes
+        finally:
+            for session in filter(None, nodes.sessions):
+                nodes.kill(session)
+            holder.kill()
+            holder.communicate()
 
 
 def processes_of(session: int) -> list[str]:

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 RUN = [
     "model.width=16",
-    "max_epochs=250",
+    "max_epochs=1500",
     "trainer=cpu",
     "monitor=none",
     "log_every_n_steps=100",
