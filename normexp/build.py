@@ -1,22 +1,17 @@
-"""From a composed configuration to the parts of a run. Only this module and `cli.py` know Hydra."""
+"""From a composed configuration to the parts of a run."""
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any
 
-import torch
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
 from hydra.conf import HydraConf
-from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
 
+from normexp.build_model import build_model
+from normexp.composition import files_of, plain_values
 from normexp.config.checks import check_compiler, validate
 from normexp.config.construct import construct, refused
-from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
-from normexp.config.interpolations import check_interpolations
-from normexp.config.own_folder import own_folder
 from normexp.config.run_parts import Parts
 from normexp.config.seeds_and_rates import ALONE, seeds_and_rates
 from normexp.config.settings import GROUPS
@@ -25,57 +20,17 @@ from normexp.kinds_and_names import check_kinds, name_of
 from normexp.lit_model import LitModel
 from normexp.training.length import total_steps
 from normexp.training.lightning import quiet_lightning
-from normexp.training.model_size import build_within_memory
 from normexp.training.rehearsal import rehearse, rehearse_optimizer
 from normexp.training.trainer_check import check_options, check_trainer
-
-
-def compose(overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
-    """The configuration and the chosen names that `python train.py <overrides>` would get."""
-    cfg, hydra_config = compose_with_hydra(overrides)
-    return cfg, dict(hydra_config.runtime.choices)
-
-
-def compose_with_hydra(overrides: list[str]) -> tuple[DictConfig, DictConfig]:
-    """The same configuration, and Hydra's own configuration, which `files_of` needs."""
-    if own := own_folder():
-        overrides = [*overrides, f"hydra.searchpath=['file://{own.as_posix()}']"]
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg = hydra_compose("train", overrides=overrides, return_hydra_config=True)
-    hydra_config = cfg.hydra
-    with open_dict(cfg):
-        del cfg["hydra"]
-    return cfg, hydra_config
 
 
 def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:
     """The configuration as plain, validated values. `allowed` are the user's packages that `_target_` may name; by
     default those of the command line."""
-    check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
-    try:
-        config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
-    except MissingMandatoryValue as error:
-        raise ValueError(f"{error.full_key}: is missing; add {error.full_key}=VALUE") from None
-    except OmegaConfBaseException as error:
-        raise ValueError(str(error).split("\n")[0]) from None
+    config = plain_values(cfg)
     validate(config, allowed)
     check_options(config["trainer"])
     return config
-
-
-def files_of(
-    cfg: DictConfig, hydra_config: HydraConf | DictConfig, more: Iterable[str] = ()
-) -> dict[str, str]:
-    """The files in `.hydra/` of a run's folder, which say how the run was composed. `more` are later overrides."""
-    own = OmegaConf.create({"hydra": copy.deepcopy(hydra_config)})
-    OmegaConf.set_readonly(own.hydra, False)
-    own.hydra.overrides.task.extend(more)
-    own.hydra.job.override_dirname = ",".join(sorted(own.hydra.overrides.task))
-    return {
-        "config.yaml": OmegaConf.to_yaml(cfg),
-        "hydra.yaml": OmegaConf.to_yaml(own),
-        "overrides.yaml": OmegaConf.to_yaml(own.hydra.overrides.task),
-    }
 
 
 def each_run(
@@ -172,27 +127,3 @@ def build(
         files=files or {"config.yaml": OmegaConf.to_yaml(cfg)},
         command=command,
     )
-
-
-class ModelSizes(Protocol):
-    """The sizes that a model needs to know of the data."""
-
-    @property
-    def input_shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def num_classes(self) -> int: ...
-
-
-def build_model(
-    config: dict[str, Any], data: ModelSizes, allowed: Iterable[str] | None = None
-) -> torch.nn.Module:
-    """The model with its initial weights. Outside the norms, the weights depend on the seed and not on the norm."""
-    make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
-
-    def seeded() -> torch.nn.Module:
-        torch.manual_seed(config["seed"])
-        return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
-
-    with refused("model", make.func.__name__):
-        return build_within_memory(seeded, config["model"])

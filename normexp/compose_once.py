@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from normexp.build import compose
+from normexp.composition import compose
 from normexp.config.settings import ROOT
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.

@@ -35,8 +35,9 @@ def train(
     from normexp.leaving_nothing import leaving_nothing
 
     with leaving_nothing():
-        from normexp.build import build_all, compose_with_hydra
+        from normexp.build import build_all
         from normexp.cli import one_line
+        from normexp.composition import compose_with_hydra
         from normexp.config.allowed import allow_from
         from normexp.config.own_folder import use_folder
         from normexp.training.launch import folder_of, launch
@@ -74,7 +75,7 @@ def sweep(*overrides: str, allow_targets: Iterable[str] = (), config_dir: str | 
     given = dict(part.lstrip("+").partition("=")[::2] for part in overrides)
     if "name" in given or "experiment" not in given:
         return Study(Path(given.get("outputs", "outputs")) / given.get("name", "runs"))
-    from normexp.build import compose
+    from normexp.composition import compose
 
     cfg, _ = compose(
         [f"experiment={given['experiment']}", *[o for o in overrides if o.startswith("outputs=")]]

@@ -6,7 +6,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError
 
-from normexp.build import compose
+from normexp.composition import compose
 from normexp.config.allowed import allowed_packages
 from normexp.config.interpolations import check_interpolations
 from normexp.config.yaml_files import read_yaml

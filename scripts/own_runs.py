@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-from normexp.claims.evidence.own_runs import OWN_LEDGER, OwnRuns, own_runs, write_own_ledger
+from normexp.claims.evidence.ledger import OWN_LEDGER
+from normexp.claims.evidence.own_runs import OwnRuns, own_runs, write_own_ledger
 from normexp.claims.judge.tuning import MOST_WIDENINGS
 from normexp.claims.spec.bank import BANK, BankCell, load_bank, load_cells
 from normexp.claims.spec.claim import Claim

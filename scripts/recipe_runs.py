@@ -43,7 +43,8 @@ class Grid:
     """The runs of one model under one norm, at every rate and seed. Missing runs are trained."""
 
     def __init__(self, model: str, norm: str, outputs: str):
-        from normexp.build import build, compose
+        from normexp.build import build
+        from normexp.composition import compose
 
         self.model, self.norm = model, norm
         fixed = ["name=recipes", f"outputs={outputs}", "monitor=none", "trainer=cpu", "threads=1"]

@@ -77,7 +77,8 @@ def cache_folder(tmp_path_factory):
 @pytest.fixture
 def make_parts(tmp_path) -> Callable:
     """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""
-    from normexp.build import build, compose
+    from normexp.build import build
+    from normexp.composition import compose
 
     def make(*overrides: str):
         return build(*compose([*SMALL, f"outputs={tmp_path / 'outputs'}", *overrides]))

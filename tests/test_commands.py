@@ -13,7 +13,8 @@ import pytest
 import yaml
 from forked import forked
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]

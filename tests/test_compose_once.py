@@ -8,9 +8,9 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 from normexp import compose_once as module
-from normexp.build import compose
 from normexp.cli import one_line
 from normexp.compose_once import compose_once
+from normexp.composition import compose
 from normexp.config.folder import CONFIGS
 
 OVERRIDES = [

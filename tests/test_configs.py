@@ -6,8 +6,9 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from normexp.build import build, compose, resolved
+from normexp.build import build, resolved
 from normexp.choices import groups
+from normexp.composition import compose
 from normexp.config.folder import CONFIGS
 from normexp.kinds_and_names import check_kinds
 

@@ -5,7 +5,7 @@ import pytest
 from hydra._internal import config_loader_impl, defaults_list
 from omegaconf import OmegaConf
 
-from normexp.build import compose_with_hydra
+from normexp.composition import compose_with_hydra
 
 CHOICES = [
     (),

@@ -19,6 +19,7 @@ KNOWS_HYDRA = {
     "cli.py",
     "commands/train.py",
     "compose_once.py",
+    "composition.py",
     "hydra_gate.py",
     "kinds_and_names.py",
     "saved_configuration.py",
@@ -153,6 +154,16 @@ def test_import_loads_only_what_is_needed(module, absent):
     code = f"import sys; import {module}; print([m for m in {absent} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_law_is_judged_without_lightning(tmp_path):
+    """Lightning takes more time than the law."""
+    code = (
+        "import sys; from normexp.commands.verify import main; "
+        f"print(main(['claim=S36', 'out={tmp_path}']), 'pytorch_lightning' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "0 False"
 
 
 def test_each_monitor_is_imported_where_it_is_asked_for():

@@ -61,7 +61,7 @@ def test_the_page_is_that_of_its_file():
 
 
 def test_every_recipe_of_the_page_fits_and_is_todays():
-    from normexp.build import compose
+    from normexp.composition import compose
 
     for row in json.loads(recipe_table.RUNS.read_text()):
         if row["recipe"]:

@@ -38,7 +38,8 @@ pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 @pytest.mark.parametrize("why", STREAMS)
 @pytest.mark.parametrize("options", [[], ["replicas=2"]], ids=["a run", "replicas"])
 def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):
-    from normexp.build import build_all, compose
+    from normexp.build import build_all
+    from normexp.composition import compose
     from normexp.training.replicas.launch_replicas import launch_replicas
 
     small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=4", "max_epochs=2"]

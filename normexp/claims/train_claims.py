@@ -4,16 +4,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from normexp.claims.evidence.asking import Asking, Evidence
-from normexp.claims.evidence.train_call import TrainCall, train
-from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Wanted
 from normexp.claims.outcome import why
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.launch import Launch
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.choose import choose_place
+
+if TYPE_CHECKING:
+    from normexp.claims.evidence.train_call import TrainCall
+    from normexp.claims.evidence.training_runs import Runs
 
 
 def train_one(asking: Asking, out: Path, command: str) -> Evidence:
@@ -31,9 +34,11 @@ def train_one(asking: Asking, out: Path, command: str) -> Evidence:
 
 
 def train_cells(
-    all_runs: Sequence[tuple[Runs, Sequence[Wanted]]], cache: Path, options: Options, command: str
+    all_runs: "Sequence[tuple[Runs, Sequence[Wanted]]]", cache: Path, options: Options, command: str
 ) -> int:
     """Train the missing ones of these runs, all at once; returns the exit status."""
+    from normexp.claims.evidence.train_call import train
+
     found = [(cell, runs, together) for runs, wanted in all_runs for cell, together in runs.cells(wanted)]
     if not found:
         return 0
@@ -81,6 +86,8 @@ class Training:
         found = [(own, missing) for own in self.asking if (missing := self._missing(own))]
         if not found:
             return
+        from normexp.claims.evidence.train_call import train
+
         trainers = [own.runs.trainer(missing[0]) for own, missing in found]
         count = sum(len(missing) for _, missing in found)
         place = choose_place(train, self.options, trainers, count, self.folder)
@@ -136,6 +143,6 @@ class Training:
                 self.failed[own.claim.id] = f"{cells[0].run}: its folder was removed; ask again"
                 return True
 
-    def _payload(self, cell: Cell) -> TrainCall:
+    def _payload(self, cell: Cell) -> "TrainCall":
         runs, together = self._of[id(cell)]
         return runs.call(together)

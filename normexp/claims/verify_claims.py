@@ -11,11 +11,11 @@ from typing import Any
 
 from normexp.claims.claim_means import write_claim_means
 from normexp.claims.evidence import functions
-from normexp.claims.evidence.asking import Asking, Evidence
+from normexp.claims.evidence.asking import Asking, Evidence, asking
 from normexp.claims.evidence.cost import plan_text, run_count
 from normexp.claims.evidence.kept import keep
 from normexp.claims.evidence.search import search
-from normexp.claims.evidence.training_runs import Runs
+from normexp.claims.evidence.subjects import import_data
 from normexp.claims.judge.verdict import (
     UNTUNED,
     VERDICT,
@@ -92,6 +92,7 @@ def verify_all(
     by_id = {claim.id: claim for claim in claims}
     plain = [claim for claim in claims if not trains(claim)]
     workers = cores() if options.workers is None else options.workers
+    import_data(plain)
     for claim, verdict in zip(plain, side_by_side(judged, plain, workers, measures_time), strict=True):
         conclude(claim, verdict)
     training.prepare()
@@ -121,7 +122,7 @@ def trains(claim: Claim) -> bool:
 def _asking(claim: Claim, out: Path, tuned: bool, command: str) -> Asking:
     if claim.tune and not tuned:  # another protocol
         claim = dataclasses.replace(claim, tune=None)
-    return Asking(claim, Runs(claim, out / "cache", command=command.format(id=claim.id)))
+    return asking(claim, out, command.format(id=claim.id))
 
 
 def _verify(
@@ -160,9 +161,7 @@ def verify(
     if claim.settings:
         table, verdict = over_settings(claim)
     elif claim.evidence == "training":
-        table, verdict = evidence or train_one(
-            Asking(claim, Runs(claim, out / "cache", command)), out, command
-        )
+        table, verdict = evidence or train_one(asking(claim, out, command), out, command)
     else:
         table = search(claim) if claim.search else functions.gather(claim, claim.looks[-1])
         verdict = make_verdict(claim, table, looks=1, extra={})

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.evidence.kept import Kept
-from normexp.claims.evidence.ledger import LEDGER, read_ledger
-from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
+from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER, read_ledger, read_own_ledger
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, Anew, FromTable, Source
 from normexp.claims.judge.outcomes import Setting

@@ -55,10 +55,12 @@ def main(arguments: list[str]) -> int:
 
 def add(path: Path, claim: Claim, reason: str) -> Row:
     """Register one claim, and keep its resolved protocol beside the registry."""
-    from normexp.claims.evidence.resolved_protocol import record_protocol, resolved_protocol, seeds_of
+    from normexp.claims.evidence import resolved_protocol as found
 
-    subject = subject_of(claim.id, claim.budget)
-    return record_protocol(path, subject, resolved_protocol(claim), reason=reason, seeds=seeds_of(claim))
+    protocol = found.resolved_protocol(claim)
+    found.check_cells(found.cells(claim))
+    subject, seeds = subject_of(claim.id, claim.budget), found.seeds_of(claim)
+    return found.record_protocol(path, subject, protocol, reason=reason, seeds=seeds)
 
 
 def line(row: Row) -> str:

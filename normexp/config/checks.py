@@ -6,7 +6,7 @@ The yaml tree has no schema of its own. `normexp.config.settings` is the schema 
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ from normexp.config.settings import GROUPS, ROOT, Setting
 from normexp.invocation import command
 
 
-def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> None:
+def validate(
+    config: dict[str, Any], allowed: Iterable[str] | None = None, groups: Sequence[str] = GROUPS
+) -> None:
     """Raise a ValueError of one line for the first mistake in a resolved configuration.
 
-    `allowed` are the user's packages that `_target_` may name; by default those of the command line.
+    Args:
+        allowed: the user's packages that `_target_` may name; by default those of the command line.
+        groups: whose nodes are checked, if not all are used.
     """
     known = [*(setting.key for setting in ROOT), *GROUPS]
     check_keys(config, known, path="")
@@ -52,7 +56,7 @@ def validate(config: dict[str, Any], allowed: Iterable[str] | None = None) -> No
             f"allow_targets={foreign}: no file can allow a package; if you trust it, add allow_targets="
             f"[{','.join(foreign)}] to the command line"
         )
-    for group in GROUPS:
+    for group in groups:
         check_group(group, config[group], packages)
 
 

@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pytorch_lightning import Callback, LightningDataModule, Trainer
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import Dataset
 
 from normexp.config.allowed import KEY, allowed_packages, lies_in
+from normexp.config.settings import GROUPS
 
 NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
 HOMES = ("normexp.models", "normexp.norms", "normexp.data", "normexp.schedules", "normexp.monitors")
@@ -36,12 +36,24 @@ LIGHTNING = {
     "pytorch_lightning.plugins.environments.SLURMEnvironment",
     "pytorch_lightning.plugins.environments.TorchElasticEnvironment",
 }
-# group -> base classes, one of which its `_target_` must have
-BASES: dict[str, tuple[type, ...]] = {
-    "model": (nn.Module,), "norm": (nn.Module,), "data": (LightningDataModule,), "optimizer": (Optimizer,),
-    "schedule": (), "trainer": (Trainer,), "monitor": (Callback,),
-}  # fmt: skip
-PARTS = (nn.Module, Optimizer, LRScheduler, LightningDataModule, Dataset, Callback, Trainer)
+# Groups whose nodes name torch modules. All others need Lightning, which takes two seconds to import.
+OF_TORCH = ("model", "norm")
+
+
+@functools.cache
+def _bases() -> dict[str | None, tuple[type, ...]]:
+    """Group -> base classes, one of which its `_target_` must have; None: a node inside a group."""
+    from pytorch_lightning import Callback, LightningDataModule, Trainer
+
+    inside = (nn.Module, Optimizer, LRScheduler, LightningDataModule, Dataset, Callback, Trainer)
+    return {
+        "data": (LightningDataModule,), "optimizer": (Optimizer,), "schedule": (), "trainer": (Trainer,),
+        "monitor": (Callback,), None: inside,
+    }  # fmt: skip
+
+
+def _bases_of(group: str | None) -> tuple[type, ...]:
+    return (nn.Module,) if group in OF_TORCH else _bases()[group]
 
 
 def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -> type:
@@ -88,7 +100,7 @@ def _may_import(name: str, packages: tuple[str, ...]) -> bool:
 
 def _defined_where_allowed(target: type, name: str, packages: tuple[str, ...]) -> bool:
     module = target.__module__
-    listed = any(target is part for part in _lightning_parts()) and name in LIGHTNING
+    listed = name in LIGHTNING and any(target is part for part in _lightning_parts())
     return listed or lies_in(module, (*HOMES, *TORCH, *packages))
 
 
@@ -101,19 +113,23 @@ def _group(path: str) -> str | None:
     """The group that a path names; None for a node inside a group."""
     group, _, rest = path.partition(".")
     own = "." not in rest and "[" not in path if group == "monitor" else not rest and "[" not in path
-    return group if own and group in BASES else None
+    return group if own and group in GROUPS else None
 
 
 def _is_part(target: type, group: str | None) -> bool:
     called = any("__call__" in vars(base) for base in target.__mro__)  # schedules, factories for weights
-    if group is None:
-        return called or issubclass(target, PARTS) or any(target is part for part in _lightning_parts())
-    return issubclass(target, BASES[group]) if BASES[group] else called
+    if group == "schedule":
+        return called
+    if group is not None:
+        return issubclass(target, _bases_of(group))
+    # The first two questions need no Lightning.
+    if called or issubclass(target, nn.Module):
+        return True
+    return issubclass(target, _bases_of(None)) or any(target is part for part in _lightning_parts())
 
 
 def _kinds(group: str | None) -> str:
-    bases = PARTS if group is None else BASES[group]
-    return ", ".join(base.__name__ for base in bases) or "one that is called with a step"
+    return ", ".join(base.__name__ for base in _bases_of(group)) or "one that is called with a step"
 
 
 def _remedy(name: str) -> str:

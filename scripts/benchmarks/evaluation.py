@@ -10,7 +10,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.training.evaluation import evaluate, evaluate_each
 from normexp.training.lightning import quiet_lightning
 from normexp.training.memory import keep_freed_memory

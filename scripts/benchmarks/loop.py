@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from rich.console import Console
 from rich.table import Table
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.config.run_parts import Parts
 from normexp.data.rows import Rows
 from normexp.training.fit import fit

@@ -20,7 +20,8 @@ from hydra.utils import instantiate
 from rich.console import Console
 from rich.table import Table
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.monitors import Monitor, StepMonitor
 from normexp.training.fit import fit
 

@@ -8,12 +8,14 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from normexp.build import CONFIGS, build, compose
+from normexp.build import build
 from normexp.claims.evidence.train_call import train
 from normexp.claims.evidence.training_runs import Runs, tune
 from normexp.claims.evidence.wanted import Wanted, tuning
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, read_claim
+from normexp.composition import compose
+from normexp.config.folder import CONFIGS
 
 FIXED = [
     "data=digits", "data.train_size=128", "model.depth=1", "model.width=8", "max_steps=2", "batch_size=32",

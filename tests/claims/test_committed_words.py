@@ -7,7 +7,7 @@ import pytest
 from committed import BANK, CLAIMS, ROOT, judged
 
 from normexp.claims.evidence.claim_runs import ClaimCell
-from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
+from normexp.claims.evidence.ledger import OWN_LEDGER, read_own_ledger
 from normexp.claims.spec.bank import load_cells
 
 CELLS = load_cells(ROOT / "configs")

@@ -9,7 +9,8 @@ import pytest
 from committed import CLAIMS
 
 from normexp.claims.evidence.claim_runs import ClaimCell
-from normexp.claims.evidence.own_runs import OWN_LEDGER, OwnRuns, own_runs, runs_in, write_own_ledger
+from normexp.claims.evidence.ledger import OWN_LEDGER
+from normexp.claims.evidence.own_runs import OwnRuns, own_runs, runs_in, write_own_ledger
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.settings_evidence import gather_settings
 from normexp.claims.judge.comparison import Comparison

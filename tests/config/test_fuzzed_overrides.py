@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from normexp import cli
-from normexp.build import build_all, compose
+from normexp.build import build_all
 from normexp.choices import choices
+from normexp.composition import compose
 from normexp.config.allowed import VARIABLE, allow_from
 from normexp.config.folder import CONFIGS
 from normexp.hydra_gate import guard

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.build import CONFIGS, compose, resolved
+from normexp.build import resolved
 from normexp.claims.evidence.subjects import composed
+from normexp.composition import compose
+from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
 from normexp.config.recipe import changes, older
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.build import CONFIGS, compose, resolved
+from normexp.build import resolved
+from normexp.composition import compose
+from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
 from normexp.config.settings import GROUPS, NOT_IDENTITY, RECORDED, ROOT, SETTINGS, shown
 from normexp.config.targets import resolve_target

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from normexp.build import build, compose, resolved
+from normexp.build import build, resolved
+from normexp.composition import compose
 from normexp.config.allowed import VARIABLE, allow_from, allowed_packages
 from normexp.config.construct import construct
 from normexp.config.targets import LIGHTNING, resolve_target

@@ -22,7 +22,7 @@ import torch
 import torch.utils.tensorboard
 from results import difference, results
 
-from normexp import build, cli
+from normexp import build, cli, composition
 from normexp.training import checkpoint
 from normexp.training.launch import launch
 from normexp.training.replicas.launch_replicas import launch_replicas
@@ -85,7 +85,7 @@ class Case:
     def __init__(self, scenario: str, folder: Path, full_disk: bool):
         self.folder, self.near = folder, NEAR.get(scenario, 0.0)
         self.act = kill_points.fill_disk if full_disk else kill_points.die
-        self.cfg, self.choices = build.compose(SCENARIOS[scenario])
+        self.cfg, self.choices = composition.compose(SCENARIOS[scenario])
         self.loaded = build.build_all(self.cfg, self.choices)[0].data  # forks share it
 
     def launch(self) -> None:

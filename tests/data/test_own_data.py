@@ -111,7 +111,8 @@ def test_what_cannot_be_trained_on_is_one_line(target, options, message):
 
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
-    from normexp.build import build, compose
+    from normexp.build import build
+    from normexp.composition import compose
 
     overrides = [
         "data=module",

@@ -12,7 +12,8 @@ from small_models import norm_factory
 from torch import nn
 from torchvision.models import list_models
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.models import OwnNetwork, Timm, Torchvision
 from normexp.norm_layers import is_norm
 

@@ -10,7 +10,8 @@ from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 from small_module import fit
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.monitors import Charts, Monitor, measure_without_fit
 from normexp.monitors.activations import PLACES
 

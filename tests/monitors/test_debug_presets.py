@@ -8,7 +8,8 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp import cli
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.monitors import Activations, FirstNotFinite
 
 

@@ -31,7 +31,8 @@ VALUES = [
 @pytest.fixture(scope="module")
 def study(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     """Two finished runs, and the parts of the first."""
-    from normexp.build import build, compose
+    from normexp.build import build
+    from normexp.composition import compose
     from normexp.training.launch import launch
 
     root = tmp_path_factory.mktemp("study")

@@ -10,7 +10,8 @@ from omegaconf import OmegaConf
 from hydra_plugins.normexp._cells import Cells, command_of, names, unpack
 from hydra_plugins.normexp.sweeper import NormexpSweeper
 from normexp import cli
-from normexp.build import CONFIGS, resolved
+from normexp.build import resolved
+from normexp.config.folder import CONFIGS
 from normexp.cores import cores
 from normexp.sweeps.slots import slots
 

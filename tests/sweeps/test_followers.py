@@ -6,7 +6,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from hydra_plugins.normexp._cells import Cells
 from hydra_plugins.normexp._followers import Followers
-from normexp.build import CONFIGS, each_run
+from normexp.build import each_run
+from normexp.config.folder import CONFIGS
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from normexp.build import build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
 from normexp.training import checkpoint
 from normexp.training.checkpoint import LastCheckpoint
 from normexp.training.launch import launch

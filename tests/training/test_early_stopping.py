@@ -4,7 +4,8 @@ import csv
 
 import pytest
 
-from normexp.build import compose, resolved
+from normexp.build import resolved
+from normexp.composition import compose
 from normexp.config.early_stopping import EarlyStop, early_stop
 from normexp.config.identity import config_hash
 from normexp.training.early_stopping import without_progress

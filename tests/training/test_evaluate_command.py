@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from normexp.build import build, compose, compose_with_hydra, files_of
+from normexp.build import build
 from normexp.commands import evaluate as command
+from normexp.composition import compose, compose_with_hydra, files_of
 from normexp.training.launch import folder_of, launch
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2", "norm=batchnorm"]

@@ -5,7 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from normexp.build import build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
 from normexp.runs import load_test_examples, read_summary
 from normexp.training.evaluation import evaluate, evaluate_each
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from pytorch_lightning.loggers.logger import DummyLogger
 
-from normexp.build import build, compose, resolved
+from normexp.build import build, resolved
+from normexp.composition import compose
 from normexp.config.identity import config_hash
 from normexp.config.loggers import how_to_look, writes_events
 from normexp.training.launch import launch

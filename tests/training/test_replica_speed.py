@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
 
-from normexp.build import build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
 from normexp.runs import whole_file
 from normexp.training.checkpoint import WholeCheckpoints
 from normexp.training.replicas import replica_linear

@@ -13,7 +13,9 @@ import torch
 from benchmarks.measure.replica_equality import TINY, largest_difference
 from pytorch_lightning import Callback
 
-from normexp.build import CONFIGS, build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
+from normexp.config.folder import CONFIGS
 from normexp.runs import read_summary
 from normexp.training.launch import folder_of, launch
 from normexp.training.replicas.launch_replicas import launch_replicas

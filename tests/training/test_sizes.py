@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from normexp.build import build, compose, each_run
+from normexp.build import build, each_run
+from normexp.composition import compose
 from normexp.cores import in_bytes, memory
 from normexp.training import model_size
 from normexp.training.model_size import build_within_memory

@@ -1,23 +1,39 @@
-"""A training claim on its way to a verdict: the runs that it needs now, and how many more it may need."""
+"""A training claim on its way to a verdict: the runs that it needs now, and how many more it may need.
+
+What trains is imported where it is needed: Lightning takes two seconds, and most claims train nothing.
+"""
 
 import time
 from collections.abc import Generator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence import training_runs
-from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
 from normexp.claims.judge.verdict import make_verdict
 from normexp.claims.spec.claim import Claim
+from normexp.own_process import imports
+
+if TYPE_CHECKING:
+    from normexp.claims.evidence.training_runs import Runs
 
 Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
 
 
-def stages(claim: Claim, runs: Runs) -> Generator[list[Wanted], None, Evidence]:
+def asking(claim: Claim, out: Path, command: str) -> "Asking":
+    """A claim whose runs lie in the cache of `out`."""
+    with imports():
+        from normexp.claims.evidence.training_runs import Runs
+
+    return Asking(claim, Runs(claim, out / "cache", command=command))
+
+
+def stages(claim: Claim, runs: "Runs") -> Generator[list[Wanted], None, Evidence]:
     """Yield the runs that must be finished next: first those that tune, then the seeds of each look, until the claim is
     decided or its budget ends."""
+    from normexp.claims.evidence import training_runs
+
     rates: Rates = None
     if claim.tune:
         yield tuning(claim)
@@ -49,7 +65,7 @@ class Asking:
     compared: the runs that the verdict compares, when no run is missing.
     """
 
-    def __init__(self, claim: Claim, runs: Runs):
+    def __init__(self, claim: Claim, runs: "Runs"):
         self.claim, self.runs = claim, runs
         self.evidence: Evidence | None = None
         self.compared: list[Wanted] = []

@@ -78,13 +78,14 @@ def row_of(cell: str, summary: dict[str, Any]) -> dict[str, Any]:
 def bank_protocol(bank: Bank) -> dict[str, Any]:
     """The protocol of the bank for the registry: every value of every cell and norm, the rates and the seeds."""
     # It imports torch and composes configurations, which takes seconds.
-    from normexp.claims.evidence.resolved_protocol import resolved_cells
+    from normexp.claims.evidence.resolved_protocol import check_cells, resolved_cells
 
     overrides = {
         f"{cell.name} / {norm}": [*cell.overrides, f"norm={norm}", f"lr={cell.rates[0]:g}"]
         for cell in bank.cells.values()
         for norm in bank.norms
     }
+    check_cells(overrides)
     families = {
         cell.name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
         for cell in bank.cells.values()

@@ -13,8 +13,7 @@ from normexp.claims.evidence.learning_curves import (
     own_curves,
     read_curves,
 )
-from normexp.claims.evidence.ledger import LEDGER, read_ledger
-from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
+from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER, read_ledger, read_own_ledger
 from normexp.claims.spec.bank import BANK, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS

@@ -25,6 +25,7 @@ from normexp.claims.spec.bank import Bank
 from normexp.runs import TestExamples, finished_summary, load_test_examples
 
 LEDGER = Path("docs") / "evidence" / "bank"
+OWN_LEDGER = Path("docs") / "evidence" / "claims"  # of the runs that claims train themselves, see own_runs.py
 MEASURES = ("error", "loss")  # what claims ask of the bank
 
 
@@ -116,3 +117,13 @@ def code_digest(sources: dict[str, Any], codes: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:12]
     codes[digest] = sources
     return digest
+
+
+def read_own_ledger(folder: Path, claim: str) -> pd.DataFrame:
+    """The rows of a claim's own runs; empty if it has none."""
+    path = folder / claim / "runs.csv"
+    if not path.exists():
+        return pd.DataFrame({"cell": []})
+    table = pd.read_csv(path)
+    given = table[["commit", "level"]].astype(object)
+    return table.assign(**given.where(given.notna(), ""))

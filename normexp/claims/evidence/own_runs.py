@@ -26,7 +26,6 @@ from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import load_test_examples, read_summary
 
-OWN_LEDGER = Path("docs") / "evidence" / "claims"
 OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
 
 
@@ -124,13 +123,3 @@ def write_own_ledger(claim: Claim, each: dict[str, OwnRuns], folder: Path) -> in
     table.to_csv(folder / claim.id / "runs.csv", index=False, float_format="%.9g")
     keep_codes(folder, codes)
     return len(table)
-
-
-def read_own_ledger(folder: Path, claim: str) -> pd.DataFrame:
-    """The rows of a claim's own runs; empty if it has none."""
-    path = folder / claim / "runs.csv"
-    if not path.exists():
-        return pd.DataFrame({"cell": []})
-    table = pd.read_csv(path)
-    given = table[["commit", "level"]].astype(object)
-    return table.assign(**given.where(given.notna(), ""))

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.subjects import plain
+from normexp.claims.evidence.subjects import composed, plain
 from normexp.claims.judge.rules import RULES
 from normexp.claims.spec.bank import load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, Seeds, digest, register
 from normexp.claims.spec.settings import split_options
+from normexp.composition import plain_values
 from normexp.config.code import checkout
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import identity
@@ -108,6 +109,15 @@ def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         name: {key: value for key, value in flat.items() if key not in common} for name, flat in flats.items()
     }
     return {"common": common, "cells": differing}
+
+
+def check_cells(overrides: Mapping[str, Sequence[str]]) -> None:
+    """Raise ValueError with one line for a configuration with which no run could be built. It imports Lightning, so it
+    is asked once, when a protocol is registered."""
+    from normexp.build import resolved
+
+    for own in overrides.values():
+        resolved(composed(tuple(own))[0])
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -13,8 +13,7 @@ from normexp.claims.evidence import functions
 from normexp.claims.evidence.bank_settings import setting_of_runs
 from normexp.claims.evidence.chosen_runs import runs_at
 from normexp.claims.evidence.claim_runs import RUN, ClaimCell
-from normexp.claims.evidence.ledger import LEDGER, read_examples, read_ledger
-from normexp.claims.evidence.own_runs import OWN_LEDGER, read_own_ledger
+from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER, read_examples, read_ledger, read_own_ledger
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.spec.bank import BANK, OWN_CELLS, load_bank, load_cells
 from normexp.claims.spec.claim import Claim

@@ -4,16 +4,21 @@ import functools
 import importlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
-from normexp.build import build_model, compose_with_hydra, resolved
+from normexp.build_model import build_model
 from normexp.claims.laws.network import Network
+from normexp.claims.spec.claim import Claim
 from normexp.compose_once import compose_once
+from normexp.composition import compose_with_hydra, plain_values
+from normexp.config.checks import validate
 from normexp.config.construct import construct
 from normexp.config.targets import resolve_target
+from normexp.own_process import imports
 
 
 class Sizes(NamedTuple):
@@ -48,8 +53,25 @@ def _with_recipe(overrides: tuple[str, ...]) -> tuple[str, ...]:
 
 @functools.cache
 def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration as plain, checked values. Callers share it and must not change it."""
-    return resolved(composed(overrides)[0])
+    """The configuration as plain values; what a network needs of them is checked. Callers share it and must not change
+    it."""
+    config = plain_values(composed(overrides)[0])
+    validate(config, groups=("model", "norm", *(["data"] if _names_data(overrides) else [])))
+    return config
+
+
+def _names_data(overrides: Iterable[str]) -> bool:
+    return any(override.startswith("data=") for override in overrides)
+
+
+def import_data(claims: Iterable[Claim]) -> None:
+    """If one of the claims names a data set, import what reads it. Copies of this process would each import it."""
+    if any(
+        _names_data([*claim.fixed, *chain(*claim.arms.values(), *claim.settings.values())])
+        for claim in claims
+    ):
+        with imports():
+            importlib.import_module("normexp.data")
 
 
 def law(name: str) -> Callable[..., float]:
@@ -78,7 +100,7 @@ def network(overrides: tuple[str, ...], seed: int) -> Network:
     # Every model of this project is one.
     kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))
     sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
-    if any(override.startswith("data=") for override in overrides):
+    if _names_data(overrides):
         sizes, examples = examples_of(json.dumps(config["data"]))
     model = cast(Network, build_model({**config, "seed": seed}, sizes))
     model.input_shape, model.num_classes = sizes.input_shape, sizes.num_classes

@@ -13,7 +13,8 @@ import pytorch_lightning as pl
 import torch
 from rich.console import Console
 
-from normexp.build import build, compose
+from normexp.build import build
+from normexp.composition import compose
 from normexp.training.fit import fit
 
 from .peak_memory import give_back, resident

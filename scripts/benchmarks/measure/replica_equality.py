@@ -4,7 +4,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from normexp.build import CONFIGS, build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
+from normexp.config.folder import CONFIGS
 from normexp.training.replicas.replica_module import ReplicaModule
 from normexp.training.replicas.why_not import why_not
 

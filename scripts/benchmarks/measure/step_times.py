@@ -11,7 +11,8 @@ import pytorch_lightning as pl
 import torch
 from rich.console import Console
 
-from normexp.build import build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
 

@@ -13,7 +13,8 @@ import torch
 from rich.console import Console
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from normexp.build import build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
 

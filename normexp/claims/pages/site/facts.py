@@ -7,8 +7,7 @@ from typing import Any
 
 from normexp.claims.evidence.drawn_runs import curves_of, ledger_of, setting_names
 from normexp.claims.evidence.learning_curves import bank_curves, own_curves
-from normexp.claims.evidence.ledger import LEDGER
-from normexp.claims.evidence.own_runs import OWN_LEDGER
+from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER
 from normexp.claims.judge.verdict_text import with_scope
 from normexp.claims.pages.site.forest import forest
 from normexp.claims.pages.site.marks import finite, number
