@@ -150,7 +150,7 @@ def test_two_identical_sweeps_at_once_share_the_runs(tmp_path, workers):
     }
     assert len(load_summaries(tmp_path / "runs", {"seed": range(4)})) == 4
     # Who resumes, or trains what is trained, writes a second file of events.
-    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 4
+    assert len(list(tmp_path.glob("runs/mlp/*/events.out.tfevents.*"))) == 4
     assert not list(tmp_path.rglob(".lock"))
 
 
