@@ -68,7 +68,8 @@ class LitModel(pl.LightningModule):
 
     def forward(self, inputs: Tensor) -> Tensor:
         # Evaluation does not use the compiled forward: its few batches have other shapes, and each would be compiled.
-        return self.model(inputs) if self.training else self.model.forward(inputs)
+        # The model's hooks run in both.
+        return self.model(inputs) if self.training else self.model._call_impl(inputs)
 
     def losses_of(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """(mean loss, number of right answers, number of answers) of one batch."""
@@ -98,6 +99,8 @@ class LitModel(pl.LightningModule):
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         inputs, targets = batch
         logits = self.evaluated(inputs)
+        if logits.element_size() < 4:  # a mean loss in bfloat16 has three digits
+            logits = logits.float()
         loss, right, count = loss_and_right(logits, targets)
         if self.examples is not None:
             self.examples.append(each_example(logits, targets))

@@ -66,6 +66,11 @@ NAMES = {
     "_compiled_call_impl": Private(
         "guard: module.compile()", lambda: compiled_in_place()._compiled_call_impl is not None
     ),
+    # Loud: without it an AttributeError. Silent: if it ran compiled code, evaluation would compile each shape.
+    "_call_impl": Private(
+        "lit_model: evaluation runs the hooks of a network, and never its compiled forward",
+        lambda: compiled_in_place()._call_impl(torch.ones(1)) == 1,
+    ),
     "_compiler_ctx": Private(
         "guard: Lightning's own compiled module", lambda: hasattr(pl.LightningModule(), "_compiler_ctx")
     ),

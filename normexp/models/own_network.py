@@ -63,9 +63,11 @@ def _see_once(network: nn.Module, input_shape: tuple[int, ...], accepts: str) ->
         ValueError: a lazy layer stays without sizes, because no forward reaches it.
     """
     inputs = torch.zeros((1, *input_shape), dtype=torch.long if accepts == "text" else None)
+    modes = [(layer, layer.training) for layer in network.modules()]
     with torch.no_grad():
         network.eval()(inputs)
-    network.train()
+    for layer, mode in modes:
+        layer.training = mode
     for path, layer in network.named_modules():
         tensors = (*layer.parameters(recurse=False), *layer.buffers(recurse=False))
         if any(is_lazy(tensor) for tensor in tensors):

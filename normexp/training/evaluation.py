@@ -10,13 +10,14 @@ from normexp.lit_model import LitModel
 
 def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:
     """`{"loss", "accuracy"}` in evaluation mode, in the precision of training."""
-    mode = module.training
+    modes = [(layer, layer.training) for layer in module.modules()]  # a network may keep a part in eval mode
     module.eval()
     module.on_validation_epoch_start()
     with torch.inference_mode(), trainer.precision_plugin.val_step_context():
         for index, batch in enumerate(batches):
             module.validation_step(trainer.precision_plugin.convert_input(batch), index)
-    module.train(mode)
+    for layer, mode in modes:
+        layer.training = mode
     return module.evaluation_result()
 
 

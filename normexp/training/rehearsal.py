@@ -3,6 +3,7 @@
 import copy
 import math
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,28 +14,25 @@ from normexp.lit_model import LitModel
 
 
 def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
-    """Run one forward pass in training mode on the meta device. There is no arithmetic, but every layer checks the
-    shape of its input. So a norm that cannot work at this batch size says so before training.
+    """Run forward passes as in training and in evaluation on the meta device. There is no arithmetic, but every layer
+    checks the shape of its input. So a norm that cannot work at this batch size says so before training.
 
     Raises ValueError with one line, also if the outputs of the layers would not fit into memory.
     """
     x, y = data.probe_batch(1)
-    shape, kept = (batch_size, *data.input_shape), _Kept()
-    rehearsed = copy.deepcopy(model).to("meta").train()
-    inputs = torch.empty(shape, device="meta", dtype=x.dtype)
-    for module in rehearsed.modules():
-        module.register_forward_hook(kept)
+    shape = (batch_size, *data.input_shape)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            logits = rehearsed(inputs)
+            inputs = torch.empty(shape, device="meta", dtype=x.dtype)
+            logits, nbytes = _passes(copy.deepcopy(model).to("meta"), inputs)
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
             # A layer reads a value. BatchNorm does so to see whether it is frozen.
             inputs = torch.zeros(shape, dtype=x.dtype)
-            logits = copy.deepcopy(model).train()(inputs)
-    if inputs._version:  # how often something was written into it
+            logits, nbytes = _passes(copy.deepcopy(model), inputs)
+    if inputs._version:  # how often something was written into it, in training or in evaluation
         raise ValueError(
             "model: writes into its inputs, so the next evaluation or measurement would see other data; let its first "
             "layer work on a copy, as `x = x - 0.5` does and `x -= 0.5` does not"
@@ -43,11 +41,32 @@ def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"model: gives {got} for a batch of {shape}; must give logits of {wanted}")
-    if kept.nbytes > memory() and not torch.cuda.is_available():
+    if nbytes > memory() and not torch.cuda.is_available():
         raise ValueError(
-            f"batch_size={batch_size}: what the layers give for a batch of {shape} would take {in_bytes(kept.nbytes)}, "
+            f"batch_size={batch_size}: what the layers give for a batch of {shape} would take {in_bytes(nbytes)}, "
             f"and this machine has {in_bytes(memory())}; choose a smaller batch, input or model"
         )
+
+
+def _passes(network: nn.Module, inputs: Tensor) -> tuple[Any, int]:
+    """(result, bytes that the layers give) of a pass in training. A pass in evaluation follows."""
+    kept = _Kept()
+    hooks = [module.register_forward_hook(kept) for module in network.modules()]
+    logits = network(inputs)
+    for hook in hooks:
+        hook.remove()
+    saved = network.state_dict().keys()
+    if unsaved := {name: buffer for name, buffer in network.named_buffers() if name not in saved}:
+        before = {name: buffer._version for name, buffer in unsaved.items()}
+        network(inputs)  # the first pass may have made some
+        for name, buffer in network.named_buffers():
+            if name in before and (buffer is not unsaved[name] or buffer._version != before[name]):
+                raise ValueError(
+                    f"model: each step changes {name}, which is in no checkpoint, so a resumed run would begin it "
+                    "anew; leave out persistent=False where it is registered"
+                )
+    network.eval()(inputs)
+    return logits, kept.nbytes
 
 
 class _Kept:

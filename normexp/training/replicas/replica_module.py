@@ -54,7 +54,6 @@ class ReplicaModule(pl.LightningModule):
             own = weights_of(view.model)
             for name, of_all in self.weights.items():
                 own[name].data = of_all.data[index]
-            view.train()
 
     @property
     def active(self) -> list[Replica]:
@@ -159,7 +158,7 @@ class ReplicaModule(pl.LightningModule):
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
             return
         gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
-        norms = torch.linalg.vector_norm(torch.cat([g.flatten(1) for g in gradients], dim=1), dim=1)
+        norms = torch.linalg.vector_norm(torch.cat([g.reshape(len(g), -1) for g in gradients], dim=1), dim=1)
         factors = (gradient_clip_val / (norms + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))

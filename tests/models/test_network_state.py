@@ -1,0 +1,83 @@
+"""Networks that keep state: modes, buffers, hooks. Training, evaluation, replicas and a resumed run agree on it."""
+
+from functools import partial
+
+import own_nets
+import pytest
+import torch
+
+from normexp.build import build_all, compose
+from normexp.lit_model import LitModel
+from normexp.models import OwnNetwork
+from normexp.runs import load_test_examples
+from normexp.schedules import Constant
+from normexp.training.launch import folder_of, launch
+from normexp.training.replicas.launch_replicas import launch_replicas
+
+SMALL = [
+    "model=module", "model.swap=false", "norm=none", "trainer=float64", "max_epochs=2", "data.train_size=160",
+    "batch_size=32", "logger=csv",
+]  # fmt: skip
+
+
+def parts_of(name: str, *overrides: str):
+    return build_all(*compose([*SMALL, f"model.path=own_nets.{name}", *overrides]), allowed=["own_nets"])
+
+
+def state(folder):
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+
+
+@pytest.mark.filterwarnings("ignore:Found 1 module")  # Lightning's, that a part is in eval mode
+def test_replicas_keep_the_modes_of_a_network_as_alone(tmp_path):
+    """Watched steps go through other modules than the rest, and validation changes their modes."""
+    options = ["monitor=light", "monitor.gradients.every_n_steps=3", "trainer.gradient_clip_val=0.05"]
+    together = parts_of("PartInEvalMode", *options, f"outputs={tmp_path / 'together'}", "replicas=2")
+    summaries = launch_replicas(together)
+    for seed, (parts, summary) in enumerate(zip(together, summaries, strict=True)):
+        (alone,) = parts_of("PartInEvalMode", *options, f"outputs={tmp_path / 'alone'}", f"seed={seed}")
+        expected = launch(alone)
+        assert summary["execution"]["mode"] == "replica"
+        assert summary["metrics"] == pytest.approx(expected["metrics"], rel=1e-10)
+        found, wanted = (state(folder_of(p)) for p in (parts, alone))
+        for name, value in wanted.items():
+            torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
+        assert found["model.network.norm.num_batches_tracked"] == 0
+
+
+def test_lazy_layers_leave_the_modes_of_a_network():
+    class Half(own_nets.Lazy):
+        def __init__(self, num_classes):
+            super().__init__(num_classes)
+            self.norm.eval()
+
+    network = OwnNetwork((1, 8, 8), 10, torch.nn.Identity, module=Half, swap=False).network
+    assert (network.norm.training, network.output.training) == (False, True)
+
+
+def test_a_hook_on_the_network_runs_in_evaluation_too():
+    torch.manual_seed(0)
+    network = own_nets.Hooked()
+    module = LitModel(network, partial(torch.optim.SGD, lr=0.1), Constant(), total_steps=1).eval()
+    images = torch.randn(4, 1, 8, 8)
+    assert torch.equal(module(images), own_nets.Plain.forward(network, -images))
+
+
+def test_writing_into_inputs_in_evaluation_alone_is_refused():
+    with pytest.raises(ValueError, match=r"^model: writes into its inputs"):
+        parts_of("WritesInEvaluation")
+
+
+def test_a_state_that_no_checkpoint_keeps_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^model: each step changes network.mean, which is in no checkpoint"
+    ):
+        parts_of("ForgetsItsMean")
+    assert parts_of("ForgetsItsMean", "+model.module.persistent=true")
+
+
+def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
+    (parts,) = parts_of("Plain", "trainer=cpu", "trainer.precision=bf16-true", f"outputs={tmp_path}")
+    summary = launch(parts)
+    examples = load_test_examples(folder_of(parts))
+    assert summary["metrics"]["test/loss"] == pytest.approx(float(examples.loss.mean(dtype=float)), rel=1e-6)
