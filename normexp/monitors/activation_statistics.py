@@ -4,12 +4,16 @@
 of a network are measured together.
 """
 
+import contextlib
 import functools
 import math
 from collections.abc import Sequence
 
 import torch
+from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
+
+from normexp.monitors.guard import untouched
 
 PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # as in Figure 1 of Ioffe & Szegedy 2015
 MARGIN = 0.05  # of the range: an output this close to a bound is saturated (sigmoid below 0.05 or above 0.95)
@@ -106,8 +110,16 @@ def saturated_fraction(rows: Tensor, low: float, high: float) -> Tensor:
 
 
 def derivative(activation: nn.Module, inputs: Tensor) -> Tensor:
-    """f'(z) of an elementwise activation, in the shape of z. Calls `forward` directly, so no hooks run."""
-    with torch.enable_grad():
+    """f'(z) of an elementwise activation, in the shape of z. Calls `forward` directly, so no hooks run. A user's
+    activation may draw numbers or keep a state: it draws the same ones again in its own pass."""
+    known = type(activation).__module__.startswith(("torch.", "normexp.")) and not isinstance(
+        activation, nn.RReLU
+    )
+    with contextlib.ExitStack() as stack:
+        if not known:
+            stack.enter_context(isolate_rng())
+            stack.enter_context(untouched(activation))
+        stack.enter_context(torch.enable_grad())
         z = inputs.detach().requires_grad_()
         # A copy, because the activation may work in place.
         return torch.autograd.grad(activation.forward(z.clone()).sum(), z)[0]

@@ -31,6 +31,10 @@ from normexp.monitors.sites import described, names_its_sites, sites_of
 OURS = "normexp."
 
 
+class WritesIntoInputs(ValueError):
+    """A pass changed the batch that other passes read."""
+
+
 class Monitor(Callback):
     """Measures every `every_n_steps` optimizer steps, at initialization and after the last step.
 
@@ -79,12 +83,16 @@ class Monitor(Callback):
         before = writes(batches)
         with untouched(module):
             values = self.compute(module, batches, step)
+        self.require_unwritten(batches, before)
+        return to_floats(values)
+
+    def require_unwritten(self, batches: Any, before: int) -> None:
+        """Raise WritesIntoInputs if something was written into these batches since `before`."""
         if writes(batches) != before:
-            raise ValueError(
+            raise WritesIntoInputs(
                 f"monitor {type(self).__name__}: the module writes into its inputs, so each pass sees other data; let "
                 "it work on a copy (`x = x - 0.5`, not `x -= 0.5`), or use Activations and Gradients"
             )
-        return to_floats(values)
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         if not values:

@@ -86,6 +86,8 @@ class CovariateShiftProxies(StepMonitor):
         values = {}
         for layer, names in groups.items():
             own = [name for name in names if name in g and name in g_next]
+            if not own:  # no step reaches this layer
+                continue
             vectors = [
                 torch.cat([values_of[name].flatten() for name in own]) for values_of in (g, g_next, w, w_next)
             ]

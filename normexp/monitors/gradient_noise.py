@@ -65,9 +65,17 @@ class GradientNoiseScale(Monitor):
 
 
 def leading_size(batch: object) -> int:
-    """Number of samples in a batch: the size of the first axis of its first tensor."""
+    """Number of samples in a batch: the size of the first axis of its tensors.
+
+    Raises ValueError with one line if they differ there: then some tensor has no row for each sample.
+    """
     sizes: list[int] = []
-    apply_to_collection(batch, Tensor, lambda x: sizes.append(len(x)))
+    apply_to_collection(batch, Tensor, lambda x: sizes.append(len(x) if x.ndim else 0))
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"batch: its tensors have {', '.join(map(str, sizes))} rows, so it cannot be cut into samples; leave "
+            "GradientNoiseScale out, or keep what is no sample out of the batch"
+        )
     return sizes[0]
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
+
+COPIED = (Tensor, dict, list, deque, tuple, set)
 
 _guarded: list[nn.Module] = []
 _precision: list[Any] = []  # Lightning's precision plugins in which passes run
@@ -28,10 +31,11 @@ def untouched(module: nn.Module) -> Iterator[None]:
     touch `.grad`.
     """
     originals = [(child, dict(child.__dict__)) for child in module.modules()]
+    made: dict[int, Any] = {}
     _guarded.append(module)
     try:
         for child, original in originals:
-            child.__dict__.update({name: _own(value) for name, value in original.items()})
+            child.__dict__.update({name: _own(value, made) for name, value in original.items()})
         module.__dict__.update(log=_silent, log_dict=_silent)
         with torch.enable_grad(), _eager(module):
             yield
@@ -42,14 +46,27 @@ def untouched(module: nn.Module) -> Iterator[None]:
             child.__dict__.update(original)
 
 
-def _own(value: Any) -> Any:
+def _own(value: Any, made: dict[int, Any]) -> Any:
+    """A copy of the tensors and containers in a value. `made` holds the copies, by the id of what they copy, so that a
+    tensor of two places, such as a buffer of two layers, stays one."""
+    if id(value) in made:
+        return made[id(value)]
     if isinstance(value, Tensor):
-        return value if isinstance(value, nn.Parameter) else value.detach().clone()
-    if isinstance(value, dict):  # buffers, parameters, submodules and hooks are held in dictionaries
+        own = value if isinstance(value, nn.Parameter) else value.detach().clone()
+    elif isinstance(value, dict):  # buffers, parameters, submodules and hooks are held in dictionaries
         own = copy.copy(value)
-        own.update({key: _own(item) for key, item in value.items() if isinstance(item, Tensor)})
-        return own
-    return copy.copy(value) if isinstance(value, (list, set)) else value
+        own.update({key: _own(item, made) for key, item in value.items() if isinstance(item, COPIED)})
+    elif isinstance(value, (list, deque)):
+        own = copy.copy(value)
+        for place, item in enumerate(value):
+            if isinstance(item, COPIED):
+                own[place] = _own(item, made)
+    elif type(value) is tuple:
+        own = tuple(_own(item, made) for item in value)
+    else:
+        return copy.copy(value) if isinstance(value, set) else value
+    made[id(value)] = own
+    return own
 
 
 def _silent(*args: Any, **kwargs: Any) -> None:
@@ -112,7 +129,7 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
         )
     arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
-    with isolate_rng(), _own_buffers(module), precision:
+    with isolate_rng(), _own_buffers(module), weights(_own_frozen(module)), precision:
         output = module.training_step(*arguments)
     return output if isinstance(output, dict) else {"loss": output}
 
@@ -121,13 +138,24 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
 def _own_buffers(module: nn.Module) -> Iterator[None]:
     # Pass copies of the buffers instead of restoring them later: autograd keeps the tensors that a pass used.
     originals = [(child._buffers, dict(child._buffers)) for child in module.modules() if child._buffers]
+    # A buffer of two layers stays one.
+    own = {id(b): b.clone() for buffers, _ in originals for b in buffers.values() if b is not None}
     for buffers, original in originals:
-        buffers.update({name: buffer.clone() for name, buffer in original.items() if buffer is not None})
+        buffers.update({name: own[id(buffer)] for name, buffer in original.items() if buffer is not None})
     try:
         yield
     finally:
         for buffers, original in originals:
             buffers.update(original)
+
+
+def _own_frozen(module: nn.Module) -> dict[nn.Parameter, Tensor]:
+    """Copies of the frozen parameters, which a step may move itself, as that of momentum contrast moves a teacher. A
+    teacher is no larger than what is trained. A larger frozen part is not copied, for it could fill the memory."""
+    parameters = list(module.parameters())
+    frozen = [p for p in parameters if not p.requires_grad]
+    small = 2 * sum(p.nbytes for p in frozen) <= sum(p.nbytes for p in parameters)
+    return {p: p.data.clone() if small else p.data for p in frozen}
 
 
 def loss_of(module: nn.Module, batch: Any) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.batches import Batches
+from normexp.monitors.batches import Batches, writes
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
 from normexp.monitors.joint import joint_batch
 from normexp.monitors.sites import layer_weights, sites_of, weights_before
@@ -77,10 +77,11 @@ class InternalCovariateShift(StepMonitor):
         return {"ics_distance", "ics_cosine"}
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._batch = batch
+        self._batch, self._writes = batch, writes(batch)
         self._before = {p: p.detach().clone() for p in trained_parameters(module)}
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
+        self.require_unwritten(self._batch, self._writes)  # by the step
         before, batch = self._before, to_module(joint_batch(self._batch), module)
         self._before = self._batch = None
         with untouched(module):

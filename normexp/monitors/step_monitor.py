@@ -1,5 +1,6 @@
 """Monitors that watch the steps of training themselves."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 
-from normexp.monitors.base import Monitor, to_floats
+from normexp.monitors.base import Monitor, WritesIntoInputs, to_floats
 from normexp.monitors.guard import eager_steps, passes_as_in
 
 
@@ -71,7 +72,10 @@ class StepMonitor(Monitor):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.release()
-        super().on_train_end(trainer, module)
+        try:
+            super().on_train_end(trainer, module)
+        except WritesIntoInputs as error:  # the last step changed its batch, which cannot be measured again
+            warnings.warn(f"{error}. There is no value after the last step.", stacklevel=2)
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         self.release()
