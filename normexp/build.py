@@ -97,9 +97,7 @@ def build(
     data.load(like=loaded)
     model = build_model(config, data, allowed)
     with refused("model", type(model).__name__):
-        rehearse(
-            model, data, config["batch_size"] // config["trainer"].get("accumulate_grad_batches", 1) or 1
-        )
+        rehearse(model, data, config["batch_size"])
     module = LitModel(
         model,
         construct("optimizer", config["optimizer"], allowed),

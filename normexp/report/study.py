@@ -13,6 +13,7 @@ from normexp.report.unfinished_runs import read_ledgers
 from normexp.runs import load_summaries
 from normexp.runs.columns import varying
 from normexp.runs.metrics import check_metric, read_metrics
+from normexp.runs.table import samples_of_a_step
 
 # Choices that decide other keys: a norm decides `norm.*`.
 GROUPS = ("norm", "model", "data", "optimizer", "schedule")
@@ -101,7 +102,7 @@ class Study:
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
-        values["samples"] = values["step"] * rows["batch_size"].to_numpy()[run]
+        values["samples"] = values["step"] * samples_of_a_step(rows)[run]
         values["seed"] = rows["seed"].to_numpy()[run]
         values["status"] = pd.Categorical(rows["status"]).take(run)
         values["arm"] = pd.Categorical(rows["arm"], categories=self.arms).take(run)
@@ -153,6 +154,12 @@ def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
         found = sorted(summaries[column].unique())
         if len(found) > 1:
             raise ValueError(f"path={path}: holds runs of {len(found)} {word}, {', '.join(found)}; {remedy}")
+    identity = ["hash", "model", "norm", "batch_size", "seed"]
+    if len(same := summaries[summaries.duplicated(identity, keep=False)]):
+        first, second = same.sort_values(identity)["run"].iloc[:2]
+        raise ValueError(
+            f"path={path}: {first} and {second} are the same run, and its seed would count twice; remove one"
+        )
     return Study(path, metric, summaries)
 
 

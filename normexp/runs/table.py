@@ -11,6 +11,7 @@ from normexp.runs.metrics import read_metrics
 from normexp.runs.summary import read_summary
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
+    import numpy as np
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
@@ -79,8 +80,20 @@ def load(
             column = column.astype("category")
         columns[name] = column.take(run).reset_index(drop=True)
     table = pd.DataFrame({**columns, **values})
-    table.insert(list(table.columns).index("seconds"), "samples", table["step"] * table["batch_size"])
+    samples = table["step"] * samples_of_a_step(summaries)[run]
+    table.insert(list(table.columns).index("seconds"), "samples", samples)
     return table
+
+
+def samples_of_a_step(summaries: "pd.DataFrame") -> "np.ndarray":
+    """Training samples of an optimizer step of each run: those of all batches whose gradients it adds up."""
+    import pandas as pd
+
+    samples = summaries["batch_size"].to_numpy()
+    batches = summaries.get("trainer.accumulate_grad_batches")  # older runs may lack it
+    if batches is None:
+        return samples
+    return samples * pd.to_numeric(batches, errors="coerce").fillna(1).to_numpy(dtype=samples.dtype)
 
 
 def _name(folder: Path, path: str | Path) -> str:

@@ -66,7 +66,8 @@ class Recorder(pl.Callback):
         metrics = {f"by_samples/{name}": row[name] for name in ("val_loss", "val_accuracy")}
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
-                logger.log_metrics(metrics, int(row["step"]) * data_of(trainer).batch_size)
+                batches = int(row["step"]) * trainer.accumulate_grad_batches
+                logger.log_metrics(metrics, batches * data_of(trainer).batch_size)
 
     def _flush(self, trainer: pl.Trainer) -> None:
         if not self._losses:

@@ -81,3 +81,11 @@ def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
     summary = launch(parts)
     examples = load_test_examples(folder_of(parts))
     assert summary["metrics"]["test/loss"] == pytest.approx(float(examples.loss.mean(dtype=float)), rel=1e-6)
+
+
+def test_the_batch_that_is_trained_is_rehearsed_under_accumulation():
+    """batch_size is that of each batch, of which a step takes several. BatchNorm refuses batches of one."""
+    small = ["batch_size=2", "trainer.accumulate_grad_batches=2", "data.train_size=160", "max_epochs=2"]
+    (parts,) = build_all(*compose(["model=mlp", "norm=batchnorm", *small]))
+    assert parts.data.train_dataloader().order.batch_size == 2
+    assert parts.module.total_steps == 2 * 80 / 2

@@ -1,11 +1,15 @@
 """What a study compares: its arms, its factor, its selection of runs, and its refusals."""
 
+import json
+import shutil
+
 import pytest
-from fabricated import write_run, write_study
+from fabricated import edit_summary, write_run, write_study
 
 from normexp.report.study import open_study
 from normexp.report.tables import choose_baseline, comparison, markdown
 from normexp.report.unfinished_runs import open_runs
+from normexp.runs import load
 
 
 def test_factor_is_the_batch_size_and_what_a_norm_decides_makes_no_arm(tmp_path):
@@ -64,8 +68,6 @@ def test_diverged_runs_are_counted_not_dropped_and_never_best(tmp_path):
 
 
 def test_runs_computed_in_different_ways_are_not_paired(tmp_path):
-    from fabricated import edit_summary
-
     write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=3)
     edit_summary(
         next(tmp_path.glob("mlp/none-bs8-s0-*")),
@@ -90,6 +92,30 @@ def test_bad_input_is_one_line(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message) as caught:
         open_study(tmp_path, metric)
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_that_lies_there_twice_does_not_count_twice(tmp_path):
+    write_study(tmp_path, ("none", "layernorm"), (8,), seeds=3)
+    copied = next(tmp_path.glob("mlp/none-bs8-s1-*"))
+    shutil.copytree(copied, tmp_path / "copy")
+    with pytest.raises(
+        ValueError, match=r"(copy|none-bs8-s1-\w+) are the same run, and its seed would count twice"
+    ):
+        open_study(tmp_path)
+
+
+def test_samples_are_those_of_all_accumulated_batches(tmp_path):
+    write_study(tmp_path, ("none",), (8,), seeds=2)
+    one = next(tmp_path.glob("mlp/none-bs8-s1-*"))
+    settings = json.loads((one / "summary.json").read_text())["config"]
+    settings["trainer"] = {**settings["trainer"], "accumulate_grad_batches": 3}
+    edit_summary(one, config=settings)
+    for table in (open_study(tmp_path).metrics, load(tmp_path)):
+        per_step = table[table["step"] > 0].assign(each=lambda rows: rows["samples"] / rows["step"])
+        assert per_step.groupby("seed", observed=True)["each"].unique().map(list).to_dict() == {
+            0: [8],
+            1: [24],
+        }
 
 
 def test_unknown_baseline_lists_the_arms(tmp_path):
