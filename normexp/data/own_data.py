@@ -7,7 +7,14 @@ from typing import Any, Literal
 
 import torch
 from pytorch_lightning import LightningDataModule
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
 
 from normexp.data.base import DataModule
 from normexp.data.item_rows import ItemRows
@@ -15,6 +22,8 @@ from normexp.data.order import ShuffledOrder
 from normexp.data.rows import Rows
 
 CPU = torch.device("cpu")
+# What a loader may use to choose items: all of them, in order or shuffled.
+ORDERS = {SequentialSampler, RandomSampler, BatchSampler, type(None)}
 DIGESTED = 64  # number of items of a split that are hashed
 # What a batch must be.
 FORMS = {
@@ -86,6 +95,14 @@ class OwnData(DataModule):
                 kind = type(loader).__name__
                 raise ValueError(
                     f"data.path: {self.name}.{split}_dataloader() gives {kind}; give one DataLoader"
+                )
+            batches = loader.batch_sampler
+            orders = (loader.sampler, batches, getattr(batches, "sampler", None))
+            others = [type(order).__name__ for order in orders if type(order) not in ORDERS]
+            if others and not isinstance(loader.dataset, IterableDataset):
+                raise ValueError(
+                    f"data.path: {self.name}.{split}_dataloader() chooses items by {others[0]}, and normexp would use "
+                    "all; give a Dataset of these items alone, such as torch.utils.data.Subset"
                 )
         return own
 

@@ -2,7 +2,15 @@
 
 import pytorch_lightning as pl
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 SEEDS = {"train": 0, "val": 1, "test": 2}
 
@@ -95,3 +103,25 @@ class Stream(IterableDataset):
 
 class NoSplits(Dataset):
     def __init__(self, root: str = "") -> None: ...
+
+
+class SplitBySampler(Module):
+    """One Dataset for training and validation, parted by samplers, as many tutorials do."""
+
+    def _loader(self, items):
+        return DataLoader(Noisy("train"), batch_size=5, sampler=SubsetRandomSampler(items))
+
+    def train_dataloader(self):
+        return self._loader(range(40))
+
+    def val_dataloader(self):
+        return self._loader(range(40, 60))
+
+
+class WeightedTraining(Module):
+    """Draws rare classes more often."""
+
+    def train_dataloader(self):
+        items = Noisy("train")
+        batches = BatchSampler(WeightedRandomSampler(torch.ones(60).tolist(), 60), 5, drop_last=True)
+        return DataLoader(items, batch_sampler=batches)

@@ -130,3 +130,15 @@ def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
         build(*compose(["data=module"]))
     with pytest.raises(ValueError, match=r"did you mean data.module.size"):
         build(*compose([*overrides, "+data.module.siz=1"]), allowed=["own_sets"])
+
+
+@pytest.mark.parametrize(
+    ("target", "sampler"),
+    [(own_sets.SplitBySampler, "SubsetRandomSampler"), (own_sets.WeightedTraining, "WeightedRandomSampler")],
+)
+def test_items_that_a_sampler_chooses_are_refused(target, sampler):
+    """All items would be used: validation on samples that were trained."""
+    with pytest.raises(
+        ValueError, match=rf"train_dataloader\(\) chooses items by {sampler}.*give a Dataset of these"
+    ):
+        own(target)
