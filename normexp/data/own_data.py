@@ -1,12 +1,15 @@
 """A user's own LightningDataModule or Dataset."""
 
 import hashlib
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from pytorch_lightning import LightningDataModule
+from pytorch_lightning.utilities.seed import isolate_rng
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -30,6 +33,16 @@ FORMS = {
     "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
     "text": "int64 tokens (N, T) and the tokens that follow them, int64 (N, T)",
 }
+
+
+def same_draws(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call a function of the user with generators that always start alike. So a split that is drawn without a generator
+    of its own is the same one for training and validation, for every norm, seed and launch."""
+    with isolate_rng(include_cuda=False):
+        torch.default_generator.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+        return make(*arguments, **named)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -79,14 +92,14 @@ class OwnData(DataModule):
         splits = ("train", "val", "test")
         try:
             if not issubclass(getattr(self.module, "func", self.module), LightningDataModule):
-                sets = {split: self.module(split=split) for split in splits}
+                sets = {split: same_draws(self.module, split=split) for split in splits}
                 self.loaders = {split: DataLoader(items) for split, items in sets.items()}
                 return sets["train"]
-            own = self.module()
-            own.prepare_data()
-            own.setup("fit")
-            own.setup("test")
-            self.loaders = {split: getattr(own, f"{split}_dataloader")() for split in splits}
+            own = same_draws(self.module)
+            same_draws(own.prepare_data)
+            same_draws(own.setup, "fit")
+            same_draws(own.setup, "test")
+            self.loaders = {split: same_draws(getattr(own, f"{split}_dataloader")) for split in splits}
         except Exception as error:  # the user's code may raise anything
             reason = " ".join(str(error).split())
             raise ValueError(f"data.path: {self.name}: {type(error).__name__}: {reason}") from error

@@ -1,5 +1,6 @@
 """Data sets as users bring them; `data=module` finds them by name."""
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import (
@@ -10,6 +11,7 @@ from torch.utils.data import (
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
+    random_split,
 )
 
 SEEDS = {"train": 0, "val": 1, "test": 2}
@@ -125,3 +127,28 @@ class WeightedTraining(Module):
         items = Noisy("train")
         batches = BatchSampler(WeightedRandomSampler(torch.ones(60).tolist(), 60), 5, drop_last=True)
         return DataLoader(items, batch_sampler=batches)
+
+
+class DrawsItsSplit(Module):
+    """Parts one Dataset at random, each time that it is asked."""
+
+    def setup(self, stage: str) -> None:
+        train, val = random_split(Noisy("val"), [40, 20])
+        self.sets = {"train": train, "val": val, "test": val}
+
+
+class DrawsItsPart(Dataset):
+    """The same in a Dataset, which parts itself in its constructor."""
+
+    classes = ("a", "b", "c")
+
+    def __init__(self, split: str) -> None:
+        items, places = Noisy("val"), np.random.permutation(60)
+        chosen = places[:40] if split == "train" else places[40:]
+        self.items = [items[place] for place in chosen]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        return self.items[row]

@@ -142,3 +142,21 @@ def test_items_that_a_sampler_chooses_are_refused(target, sampler):
         ValueError, match=rf"train_dataloader\(\) chooses items by {sampler}.*give a Dataset of these"
     ):
         own(target)
+
+
+@pytest.mark.parametrize("target", [own_sets.DrawsItsSplit, own_sets.DrawsItsPart])
+def test_a_split_that_is_drawn_without_a_seed_is_always_the_same(target):
+    """Else each launch and each norm would have another one, and training could see samples of validation."""
+    states = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    first, second = own(target), own(target, seed=3)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.random.get_state()[1].tolist() == states[1]
+    torch.manual_seed(7)
+    np.random.seed(7)
+    third = own(target)
+    assert first.fingerprint == second.fingerprint == third.fingerprint
+    images = {
+        split: {tuple(x.flatten().tolist()) for x in first.splits[split].x} for split in ("train", "val")
+    }
+    assert (len(images["train"]), len(images["val"])) == (40, 20)
+    assert not images["train"] & images["val"]
