@@ -52,7 +52,7 @@ def _own(value: Any, made: dict[int, Any]) -> Any:
     if id(value) in made:
         return made[id(value)]
     if isinstance(value, Tensor):
-        own = value if isinstance(value, nn.Parameter) else value.detach().clone()
+        own: Any = value if isinstance(value, nn.Parameter) else value.detach().clone()
     elif isinstance(value, dict):  # buffers, parameters, submodules and hooks are held in dictionaries
         own = copy.copy(value)
         own.update({key: _own(item, made) for key, item in value.items() if isinstance(item, COPIED)})
