@@ -6,7 +6,8 @@ import own_nets
 import pytest
 import torch
 
-from normexp.build import build_all, compose
+from normexp.build import build_all
+from normexp.composition import compose
 from normexp.lit_model import LitModel
 from normexp.models import OwnNetwork
 from normexp.runs import load_test_examples
