@@ -9,9 +9,10 @@ import pytest
 import pytorch_lightning as pl
 from committed import CLAIMS, ROOT
 
-from normexp.build import build, compose
+from normexp.build import build
 from normexp.claims.evidence import training_runs
 from normexp.claims.evidence.wanted import Wanted
+from normexp.composition import compose
 from normexp.config.code import changed, in_words, record
 from normexp.config.code.changes import OLDER
 from normexp.config.code.imports import Code

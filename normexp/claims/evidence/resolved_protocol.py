@@ -11,7 +11,6 @@ from normexp.claims.spec.bank import load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, Seeds, digest, register
 from normexp.claims.spec.settings import split_options
-from normexp.composition import plain_values
 from normexp.config.code import checkout
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import identity
