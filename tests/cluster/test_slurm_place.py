@@ -133,7 +133,7 @@ def test_driver_that_is_killed_leaves_its_jobs_and_the_same_command_finds_them(c
     assert "3 runs of an earlier launch still run or wait" in (tmp_path / "second").read_text()
     assert len(list(tmp_path.glob("o/runs/.sweeps/*/slurm/normexp-*.json"))) == 1
     # A second start would have written another file.
-    assert len(list(tmp_path.rglob("events.out.tfevents.*"))) == 3
+    assert len(list(tmp_path.glob("o/runs/mlp/*/events.out.tfevents.*"))) == 3
 
 
 def test_two_drivers_of_one_sweep_share_its_jobs_and_both_end_well(cluster, tmp_path):
