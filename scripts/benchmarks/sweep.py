@@ -99,8 +99,8 @@ def copies(run: Path, count: int, to: Path) -> Path:
         folder = to / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
         folder.mkdir(parents=True)
         shutil.copy(run / "metrics.csv", folder)
-        shift = 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals have a width
-        metrics = {name: value + shift for name, value in summary["metrics"].items()}
+        part = 1 - 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals have a width
+        metrics = {name: part * value for name, value in summary["metrics"].items()}
         choices = {**summary["choices"], "norm": norm}
         write_summary(
             folder, {**summary, "config": config, "hash": digest, "choices": choices, "metrics": metrics}
