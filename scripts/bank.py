@@ -25,7 +25,7 @@ from normexp.claims.pages.bank_page import bank_table, draw_rates, page
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY
 from normexp.duration import duration
-from normexp.runs.whole_file import replacing
+from normexp.runs.files import atomic_write
 from normexp.sweeps.options import as_flags, options_of, take_flags
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +83,7 @@ def write_page(bank: Bank) -> str:
     ledger = read_ledger(LEDGER, bank.cells)
     bank = widened_bank(bank, ledger)
     draw_rates(bank, ledger, PAGE.parent / FIGURE)
-    with replacing(PAGE) as file:
+    with atomic_write(PAGE) as file:
         file.write(page(bank, ledger, LEDGER, FIGURE).encode())
     return f"{PAGE}, {PAGE.parent / FIGURE}"
 

@@ -11,7 +11,7 @@ import matplotlib
 from fontTools import subset
 from matplotlib import font_manager
 
-from normexp.runs.whole_file import replacing
+from normexp.runs.files import atomic_write
 
 FAMILY = "DejaVu Sans"  # comes with matplotlib; draws the characters that the cut-down copy lacks
 # Latin with accents, Greek, punctuation, sub- and superscripts, arrows, mathematics
@@ -48,7 +48,7 @@ def add(font: Path, name: str) -> None:
         font_manager.fontManager.addfont(path)
         return
     small = cut(font, name)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(small)
     font_manager.fontManager.addfont(path)
 

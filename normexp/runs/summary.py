@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from normexp.runs.columns import RESULT_GROUPS, RESULTS
+from normexp.runs.files import write_json
 from normexp.runs.summary_checks import STATUSES, check_summary
-from normexp.runs.whole_file import write_json
 
 SUMMARY = "summary.json"
 MOST_BYTES = 2**24

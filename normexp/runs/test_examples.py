@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from normexp.runs.files import atomic_write
 from normexp.runs.summary import damaged
-from normexp.runs.whole_file import replacing
 
 if TYPE_CHECKING:  # numpy takes a tenth of a second to import, and reading a summary does not need it
     import numpy as np
@@ -40,7 +40,7 @@ def write_test_examples(folder: Path, examples: TestExamples) -> None:
     """Write the file whole or not at all. `right` takes one bit per answer (10,000 answers: 1.25 KB)."""
     import numpy as np
 
-    with replacing(folder / TEST_EXAMPLES) as file:
+    with atomic_write(folder / TEST_EXAMPLES) as file:
         np.savez_compressed(
             file,
             right=np.packbits(examples.right),

@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from normexp.runs.whole_file import write_json
+from normexp.runs.files import write_json
 from normexp.sweeps.cell import Cell
 
 PLAN, PROGRESS = "sweep.json", "progress.jsonl"

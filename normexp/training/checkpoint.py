@@ -15,7 +15,7 @@ from lightning_fabric.plugins.io import TorchCheckpointIO
 from pytorch_lightning.callbacks import Checkpoint
 
 from normexp.runs import damaged
-from normexp.runs.whole_file import replacing
+from normexp.runs.files import atomic_write
 
 NEEDED = ("global_step", "state_dict")
 WRITERS = 16  # files written at once
@@ -122,7 +122,7 @@ def checkpoints_of(trainer: pl.Trainer) -> WholeCheckpoints:
 
 def write(path: Path, content: io.BytesIO, recorded: list[Path]) -> None:
     """Replace a checkpoint, after the files that it refers to reached the disk."""
-    with replacing(path, before=recorded) as file:
+    with atomic_write(path, before=recorded) as file:
         file.write(content.getbuffer())
 
 

@@ -9,8 +9,7 @@ from filelock import FileLock, Timeout
 
 from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
-from normexp.runs.lock import remove
-from normexp.runs.whole_file import remove_unfinished, sync
+from normexp.runs.files import release, remove_unfinished, sync
 
 # Set when many runs are asked for, and another process may be training some: then wait for a locked folder.
 WAIT = "NORMEXP_WAIT"
@@ -32,7 +31,7 @@ def in_use(path: Path) -> bool:
         return True
     except OSError:  # the folder was just removed, or is not writable
         return False
-    remove(lock)
+    release(lock)
     return False
 
 
@@ -110,7 +109,7 @@ class RunFolder:
 
     def _undo(self) -> None:
         shutil.rmtree(self.path / HYDRA_BEING_WRITTEN, ignore_errors=True)
-        remove(self._lock)
+        release(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use now stays
             for place in self._made:
                 if os.path.exists(place):  # False for a name that is too long
@@ -126,7 +125,7 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
         gone = not (self.path / LOCK).exists()
-        remove(self._lock)
+        release(self._lock)
         if kind is not None:
             self.leave()
         if gone and isinstance(error, FileNotFoundError):

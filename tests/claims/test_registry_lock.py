@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from normexp.claims.spec.registry import read_registry, register
-from normexp.runs import whole_file
+from normexp.runs import files
 
 ROOT = Path(__file__).parents[2]
 CODE = """
@@ -54,7 +54,7 @@ def test_row_that_could_not_be_written_whole_leaves_the_registry_as_it_was(tmp_p
     def full(paths):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(whole_file, "sync", full)
+    monkeypatch.setattr(files, "sync", full)
     with pytest.raises(OSError, match="No space left"):
         register(path, subject="P11", **same)
     assert path.read_bytes() == before

@@ -8,7 +8,7 @@ from torch.func import functional_call
 
 from normexp.build import build_all
 from normexp.composition import compose
-from normexp.runs import whole_file
+from normexp.runs import files
 from normexp.training.checkpoint import WholeCheckpoints
 from normexp.training.replicas import replica_linear
 from normexp.training.replicas.replica_module import ReplicaModule
@@ -110,13 +110,13 @@ def test_training_with_several_rates_takes_each_its_own_step():
 
 def test_checkpoints_of_one_block_are_written_at_its_end(tmp_path, monkeypatch):
     written = []
-    replacing = whole_file.replacing
+    atomic_write = files.atomic_write
 
     def seen(path, **options):
         written.append(path.parent.parent.name)
-        return replacing(path, **options)
+        return atomic_write(path, **options)
 
-    monkeypatch.setattr("normexp.training.checkpoint.replacing", seen)
+    monkeypatch.setattr("normexp.training.checkpoint.atomic_write", seen)
     saver = WholeCheckpoints()
     paths = [tmp_path / str(run) / "checkpoints" / "last.ckpt" for run in range(3)]
     with saver.at_once():
@@ -158,7 +158,7 @@ def test_an_error_in_the_block_loses_no_checkpoint_and_a_full_disk_is_told(tmp_p
     def full(path, **_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("normexp.training.checkpoint.replacing", full)
+    monkeypatch.setattr("normexp.training.checkpoint.atomic_write", full)
     with pytest.raises(OSError, match="No space left"), saver.at_once():
         saver.save_checkpoint({"step": 2}, path)
     assert torch.load(path, weights_only=True) == {"step": 1}

@@ -15,7 +15,7 @@ import pandas as pd
 
 from normexp.claims.judge.scope import ONE_SETTING
 from normexp.claims.spec.claim import Claim
-from normexp.runs.whole_file import write_json
+from normexp.runs.files import write_json
 
 KEPT = Path("docs") / "evidence" / "verdicts"
 # Judging again cannot restore these.

@@ -10,7 +10,7 @@ import pandas as pd
 from normexp.claims.judge.decide import judge, overall
 from normexp.claims.judge.scope import ONE_SETTING
 from normexp.claims.spec.claim import Claim
-from normexp.runs.whole_file import write_json
+from normexp.runs.files import write_json
 
 VERDICT = "verdict.json"
 UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning

@@ -12,7 +12,7 @@ from normexp.claims.evidence.bank_settings import failed_runs, norm_table
 from normexp.claims.evidence.chosen_runs import runs_at
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.style import SETTINGS, Style, new_figure, percent, plain_log_scale
-from normexp.runs.whole_file import replacing
+from normexp.runs.files import atomic_write
 
 COLUMNS = 3  # panels side by side
 COMMAND = "python scripts/bank.py page"
@@ -74,7 +74,7 @@ def draw_rates(bank: Bank, ledger: pd.DataFrame, path: Path) -> None:
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(bank.norms)
         )
-        with replacing(path) as place:
+        with atomic_write(path) as place:
             figure.savefig(place, format=path.suffix[1:], dpi=130)
 
 

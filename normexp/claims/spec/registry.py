@@ -16,8 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from normexp.runs.lock import remove
-from normexp.runs.whole_file import replacing
+from normexp.runs.files import atomic_write, release
 
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 ALPHA = 0.05
@@ -175,7 +174,7 @@ def register(
             )
         _check([*rows, row], f"{path}: ")
         before = path.read_bytes() if path.exists() else b""
-        with replacing(path) as file:  # a row that is half written would break the file
+        with atomic_write(path) as file:  # a row that is half written would break the file
             file.write(before + json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
     return row
 
@@ -188,4 +187,4 @@ def _alone(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        remove(lock)
+        release(lock)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.duration import duration
-from normexp.runs.whole_file import write_json
+from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
 from normexp.sweeps.places import slurm_queue
 from normexp.sweeps.places.on_node import Share, launch_environment

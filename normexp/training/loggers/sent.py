@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from normexp.runs import damaged
-from normexp.runs.whole_file import write_json
+from normexp.runs.files import write_json
 
 
 class Sent:

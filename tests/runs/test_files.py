@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from normexp.runs.whole_file import remove_unfinished, replacing
+from normexp.runs.files import atomic_write, remove_unfinished
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def calls(monkeypatch):
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 def test_content_and_what_it_refers_to_reach_the_disk_before_the_name_does(tmp_path, calls):
     (tmp_path / "rows").write_text("1\n")
-    with replacing(tmp_path / "file", before=[tmp_path / "rows"]) as file:
+    with atomic_write(tmp_path / "file", before=[tmp_path / "rows"]) as file:
         file.write(b"content")
     beside = f".file.{os.getpid()}.new"
     assert sorted(calls[:2]) == [("fsync", beside), ("fsync", "rows")]
@@ -45,7 +45,7 @@ def test_error_leaves_the_file_as_it_was_and_nothing_beside_it(tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     def write():
-        with replacing(tmp_path / "file") as file:
+        with atomic_write(tmp_path / "file") as file:
             file.write(b"half")
             if where == "write":
                 full()

@@ -1,4 +1,4 @@
-"""Replace files whole or not at all: write under another name, flush to disk, rename."""
+"""Replace files whole or not at all: write under another name, flush to disk, rename. Locks leave no file behind."""
 
 import contextlib
 import json
@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 BESIDE = ".new"
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) -> Iterator[BinaryIO]:
     """A file to write. If the block ends without an error, the file replaces `path`. After an error `path` stays as it
     was.
 
@@ -39,7 +42,7 @@ def replacing(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) 
 def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
     """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
     text = json.dumps(content, indent=indent, allow_nan=False) + "\n"
-    with replacing(path, on_disk=on_disk) as file:
+    with atomic_write(path, on_disk=on_disk) as file:
         file.write(text.encode())
 
 
@@ -76,3 +79,13 @@ def remove_unfinished(folder: Path) -> None:
     for path in folder.glob(f".*{BESIDE}"):
         if path.is_file():
             path.unlink(missing_ok=True)
+
+
+def release(lock: "FileLock") -> None:
+    """Delete the lock's file and release the lock. Who waited for this file notices, and locks a new one (filelock
+    3.21)."""
+    if not lock.is_locked:  # another process holds it; an interruption ended the wait
+        return
+    with contextlib.suppress(OSError):  # still locked, so that no other process locks it meanwhile
+        Path(lock.lock_file).unlink()
+    lock.release()
