@@ -198,9 +198,9 @@ def test_tests_and_benchmarks_do_not_edit_the_path():
     assert set(editing) <= entries | {"scripts/benchmarks/measure/startup_marks.py"}
 
 
-def test_no_file_is_longer_than_two_hundred_lines():
+def test_no_file_is_longer_than_four_hundred_lines():
     files = [*(ROOT / "normexp").rglob("*.py"), *(ROOT / "scripts").rglob("*.py"), ROOT / "train.py"]
     long = {
-        str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 200
+        str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 400
     }
     assert not long

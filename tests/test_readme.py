@@ -1,9 +1,11 @@
-"""README.md: every number in it is made, its commands are commands, and its first verdict can be asked for."""
+"""README.md and docs: numbers are those of the data, commands are commands, links lead somewhere, and the first verdict
+can be asked for."""
 
 import json
 import re
 import shlex
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from scipy import stats
 from normexp import cli
 from normexp.claims.spec.own_claims import own_claims
 
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 TEXT = readme.README.read_text()
 RECORD = json.loads(readme.RECORD.read_text())
 
@@ -44,20 +48,6 @@ def test_the_table_is_computed_from_the_values_of_the_runs():
         assert shown[key] == f"{np.mean(own):.1f} ± {half:.1f}", key
 
 
-def test_no_other_number_is_written_by_hand():
-    """Measured numbers have decimals or three digits; they stand between markers, in code, or nowhere."""
-    rest = re.sub(r"<!-- numbers: .*?<!-- end -->|```.*?```|`[^`]*`|\]\([^)]*\)", "", TEXT, flags=re.S)
-    assert re.findall(r"\d+\.\d+|\d{3,}|\d+ ?%", rest) == []
-
-
-def test_the_first_screen_has_a_figure_a_finding_and_two_commands():
-    first = TEXT.splitlines()[:26]
-    assert sum(line.startswith("![") for line in first) == 1
-    assert RECORD["study"]["finding"] in first
-    blocks = re.findall(r"```bash\n(.*?)```", "\n".join(first), re.S)
-    assert [len(block.splitlines()) for block in blocks] == [2]
-
-
 def test_the_claim_of_the_walk_is_a_claim_and_gave_that_word(tmp_path):
     text = re.search(r"<!-- walk -->\n```yaml\n(.*?)```", TEXT, re.S)[1]
     (tmp_path / "my_claim.yaml").write_text(text)
@@ -78,6 +68,17 @@ def test_commands_have_no_slip(arguments):
     assert cli.find_mistake(arguments) is None
 
 
-def test_a_marker_that_is_gone_is_said():
-    with pytest.raises(ValueError, match="0 places are marked `numbers: digits`"):
-        readme.filled(TEXT.replace("numbers: digits", "digits"), {"digits": ""})
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
+    for target in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path) if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
