@@ -1,7 +1,7 @@
 """The verdict of a claim over several settings, as in `verdict.json`."""
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,14 +11,16 @@ from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_word import INCONCLUSIVE, REFUTED, SUPPORTED, VARIES
 from normexp.claims.judge.verdict import head, of_the_claim
 from normexp.claims.judge.voting import Rules
-from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.spec.registry import ALPHA, Row
+
+if TYPE_CHECKING:
+    from normexp.claims.spec.claim import Claim, Manipulation
 
 UNREGISTERED = "unregistered"
 
 
 def make_settings_verdict(
-    claim: Claim,
+    claim: "Claim",
     settings: list[Setting],
     *,
     looks: int = 1,
@@ -83,7 +85,7 @@ def overall_settings(judgements: list[SettingsJudgement]) -> SettingsJudgement:
 
 
 def _contrast(
-    claim: Claim, groups: dict[str, list[Setting]] | None, rules: Rules, settings: list[Setting]
+    claim: "Claim", groups: dict[str, list[Setting]] | None, rules: Rules, settings: list[Setting]
 ) -> ContrastJudgement | None:
     """Judge the contrast by the claim's first comparison. The seeds of the verdict count as seen."""
     if not (claim.contrast and groups):
@@ -92,7 +94,7 @@ def _contrast(
     return judge_contrast(claim.contrast.varies, groups, claim.comparisons[0], rules, seen)
 
 
-def _manipulation(own: Manipulation, settings: list[Setting], rules: Rules) -> dict[str, Any]:
+def _manipulation(own: "Manipulation", settings: list[Setting], rules: Rules) -> dict[str, Any]:
     judgement = judge_settings(
         settings, [own.comparison], replace(rules, measure="value", failed="left_out")
     )[0]

@@ -3,14 +3,16 @@
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from normexp.claims.judge.decide import judge, overall
 from normexp.claims.judge.scope import ONE_SETTING
-from normexp.claims.spec.claim import Claim
 from normexp.runs.files import write_json
+
+if TYPE_CHECKING:
+    from normexp.claims.spec.claim import Claim
 
 VERDICT = "verdict.json"
 UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning
@@ -18,7 +20,7 @@ UNTESTABLE = "cannot be tested"
 NO_COUNTEREXAMPLE = "no counterexample"
 
 
-def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[str, Any]) -> dict[str, Any]:
+def make_verdict(claim: "Claim", table: pd.DataFrame, *, looks: int, extra: dict[str, Any]) -> dict[str, Any]:
     """Judge a claim's evidence. `looks` is how many times it may be judged in all.
 
     The keys `effect`, `interval`, `p_raw` and the like belong to the comparison that decided. `comparisons` has all.
@@ -38,7 +40,7 @@ def make_verdict(claim: Claim, table: pd.DataFrame, *, looks: int, extra: dict[s
     }
 
 
-def head(claim: Claim, word: str, scope: str, decided: dict[str, Any]) -> dict[str, Any]:
+def head(claim: "Claim", word: str, scope: str, decided: dict[str, Any]) -> dict[str, Any]:
     """The keys with which every verdict begins, from the claim, its word and the comparison that decided."""
     return {
         "id": claim.id,
@@ -60,7 +62,7 @@ def head(claim: Claim, word: str, scope: str, decided: dict[str, Any]) -> dict[s
     }
 
 
-def scope_of_one_setting(claim: Claim, word: str, cases: int) -> tuple[str, str]:
+def scope_of_one_setting(claim: "Claim", word: str, cases: int) -> tuple[str, str]:
     """The word and its scope. A law has no scope. Cases never support a universal sentence that mathematics does not
     prove; it then has "no counterexample" among them."""
     if claim.search and word == "refuted":
@@ -71,7 +73,7 @@ def scope_of_one_setting(claim: Claim, word: str, cases: int) -> tuple[str, str]
     return word, "" if claim.evidence == "law" else ONE_SETTING
 
 
-def of_the_claim(claim: Claim) -> dict[str, Any]:
+def of_the_claim(claim: "Claim") -> dict[str, Any]:
     """The parts of a claim that its verdict repeats, besides the sentence."""
     return {
         "kind": claim.kind,
@@ -89,7 +91,7 @@ def failed_runs(table: pd.DataFrame) -> dict[str, dict[str, int]]:
     return {str(arm): {"failed": int(own.sum()), "of": len(own)} for arm, own in lost}
 
 
-def untestable(claim: Claim, command: str) -> dict[str, Any]:
+def untestable(claim: "Claim", command: str) -> dict[str, Any]:
     """The verdict for a sentence that no evidence can decide, with the reason."""
     return {
         "id": claim.id,
