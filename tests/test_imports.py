@@ -48,7 +48,7 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "own_process", "sites", "student_t",
+    "arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "own_process", "sites",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},

@@ -9,7 +9,7 @@ from normexp.counted import counted
 from normexp.report.seed_statistics import LEVEL
 from normexp.report.study import Study, label
 from normexp.report.tables import number
-from normexp.student_t import half_widths
+from normexp.runs.intervals import half_widths
 
 
 def widened(table: pd.DataFrame) -> pd.DataFrame:

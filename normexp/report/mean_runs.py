@@ -17,7 +17,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from normexp.report.seed_statistics import curves
 from normexp.report.study import Study, label, open_study
-from normexp.runs.folders import find_runs
+from normexp.runs.table import find_runs
 
 FOLDER = "mean over seeds"
 # Metric -> tag of its mean. It is the tag of the single runs, so that both appear in one chart.

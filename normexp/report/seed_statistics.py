@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from normexp.student_t import half_widths
+from normexp.runs.intervals import half_widths
 
 LEVEL = 0.95
 # The t interval of two values is 18 standard deviations wide, and a figure would show nothing else.

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from normexp.runs.folders import find_runs
+from normexp.runs.table import find_runs
 
 # The state of a sweep's cell without a summary, after its last launch.
 STATES = {

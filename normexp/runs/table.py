@@ -1,14 +1,14 @@
 """Finished runs as pandas tables. A run's identity comes from its summary, never from its folder's name."""
 
+import itertools
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.runs.columns import flatten, varying
-from normexp.runs.folders import find_runs
-from normexp.runs.grid import select_grid
 from normexp.runs.metrics import read_metrics
-from normexp.runs.summary import read_summary
+from normexp.runs.summary import SUMMARY, read_summary
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
     import numpy as np
@@ -16,6 +16,30 @@ if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary
 
 Grid = Mapping[str, Iterable[Any]]
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
+IDENTITY = Path(".hydra") / "identity"
+NAMED = 5  # a message names so many cells and counts the others
+
+
+def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
+    """Folders of finished and of unfinished runs at or under `path`, sorted. Folders inside a run and hidden folders
+    are not searched.
+
+    Raises ValueError if `path` is no folder.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        raise ValueError(f"path={root}: no such folder; runs go to outputs/<name>, check the name")
+    finished, unfinished = [], []
+    for folder, below, files in os.walk(root):
+        if SUMMARY in files:
+            finished.append(Path(folder))
+            below.clear()
+        elif (Path(folder) / IDENTITY).exists():
+            unfinished.append(Path(folder))
+            below.clear()
+        else:
+            below[:] = [name for name in below if not name.startswith(".")]
+    return sorted(finished), sorted(unfinished)
 
 
 def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
@@ -98,3 +122,43 @@ def samples_of_a_step(summaries: "pd.DataFrame") -> "np.ndarray":
 
 def _name(folder: Path, path: str | Path) -> str:
     return folder.relative_to(path).as_posix()
+
+
+def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
+    """The rows of a grid such as `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}`. Cells are
+    the product of its columns, in that order.
+
+    Raises ValueError for a column that the table lacks, for cells without a run (it names them), and for a cell with
+    several runs (it names the columns in which they differ).
+    """
+    names = list(grid)
+    for name in names:
+        if name not in summaries:
+            raise ValueError(
+                f"grid: {name} is no column of the table; the columns are {', '.join(summaries.columns)}"
+            )
+    found = dict(iter(summaries.groupby(names, dropna=False)))
+    cells = list(itertools.product(*grid.values()))
+    missing = [cell for cell in cells if cell not in found]
+    if missing:
+        raise ValueError(
+            f"grid: {len(missing)} of {len(cells)} cells have no finished run: {_listed(names, missing)}; "
+            "start the same sweep again, it runs only what is missing"
+        )
+    for cell in cells:
+        if len(found[cell]) > 1:
+            differing = [name for name in varying(found[cell]) if name not in names]
+            raise ValueError(
+                f"grid: cell {_cell(names, cell)} holds {len(found[cell])} runs, which differ in "
+                f"{', '.join(differing)}; add these columns to the grid"
+            )
+    return summaries.loc[[found[cell].index[0] for cell in cells]].reset_index(drop=True)
+
+
+def _cell(names: list[str], cell: tuple) -> str:
+    return " ".join(f"{name}={value}" for name, value in zip(names, cell, strict=True))
+
+
+def _listed(names: list[str], cells: list[tuple]) -> str:
+    shown = "; ".join(_cell(names, cell) for cell in cells[:NAMED])
+    return shown + (f"; and {len(cells) - NAMED} more" if len(cells) > NAMED else "")

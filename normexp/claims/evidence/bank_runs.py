@@ -9,7 +9,7 @@ import pandas as pd
 from normexp.claims.evidence.widened_grid import widest_grid
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import finished_summary
-from normexp.runs.folders import find_runs
+from normexp.runs.table import find_runs
 
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy")
 # Of validation accuracy, as in `summary.json`.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.claim_runs import RUN
+from normexp.runs.intervals import half_widths
 from normexp.runs.metrics import read_metrics
-from normexp.student_t import half_widths
 
 METRIC, DIGITS = "val/accuracy", 4
 KEYS = ["cell", *RUN]

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from scipy import special  # stdtr and stdtrit: Student's t without the overhead of scipy.stats
 
-from normexp.student_t import half_widths
+from normexp.runs.intervals import half_widths
 
 RANK_SEEDS = 8  # with fewer, a signed-rank test can hardly reach 5%: its smallest level is 2 / 2^n
 

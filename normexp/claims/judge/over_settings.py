@@ -13,7 +13,7 @@ import numpy as np
 
 from normexp.claims.judge.setting_effect import SettingEffect
 from normexp.claims.judge.uncertain_mean import UncertainMean
-from normexp.student_t import t_quantile
+from normexp.runs.intervals import t_quantile
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special  # stdtr and stdtrit: Student's t without the overhead of scipy.stats
 
-from normexp.student_t import t_quantile
+from normexp.runs.intervals import t_quantile
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.counted import counted
-from normexp.student_t import half_widths
+from normexp.runs.intervals import half_widths
 from normexp.training.run_screen import show_hint, status_line
 
 LEVEL = 0.95

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from normexp.runs import read_summary, write_summary
-from normexp.runs.summary import NEEDED
-from normexp.runs.summary_checks import KINDS
+from normexp.runs.summary import KINDS, NEEDED
 
 EMPTY = {str: "", int: 0, float: 0.0, dict: {}}
 WHOLE = {key: EMPTY[KINDS[key]] for key in NEEDED - {"status"}} | {
