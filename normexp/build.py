@@ -20,8 +20,7 @@ from normexp.kinds_and_names import check_kinds, name_of
 from normexp.lit_model import LitModel
 from normexp.training.length import total_steps
 from normexp.training.lightning import quiet_lightning
-from normexp.training.rehearsal import rehearse, rehearse_optimizer
-from normexp.training.trainer_check import check_options, check_trainer
+from normexp.training.rehearsal import check_options, check_trainer, rehearse, rehearse_optimizer
 
 
 def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 
 from normexp.config.construct import construct, refused
-from normexp.training.model_size import build_within_memory
+from normexp.training.rehearsal import build_within_memory
 
 
 class ModelSizes(Protocol):

@@ -40,8 +40,7 @@ def train(
         from normexp.composition import compose_with_hydra
         from normexp.config.allowed import allow_from
         from normexp.config.own_folder import use_folder
-        from normexp.training.launch import folder_of, launch
-        from normexp.training.replicas.launch_replicas import launch_replicas
+        from normexp.training.launch import folder_of, launch, launch_replicas
 
         asked = [*overrides, *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else [])]
         allow_from(asked)

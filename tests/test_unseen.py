@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):
     from normexp.build import build_all
     from normexp.composition import compose
-    from normexp.training.replicas.launch_replicas import launch_replicas
+    from normexp.training.launch import launch_replicas
 
     small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=4", "max_epochs=2"]
     with lost(why):

@@ -38,7 +38,7 @@ class Family:
         """What `normexp.build.resolved` checks, which takes milliseconds: once for each value of each key, since none
         is judged by another's, and of seeds and rates their bounds alone."""
         from normexp.config.checks import check_setting, validate
-        from normexp.training.trainer_check import check_options
+        from normexp.training.rehearsal import check_options
 
         for setting in ROOT:
             if setting.key in FREE:

@@ -49,8 +49,7 @@ def run(cfg: DictConfig) -> None:
     # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
     with imports():
         from normexp.build import build_all
-        from normexp.training.launch import launch
-        from normexp.training.replicas.launch_replicas import launch_replicas
+        from normexp.training.launch import launch, launch_replicas
 
         parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, typed(sys.argv))
     if len(parts) == 1:

@@ -71,9 +71,10 @@ class Launch:
         if signum is None:
             return int(any(cell.state in ("failed", "interrupted") for cell in self.cells))
         if signum != signal.SIGINT:
-            from normexp.training.interrupt import Interrupted
+            from normexp.training.survive import Interrupted
 
-            if done := Interrupted(signum, 0, self.engine.previous).hand_on():  # Slurm starts this job again
+            stopped = Interrupted(signum, 0, self.engine.previous)
+            if done := stopped.forward_signal():  # Slurm starts this job again
                 self.say(done)
         sys.stdout.flush()
         return 128 + signum

@@ -16,6 +16,7 @@ from pytorch_lightning.callbacks import Checkpoint
 
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
+from normexp.training.lightning import all_gather, of_this_process
 
 NEEDED = ("global_step", "state_dict")
 WRITERS = 16  # files written at once
@@ -170,3 +171,25 @@ class BestCheckpoint(Checkpoint):
 
     def load_state_dict(self, state: dict[str, float | None]) -> None:
         self.best = state["best"]
+
+
+class GeneratorState(pl.Callback):
+    """Saves the state of torch's generators in each process to every checkpoint, so dropout continues its stream."""
+
+    def __init__(self) -> None:
+        self._restored: dict[str, list[torch.Tensor]] = {}
+
+    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
+        checkpoint["random_state"] = {"cpu": all_gather(torch.get_rng_state())}
+        if module.device.type == "cuda":
+            checkpoint["random_state"]["cuda"] = all_gather(torch.cuda.get_rng_state(module.device))
+
+    def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
+        self._restored = checkpoint["random_state"]
+
+    def on_train_start(self, trainer, module) -> None:
+        for kind, states in self._restored.items():
+            if kind == "cpu":
+                torch.set_rng_state(of_this_process(states).cpu())
+            elif module.device.type == kind:
+                torch.cuda.set_rng_state(of_this_process(states).cpu(), module.device)

@@ -12,23 +12,29 @@ from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import TestExamples, write_test_examples
-from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, WholeCheckpoints, load_to_resume
-from normexp.training.code_record import CodeRecord
-from normexp.training.early_stopping import early_stopping
-from normexp.training.ending import EndingFitLoop
-from normexp.training.epoch_loop import PlainEpochLoop
-from normexp.training.generator_state import GeneratorState
-from normexp.training.hparams_table import hyperparameter_metrics, hyperparameters
-from normexp.training.interrupt import StopOnSignal
+from normexp.training.checkpoint import (
+    BestCheckpoint,
+    GeneratorState,
+    LastCheckpoint,
+    WholeCheckpoints,
+    load_to_resume,
+)  # fmt: skip
 from normexp.training.length import length
-from normexp.training.lightning import callbacks_of, own_rank, quiet_lightning
-from normexp.training.memory import keep_freed_memory
-from normexp.training.precise_batchnorm import PopulationStatistics, needs_population_statistics
+from normexp.training.lightning import callbacks_of, keep_freed_memory, own_rank, quiet_lightning
+from normexp.training.loggers.records import open_records
+from normexp.training.loggers.tensorboard import hyperparameter_metrics, hyperparameters
 from normexp.training.progress import TimedProgressBar
-from normexp.training.recorder import Recorder
-from normexp.training.records import open_records
-from normexp.training.summarize import final_metrics, summarize
-from normexp.training.workers import watching_workers
+from normexp.training.recorder import Recorder, early_stopping
+from normexp.training.summarize import (
+    CodeRecord,
+    PopulationStatistics,
+    final_metrics,
+    needs_population_statistics,
+    summarize,
+)  # fmt: skip
+from normexp.training.survive import StopOnSignal, watching_workers
+
+WRITTEN_FOR = "2.6"  # the minor version of Lightning whose private loops epoch_loop.py builds on
 
 
 def fit(
@@ -60,7 +66,7 @@ def fit(
     with open_records(parts, folder, resumed) as loggers:
         alone = {"devices": 1, "strategy": "auto"} if no_step else {}  # other processes would have no work
         more = {"logger": loggers, "default_root_dir": folder, "fast_dev_run": folder is None, **alone}
-        trainer = trainer_of(parts, parts.module, callbacks, resumed, **more)
+        trainer = trainer_of(parts, parts.module, callbacks, resumed, console, **more)
         parts.data.trainer = trainer
         # Dropout draws the same stream, no matter what initialization or an earlier run of this process drew.
         torch.manual_seed(parts.config["seed"])
@@ -79,6 +85,7 @@ def trainer_of(
     module: pl.LightningModule,
     callbacks: list[pl.Callback],
     resumed: dict[str, Any] | None,
+    console: Console,
     **more: Any,
 ) -> pl.Trainer:
     """A trainer that is ready to train a module, which may hold several runs, from the content of a checkpoint."""
@@ -92,11 +99,29 @@ def trainer_of(
         **more,
     )
     trainer.strategy.checkpoint_io = WholeCheckpoints(resumed)
-    PlainEpochLoop.install(trainer)
-    EndingFitLoop.install(trainer)
+    if f"{pl.__version__}.".startswith(f"{WRITTEN_FOR}."):
+        from normexp.training.epoch_loop import install
+
+        install(trainer)
+    else:
+        console.print(
+            f"Lightning {pl.__version__}: its own loop trains, more slowly than this project's, which knows "
+            f"{WRITTEN_FOR}; a resumed run may validate at other steps",
+            highlight=False,
+        )
     # Convert now. Lightning converts after loading, and a float32 module would round the checkpoint's float64 weights.
     trainer.precision_plugin.convert_module(module)
     return trainer
+
+
+def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:
+    """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
+    parts.module.to(trainer.strategy.root_device)
+    with passes_as_in(trainer):  # autocast, or float64 by default, as in training
+        measure_without_fit(callbacks_of(trainer), parts.module, parts.data, trainer.loggers)
+    if last.path:
+        trainer.strategy.connect(parts.module)
+        last.save(trainer)
 
 
 def conclude(
@@ -114,13 +139,3 @@ def conclude(
     for logger in trainer.loggers:
         logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
     return summary
-
-
-def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:
-    """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
-    parts.module.to(trainer.strategy.root_device)
-    with passes_as_in(trainer):  # autocast, or float64 by default, as in training
-        measure_without_fit(callbacks_of(trainer), parts.module, parts.data, trainer.loggers)
-    if last.path:
-        trainer.strategy.connect(parts.module)
-        last.save(trainer)

@@ -1,21 +1,110 @@
-"""Try the parts of a run before its first step, so that a mistake is reported before anything is written."""
+"""Try the parts of a run before its first step: a mistake, a lack of memory or of hardware is one line, and nothing is
+written."""
 
+import contextlib
 import copy
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import is_lazy
 
 from normexp.cores import in_bytes, memory
-from normexp.data.base import DataModule
-from normexp.lit_model import LitModel
+
+if TYPE_CHECKING:  # laws build models without Lightning
+    from pytorch_lightning import Trainer
+
+    from normexp.data.base import DataModule
+    from normexp.lit_model import LitModel
 
 KNOWN = ("torch.", "normexp.")  # layers that write into no input, and keep what they need in checkpoints
+SMALL_BYTES, SMALL_TENSORS = 2**28, 2000  # a model below both is built without a check
+MOST_TENSORS = 50_000  # takes a minute to build; a network of 10,000 layers has some 40,000
+COPIES = 3  # weights, gradients, and at least as much for the optimizer
+# Options that normexp gives the trainer itself -> the setting that decides each.
+SET_ELSEWHERE = {
+    "max_epochs": "max_epochs", "max_steps": "max_steps", "fast_dev_run": "fast_dev_run",
+    "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
+    "log_every_n_steps": "log_every_n_steps", "default_root_dir": "outputs", "callbacks": "monitor",
+    "logger": "log_every_n_steps", "num_sanity_val_steps": None, "enable_model_summary": None,
+    "use_distributed_sampler": None, "enable_checkpointing": None, "enable_progress_bar": None,
+}  # fmt: skip
 
 
-def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
+class _TooLarge(Exception):
+    def __init__(self, tensors: int, nbytes: int):
+        super().__init__()
+        self.tensors, self.nbytes = tensors, nbytes
+
+
+def build_within_memory(make: Callable[[], nn.Module], options: dict[str, Any]) -> nn.Module:
+    """The model that `make` builds. A model that is not small is first built on the meta device, where tensors have
+    shapes but no content. This stops as soon as the model is known to be too large.
+
+    Args:
+        make: builds the same model at each call, whatever random numbers were drawn before.
+        options: of the model, for messages.
+
+    Raises ValueError with one line for a model that memory cannot hold or that would take minutes to build.
+    """
+    with contextlib.suppress(_TooLarge), _at_most(SMALL_TENSORS, SMALL_BYTES):
+        return make()
+    most = memory()
+    try:
+        with torch.device("meta"), warnings.catch_warnings(), _at_most(MOST_TENSORS, most // COPIES):
+            warnings.simplefilter("ignore")
+            make()
+    except _TooLarge as large:
+        why = f"would take {in_bytes(COPIES * large.nbytes)} or more, and this machine has {in_bytes(most)}"
+        if large.tensors > MOST_TENSORS:
+            why = f"has more than {MOST_TENSORS:,} weight tensors and would take minutes to build"
+        raise ValueError(f"{_largest(options)}: {why}; choose fewer or smaller layers") from None
+    except RuntimeError as error:
+        if "overflow" in str(error).lower():
+            raise ValueError(f"{_largest(options)}: larger than any memory; choose smaller layers") from None
+        # Otherwise it is a user's model that computes while it is built. Then only building it shows its size.
+    return make()
+
+
+@contextlib.contextmanager
+def _at_most(tensors: int, nbytes: int) -> Iterator[None]:
+    """Inside this context, a module with more weights than that raises _TooLarge before they are filled."""
+    seen = [0, 0]
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is not None and not is_lazy(parameter):  # a lazy one has no size before the first input
+            seen[0] += 1
+            seen[1] += parameter.numel() * parameter.element_size()
+            if seen[0] > tensors or seen[1] > nbytes:
+                raise _TooLarge(*seen)
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    except RuntimeError as error:  # no tensor can have this size
+        if tensors == SMALL_TENSORS and any(word in str(error) for word in ("allocate", "overflow")):
+            raise _TooLarge(*seen) from None
+        raise
+    finally:
+        hook.remove()
+
+
+def _largest(options: dict[str, Any]) -> str:
+    """The two options that make the model large, as overrides."""
+    sizes = {}
+    for key, value in options.items():
+        numbers = [item for item in (value if isinstance(value, list) else [value]) if type(item) is int]
+        if numbers:
+            sizes[key] = max(numbers)
+    named = sorted(sizes, key=lambda key: -sizes[key])[:2]
+    return " ".join(f"model.{key}={options[key]}".replace(", ", ",") for key in named) or "model"
+
+
+def rehearse(model: nn.Module, data: "DataModule", batch_size: int) -> None:
     """Run forward passes, as in training and in evaluation, on the meta device. There is no arithmetic, but every layer
     checks the shape of its input. So a norm that cannot work at this batch size says so before training.
 
@@ -85,7 +174,7 @@ class _Kept:
             self.nbytes += output.numel() * output.element_size()
 
 
-def rehearse_optimizer(module: LitModel, *, fused: bool) -> None:
+def rehearse_optimizer(module: "LitModel", *, fused: bool) -> None:
     """Make the optimizer and call the schedule, as training will, and take a step of one weight. Raises ValueError with
     one line if something fails."""
     name = module.make_optimizer.func.__name__
@@ -102,3 +191,38 @@ def rehearse_optimizer(module: LitModel, *, fused: bool) -> None:
         factor = module.schedule(step, module.total_steps)
         if not isinstance(factor, (int, float)) or not math.isfinite(factor):
             raise ValueError(f"schedule: gives {factor} at step {step}; must give a number")
+
+
+def check_trainer(
+    make_trainer: "Callable[..., Trainer]", config: dict[str, Any], choices: dict[str, str]
+) -> None:
+    """Raise a ValueError of one line for the first mistake. Makes the trainer, so Lightning looks for the hardware."""
+    try:
+        world_size = make_trainer(
+            logger=False, enable_checkpointing=False, enable_progress_bar=False
+        ).world_size
+    except Exception as error:  # Lightning and its plugins raise a dozen types
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(
+            f"trainer={choices['trainer']}: {reason}; choose trainer=auto or trainer=cpu"
+        ) from None
+    if config["batch_size"] % world_size:
+        raise ValueError(
+            f"batch_size={config['batch_size']}: cannot be shared equally by {world_size} devices; "
+            f"choose a multiple of {world_size}"
+        )
+
+
+def check_options(trainer: dict[str, Any]) -> None:
+    """Raise a ValueError of one line for the first harmful option."""
+    for key in trainer.keys() & SET_ELSEWHERE.keys():
+        other = SET_ELSEWHERE[key]
+        remedy = f"set {other} instead" if other else "leave it out"
+        raise ValueError(f"trainer.{key}={trainer[key]}: is decided by normexp; {remedy}")
+    clip, batches = trainer.get("gradient_clip_val"), trainer.get("accumulate_grad_batches", 1)
+    if clip is not None and not clip > 0:
+        raise ValueError(
+            f"trainer.gradient_clip_val={clip}: must be above 0; use trainer.gradient_clip_val=null to clip nothing"
+        )
+    if not batches >= 1:
+        raise ValueError(f"trainer.accumulate_grad_batches={batches}: must be at least 1")

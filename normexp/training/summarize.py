@@ -1,27 +1,30 @@
-"""The summary of a run: its final numbers, how fast it learned, and everything needed to repeat it."""
+"""The end of a run: its final numbers, the code that computed them, and the summary that repeats it."""
 
 import datetime
 import math
 import platform
+from collections.abc import Iterable
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 import torchvision
+from torch import Tensor
 
 from normexp import __version__
+from normexp.config.code import TRAINING, checkout, sources
 from normexp.config.recipe import changes
 from normexp.config.run_parts import Parts
+from normexp.data.base import DataModule
+from normexp.lit_model import LitModel
 from normexp.monitors import convergence
+from normexp.norms import recompute_population_statistics
 from normexp.runs import TestExamples
-from normexp.training.code_record import CodeRecord
-from normexp.training.early_stopping import stopped_early
-from normexp.training.evaluation import evaluate, evaluate_each
-from normexp.training.lightning import callbacks_of
-from normexp.training.precise_batchnorm import update_population_statistics
-from normexp.training.recorder import Recorder
+from normexp.training.lightning import callbacks_of, data_of
+from normexp.training.recorder import Recorder, stopped_early
 
 TRAIN_SAMPLES = 10_000  # most samples of the training split that are scored
+POPULATION_SAMPLES = 10_000  # Wu & Johnson 2021: 1,000 to 10,000 samples are enough
 
 
 def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
@@ -82,3 +85,78 @@ def summarize(
         "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:
+    """`{"loss", "accuracy"}` in evaluation mode, in the precision of training."""
+    modes = [(layer, layer.training) for layer in module.modules()]  # a network may keep a part in eval mode
+    module.eval()
+    module.on_validation_epoch_start()
+    with torch.inference_mode(), trainer.precision_plugin.val_step_context():
+        for index, batch in enumerate(batches):
+            module.validation_step(trainer.precision_plugin.convert_input(batch), index)
+    for layer, mode in modes:
+        layer.training = mode
+    return module.evaluation_result()
+
+
+def evaluate_each(module: LitModel, batches: Iterable, trainer) -> tuple[dict[str, float], Tensor, Tensor]:
+    """The same numbers, and for each example, on the CPU: whether answers are right, bool (N, [T]); the loss, (N,)."""
+    module.examples = []
+    try:
+        result = evaluate(module, batches, trainer)
+        right, loss = (torch.cat(parts).cpu() for parts in zip(*module.examples, strict=True))
+    finally:
+        module.examples = None
+    return result, right, loss
+
+
+def needs_population_statistics(module: LitModel) -> bool:
+    """Whether some layer needs its population statistics recomputed."""
+    return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
+
+
+def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
+    """Precise BatchNorm: recompute the running statistics of a model whose norms need it, in the precision of training.
+    Do nothing to other models."""
+    if needs_population_statistics(module):
+        precision = trainer.precision_plugin
+        batches = map(precision.convert_input, data.evaluation_loader("train", POPULATION_SAMPLES))
+        with precision.val_step_context():
+            recompute_population_statistics(module.model, batches)
+
+
+class PopulationStatistics(pl.Callback):
+    """Recomputes population statistics before each validation, as `norm=batchnorm_precise` means it."""
+
+    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        assert isinstance(module, LitModel)
+        update_population_statistics(module, data_of(trainer), trainer)
+
+
+class CodeRecord(pl.Callback):
+    """Reads the code before a run starts, because files may be edited while it trains. Checkpoints keep the record.
+
+    A run that resumes with other code belongs to no version. The digest of a changed part is then `<old>+<new>`, which
+    no code ever has.
+
+    Attributes:
+        sources: digests for the summary.
+        checkout: the commit that trains, or that trained last.
+    """
+
+    def __init__(self, config: dict[str, Any], trained_by: str = TRAINING):
+        self.sources = sources(config, trained_by)
+        self.checkout = checkout()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sources": self.sources}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        before, now = state["sources"], self.sources
+        shared = {name: _joined(before[name], now[name]) for name in before.keys() & now.keys()}
+        self.sources = before | now | shared
+
+
+def _joined(before: str, now: str) -> str:
+    return before if before.endswith(now) else f"{before}+{now}"

@@ -12,9 +12,8 @@ from rich.table import Table
 
 from normexp.build import build
 from normexp.composition import compose
-from normexp.training.evaluation import evaluate, evaluate_each
-from normexp.training.lightning import quiet_lightning
-from normexp.training.memory import keep_freed_memory
+from normexp.training.lightning import keep_freed_memory, quiet_lightning
+from normexp.training.summarize import evaluate, evaluate_each
 
 from .loop import MODELS, OF_TEXT
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from normexp.build import build_all
 from normexp.composition import compose
 from normexp.config.folder import CONFIGS
-from normexp.training.replicas.why_not import why_not
+from normexp.training.replicas.fit_replicas import why_not
 
 from .measure.replica_equality import TINY
 from .measure.waits import waits

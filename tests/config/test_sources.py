@@ -25,8 +25,7 @@ from normexp.config.code.record import (
     all_targets,
     sources,
 )
-from normexp.training.launch import launch
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import launch, launch_replicas
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {
@@ -149,9 +148,7 @@ def test_python_loads_what_was_read():
     assert set(found.stdout.split()) == set(code.files(*(f"normexp.{target}" for target in defining)))
 
 
-AROUND = {"finished_run_hint", "folder", "launch", "recipe_hint", "run_screen", "stopping"} | {
-    f"replicas.{name}" for name in ("launch_replicas", "replica_screen", "why_not")
-}
+AROUND = {"folder", "launch", "screen", "survive"}
 # Functions have this flag; the bodies of modules and classes, which run when they are imported, do not.
 MADE_BY_CALLS = inspect.CO_NEWLOCALS
 

@@ -100,7 +100,7 @@ def test_changes_of_comments_and_docstrings_leave_a_run_valid(finished, edit):
 
 
 def test_replica_counts_what_trains_replicas(train, make_parts, edit):
-    from normexp.training.replicas.launch_replicas import launch_replicas
+    from normexp.training.launch import launch_replicas
 
     parts = [make_parts("norm=layernorm", "max_steps=1", f"seed={seed}") for seed in (0, 1)]
     summary = launch_replicas(parts)[0]

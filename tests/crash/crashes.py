@@ -24,8 +24,7 @@ from results import difference, results
 
 from normexp import build, cli, composition
 from normexp.training import checkpoint
-from normexp.training.launch import launch
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import launch, launch_replicas
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
 MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]

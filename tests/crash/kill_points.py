@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import normexp.training.appended_file as appended_file
+import normexp.training.loggers.files as record_files
 
 
 class Points:
@@ -95,7 +95,7 @@ def watch(points: Points) -> None:
 
     io.open = builtins.open = opened
     os.open = os_open
-    appended_file.FileIO = Raw
+    record_files.FileIO = Raw
     for name in ("replace", "rename", "fsync", "unlink", "remove", "mkdir", "rmdir", "truncate", "ftruncate"):
         setattr(os, name, counted(name, getattr(os, name)))
     pathlib.io = io  # some versions of pathlib have taken a copy

@@ -12,8 +12,7 @@ from normexp.lit_model import LitModel
 from normexp.models import OwnNetwork
 from normexp.runs import load_test_examples
 from normexp.schedules import Constant
-from normexp.training.launch import folder_of, launch
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import folder_of, launch, launch_replicas
 
 SMALL = [
     "model=module", "model.swap=false", "norm=none", "trainer=float64", "max_epochs=2", "data.train_size=160",

@@ -13,7 +13,7 @@ from normexp.report.markdown_text import fenced, plain
 from normexp.report.study import open_study
 from normexp.report.write import write_report
 from normexp.runs import read_summary
-from normexp.training.replicas.replica_screen import show_replicas
+from normexp.training.screen import show_replicas
 
 NAMES = [
     "<script>alert(1)<script>", "[x](javascript:alert)", "$x_{$", "**bold** _it_ ~~gone~~", "`code`", "a|b", "# head",

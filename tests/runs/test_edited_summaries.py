@@ -18,9 +18,8 @@ from normexp.config.code import changed
 from normexp.config.recipe import older
 from normexp.runs import load, load_summaries, read_summary
 from normexp.saved_configuration import configuration
-from normexp.training.finished_run_hint import asked_otherwise
-from normexp.training.replicas.launch_replicas import show_replicas
-from normexp.training.run_screen import show_result
+from normexp.training.launch import show_replicas
+from normexp.training.screen import asked_otherwise, show_result
 
 VALUES = [
     None, True, -1, 0, 3, 10**30, 1e308, 0.5, "", "x", "nan", "\x1b[2J", "[/red]", "<script>", "$x_{", "a\nb",

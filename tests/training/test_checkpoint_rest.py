@@ -10,8 +10,7 @@ from normexp.build import build_all
 from normexp.composition import compose
 from normexp.training import checkpoint
 from normexp.training.checkpoint import LastCheckpoint
-from normexp.training.launch import launch
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import launch, launch_replicas
 
 RUN = ["trainer=cpu", "model.width=8", "model.depth=1", "max_epochs=5", "batch_size=512", "monitor=none"]
 

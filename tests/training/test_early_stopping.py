@@ -8,8 +8,8 @@ from normexp.build import resolved
 from normexp.composition import compose
 from normexp.config.early_stopping import EarlyStop, early_stop
 from normexp.config.identity import config_hash
-from normexp.training.early_stopping import without_progress
-from normexp.training.replicas.why_not import why_not
+from normexp.training.recorder import without_progress
+from normexp.training.replicas.fit_replicas import why_not
 
 
 def history(*accuracies: float) -> list[dict[str, float]]:

@@ -6,7 +6,8 @@ import pytest
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from normexp.training.epoch_loop import PlainEpochLoop
+from normexp.training import fit
+from normexp.training.epoch_loop import PlainEpochLoop, install
 
 HOOKS = [
     "on_train_epoch_start",
@@ -88,6 +89,31 @@ def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, option
 @pytest.mark.parametrize("options", [{"accumulate_grad_batches": 2}, {}], ids=["accumulation", "plain"])
 def test_loop_is_installed_where_it_fits(options):
     trainer = Trainer(accelerator="cpu", devices=1, logger=False, max_steps=3, **options)
-    PlainEpochLoop.install(trainer)
+    install(trainer)
     assert isinstance(trainer.fit_loop.epoch_loop, PlainEpochLoop) == (not options)
     assert trainer.fit_loop.epoch_loop.max_steps == 3
+
+
+def test_lightning_of_another_minor_version_trains_with_its_own_loop_and_says_so(
+    train, tmp_path, monkeypatch, capsys
+):
+    options = ["norm=batchnorm", "max_steps=7", "val_every_n_steps=3"]
+    summary, folder = train(*options, f"outputs={tmp_path / 'known'}")
+    capsys.readouterr()
+    monkeypatch.setattr(fit.pl, "__version__", "2.61.0")
+    trainers = []
+    plain, other = train(*options, f"outputs={tmp_path / 'unknown'}", callbacks=[Keep(trainers)])
+    assert not isinstance(trainers[0].fit_loop.epoch_loop, PlainEpochLoop)
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Lightning 2.61.0: ")]
+    assert len(said) == 1
+    assert plain["metrics"] == summary["metrics"]
+    weights = [torch.load(f / "checkpoints" / "last.ckpt", weights_only=True) for f in (folder, other)]
+    assert same(weights[0]["state_dict"], weights[1]["state_dict"])
+
+
+class Keep(Callback):
+    def __init__(self, into):
+        self.into = into
+
+    def on_train_start(self, trainer, module):
+        self.into.append(trainer)

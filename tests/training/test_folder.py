@@ -12,7 +12,7 @@ from filelock import FileLock
 from pytorch_lightning import Callback
 
 from normexp.training.folder import RunFolder
-from normexp.training.interrupt import StoppedAtOnce
+from normexp.training.survive import StoppedAtOnce
 
 FILES = {"config.yaml": "x" * 100, "hydra.yaml": "", "overrides.yaml": "[]"}
 

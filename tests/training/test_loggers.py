@@ -19,8 +19,7 @@ from normexp.composition import compose
 from normexp.config.identity import config_hash
 from normexp.config.loggers import how_to_look, writes_events
 from normexp.training.launch import launch
-from normexp.training.loggers import ServiceLogger
-from normexp.training.loggers.sent import Sent
+from normexp.training.loggers.service import Sent, ServiceLogger
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu", "threads=1", "monitor=gradients"]

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import resource, torch
-from normexp.training.memory import keep_freed_memory
+from normexp.training.lightning import keep_freed_memory
 torch.set_num_threads(1)
 
 def page_faults():

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from normexp.training.metrics_csv import COLUMNS, MetricsCSV
+from normexp.training.loggers.files import COLUMNS, MetricsCSV
 
 
 def rows_of(path):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from normexp.training.recipe_hint import hint, training_losses
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import launch_replicas
+from normexp.training.screen import hint, training_losses
 
 CHANCE = math.log(10)
 

@@ -1,70 +1,13 @@
-"""What makes replicas fast changes no bit: large dense layers, checkpoints written at once."""
+"""What makes replicas fast changes nothing: rates as parts of the largest, checkpoints written at once."""
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.func import functional_call
 
 from normexp.build import build_all
 from normexp.composition import compose
 from normexp.runs import files
 from normexp.training.checkpoint import WholeCheckpoints
-from normexp.training.replicas import replica_linear
 from normexp.training.replicas.replica_module import ReplicaModule
-
-R = 6
-
-
-def stacked(inputs: int, outputs: int) -> nn.Linear:
-    """A layer as a ReplicaModule has it: its weights are those of R layers."""
-    layer = nn.Linear(inputs, outputs)
-    layer.weight.data, layer.bias.data = torch.randn(R, outputs, inputs), torch.randn(R, outputs)
-    return layer
-
-
-def outputs_and_gradients(layer: nn.Linear, x: torch.Tensor) -> list[torch.Tensor]:
-    x = x.clone().requires_grad_()
-    layer.zero_grad()
-    y = torch.vmap(lambda weights, one: functional_call(layer, weights, (one,)))(
-        dict(layer.named_parameters()), x
-    )
-    y.square().sum().backward()
-    return [y, x.grad, layer.weight.grad, layer.bias.grad]
-
-
-@pytest.mark.parametrize("sizes", [(64, 784, 128), (4, 128, 128), (60, 100, 10), (512, 256, 256)], ids=str)
-@pytest.mark.parametrize("tokens", [(), (3,)], ids=["rows", "tokens"])
-def test_a_large_layer_has_the_bits_of_vmap(monkeypatch, sizes, tokens):
-    monkeypatch.setattr(replica_linear, "LARGE", 1)
-    samples, inputs, outputs = sizes
-    torch.manual_seed(0)
-    layer, x = stacked(inputs, outputs), torch.randn(R, samples, *tokens, inputs)
-    expected = outputs_and_gradients(layer, x)
-    replica_linear.use_in(layer)
-    assert "forward" in vars(layer)
-    found = outputs_and_gradients(layer, x)
-    assert [torch.equal(a, b) for a, b in zip(found, expected, strict=True)] == [True] * 4
-    assert layer.weight.grad.is_contiguous()  # so autograd did not copy it
-
-
-def test_a_large_layer_equals_one_layer_after_the_other_in_float64(monkeypatch):
-    monkeypatch.setattr(replica_linear, "LARGE", 1)
-    layer = stacked(5, 3).double()
-    x = torch.randn(R, 4, 5, dtype=torch.float64)
-    replica_linear.use_in(layer)
-    y, _, weight, bias = outputs_and_gradients(layer, x)
-    for one in range(R):
-        own = [part.detach()[one].clone().requires_grad_() for part in (layer.weight, layer.bias)]
-        alone = F.linear(x[one], *own)
-        alone.square().sum().backward()
-        torch.testing.assert_close([y[one], weight[one], bias[one]], [alone, own[0].grad, own[1].grad])
-
-
-def test_small_layers_stay_as_they_are():
-    layer = stacked(8, 8)
-    replica_linear.use_in(layer)
-    assert "forward" not in vars(layer)
 
 
 def test_training_with_several_rates_takes_each_its_own_step():

@@ -17,8 +17,7 @@ from normexp.build import build_all
 from normexp.composition import compose
 from normexp.config.folder import CONFIGS
 from normexp.runs import read_summary
-from normexp.training.launch import folder_of, launch
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import folder_of, launch, launch_replicas
 
 SMALL = [
     "trainer=float64", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2", "data.train_size=160",

@@ -10,7 +10,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from normexp.training.metrics_csv import COLUMNS
+from normexp.training.loggers.files import COLUMNS
 
 
 class AtStep(Callback):

@@ -9,8 +9,7 @@ from scipy import stats
 
 from normexp.training.progress import EpochMeans, TimedProgressBar
 from normexp.training.recorder import Recorder
-from normexp.training.replicas.replica_screen import means, show_replicas
-from normexp.training.run_screen import in_short, show_choices
+from normexp.training.screen import in_short, means, show_choices, show_replicas
 
 
 def summary(seed: int, accuracy: float, lr: float = 0.1, status: str = "completed") -> dict:

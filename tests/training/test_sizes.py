@@ -9,8 +9,8 @@ from torch import nn
 from normexp.build import build, each_run
 from normexp.composition import compose
 from normexp.cores import in_bytes, memory
-from normexp.training import model_size
-from normexp.training.model_size import build_within_memory
+from normexp.training import rehearsal
+from normexp.training.rehearsal import build_within_memory
 
 GPT = ["model=gpt", "data=python_docs"]
 MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larger than any memory).*choose"
@@ -39,7 +39,7 @@ MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larg
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )  # fmt: skip
 def test_size_is_refused_with_what_it_would_take(overrides, message, monkeypatch):
-    monkeypatch.setattr("normexp.training.model_size.memory", lambda: 2**35)
+    monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**35)
     monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**31)
     cfg, choices = compose(["trainer=cpu", "monitor=none", *overrides])
     tracemalloc.start()
@@ -72,7 +72,7 @@ def test_small_model_is_built_once_and_large_one_within_memory_is_the_same(monke
 
     small = build_within_memory(make, {})
     assert built == ["cpu"]
-    monkeypatch.setattr(model_size, "SMALL_TENSORS", 2)
+    monkeypatch.setattr(rehearsal, "SMALL_TENSORS", 2)
     large = build_within_memory(make, {})
     assert built[1:] == ["cpu", "meta", "cpu"]
     assert all(torch.equal(a, b) for a, b in zip(small.parameters(), large.parameters(), strict=True))
@@ -94,15 +94,15 @@ def test_small_model_is_built_once_and_large_one_within_memory_is_the_same(monke
     ],
 )
 def test_model_is_built_no_further_than_to_where_it_is_too_large(layers, width, message, monkeypatch):
-    monkeypatch.setattr(model_size, "SMALL_TENSORS", 4)
-    monkeypatch.setattr(model_size, "MOST_TENSORS", 50)
-    monkeypatch.setattr(model_size, "memory", lambda: 40_000)
+    monkeypatch.setattr(rehearsal, "SMALL_TENSORS", 4)
+    monkeypatch.setattr(rehearsal, "MOST_TENSORS", 50)
+    monkeypatch.setattr(rehearsal, "memory", lambda: 40_000)
     with pytest.raises(ValueError, match=message):
         build_within_memory(lambda: stack(layers, width), {"layers": layers, "width": width, "bias": True})
 
 
 def test_model_that_computes_while_it_is_built_is_built_all_the_same(monkeypatch):
-    monkeypatch.setattr(model_size, "SMALL_TENSORS", 1)
+    monkeypatch.setattr(rehearsal, "SMALL_TENSORS", 1)
 
     def make() -> nn.Module:
         model = stack(2, 4)

@@ -10,7 +10,7 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
-from normexp.training.interrupt import Interrupted
+from normexp.training.survive import Interrupted
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_job_asks_to_be_started_again_unless_it_was_cancelled(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for name, value in {"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "job.sh", "SLURM_JOB_ID": "7"}.items():
         monkeypatch.setenv(name, value)
-    assert Interrupted(number, 5).hand_on() == ("Slurm starts job 7 again" if requeued else None)
+    assert Interrupted(number, 5).forward_signal() == ("Slurm starts job 7 again" if requeued else None)
     asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
     assert ("requeue 7\n" in asked) == requeued
 
@@ -86,7 +86,7 @@ def test_requeue_that_slurm_ends_together_with_the_job_is_no_error(code, ends_we
 
     stopped = Interrupted(signal.SIGUSR2, 3, handler)
     if ends_well:
-        assert stopped.hand_on() is None
+        assert stopped.forward_signal() is None
     else:
         with pytest.raises(subprocess.CalledProcessError):
-            stopped.hand_on()
+            stopped.forward_signal()

@@ -5,8 +5,7 @@ from typing import Any
 
 from normexp.build import build
 from normexp.config.run_parts import Parts
-from normexp.training.launch import launch
-from normexp.training.replicas.launch_replicas import launch_replicas
+from normexp.training.launch import launch, launch_replicas
 
 
 @dataclass

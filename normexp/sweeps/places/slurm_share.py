@@ -9,7 +9,7 @@ from submitit.core.utils import DelayedSubmission
 
 from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.places.on_node import Share, run_share
-from normexp.training.slurm import preempted
+from normexp.training.survive import preempted
 
 MOST_IN_VAIN = 3
 RESTART = ("SIGUSR1", "SIGUSR2")  # Slurm sends one of them before it ends a job

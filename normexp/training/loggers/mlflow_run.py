@@ -15,9 +15,8 @@ from pytorch_lightning.loggers import MLFlowLogger
 
 from normexp.config.loggers import mlflow_store
 from normexp.config.run_parts import Parts
-from normexp.training.interrupt import Interrupted
-from normexp.training.loggers.sent import Sent
-from normexp.training.loggers.service_logger import Row, ServiceLogger, settings_of, title
+from normexp.training.loggers.service import Row, Sent, ServiceLogger, settings_of, title
+from normexp.training.survive import Interrupted
 
 MOST = 1000  # metrics in one call, MLflow's limit
 SQLITE = "sqlite:///"

@@ -9,8 +9,7 @@ import wandb
 from pytorch_lightning.loggers import WandbLogger
 
 from normexp.config.run_parts import Parts
-from normexp.training.loggers.sent import Sent
-from normexp.training.loggers.service_logger import ServiceLogger, settings_of, title
+from normexp.training.loggers.service import Sent, ServiceLogger, settings_of, title
 
 AXIS = "trainer/global_step"  # Lightning's name of the steps at wandb
 

@@ -1,4 +1,7 @@
-"""One replica: a callback of the joint trainer, and the trainer that the replica's own callbacks see."""
+"""One replica: a callback of the joint trainer, and the trainer that the replica's own callbacks see.
+
+Its checkpoint is a part of the joint one, as a single run would have saved it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,20 +9,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytorch_lightning as pl
+import torch
+from torch import Tensor
 
 from normexp.config.code import REPLICAS
 from normexp.config.run_parts import Parts
 from normexp.monitors import StepMonitor
 from normexp.runs import write_summary
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, checkpoints_of
-from normexp.training.code_record import CodeRecord
-from normexp.training.epoch_loop import overrides
-from normexp.training.evaluation import evaluate
 from normexp.training.fit import conclude
+from normexp.training.lightning import overrides
+from normexp.training.loggers.records import Record
 from normexp.training.recorder import Recorder
-from normexp.training.records import Record
-from normexp.training.replicas.replica_checkpoint import part_of
-from normexp.training.summarize import final_metrics
+from normexp.training.summarize import CodeRecord, evaluate, final_metrics
 
 # Hooks that are passed on as they are.
 HOOKS = (
@@ -27,6 +29,10 @@ HOOKS = (
     "on_validation_start", "on_validation_epoch_start", "on_validation_epoch_end", "on_validation_end",
     "on_train_epoch_end", "on_train_end", "on_fit_end", "on_exception", "teardown",
 )  # fmt: skip
+# Of a checkpoint:
+DIFFERENT = ("state_dict", "optimizer_states", "lr_schedulers")  # what is not the same in all replicas
+RATES = {"lr", "initial_lr", "base_lrs", "_last_lr"}  # names of learning rates in optimizers and schedules
+SHARED = {"step", "mu_product"}  # state of an optimizer that all replicas share
 
 
 class Replica(pl.Callback):
@@ -163,3 +169,40 @@ def _passed_on(hook: str):
 
 for _hook in HOOKS:
     setattr(Replica, _hook, _passed_on(_hook))
+
+
+def part_of(checkpoint: dict[str, Any], index: int, share: float) -> dict[str, Any]:
+    """The checkpoint that replica `index` would save alone, without callbacks. Its rate is `share` times the common
+    rate."""
+
+    def own(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: own(key, item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [own(name, item) for item in value]
+        if name in RATES:
+            return value * share
+        return value[index].clone() if _of_each(name, value) else value
+
+    return checkpoint | {name: own(name, checkpoint[name]) for name in DIFFERENT}
+
+
+def put_together(checkpoints: list[dict[str, Any]], fastest: int) -> dict[str, Any]:
+    """Join the checkpoints of replicas into one. The shared state comes from the replica `fastest`, which has the
+    largest rate: its rates and schedule are the common ones."""
+
+    def common(name: str, values: list[Any]) -> Any:
+        value = values[fastest]
+        if isinstance(value, dict):
+            return {key: common(key, [own[key] for own in values]) for key in value}
+        if isinstance(value, list):
+            return [common(name, list(items)) for items in zip(*values, strict=True)]
+        return torch.stack(values) if _of_each(name, value) else value
+
+    joined = {name: common(name, [own[name] for own in checkpoints]) for name in DIFFERENT}
+    callbacks = {f"replica {index}": own["callbacks"] for index, own in enumerate(checkpoints)}
+    return checkpoints[fastest] | joined | {"callbacks": callbacks}
+
+
+def _of_each(name: str, value: Any) -> bool:
+    return isinstance(value, Tensor) and name not in SHARED

@@ -11,7 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from normexp.lit_model import LitModel, loss_and_right
 from normexp.training.checkpoint import checkpoints_of
-from normexp.training.replicas import replica_linear
 from normexp.training.replicas.replica import Replica
 
 
@@ -44,7 +43,6 @@ class ReplicaModule(pl.LightningModule):
         own = [weights_of(view.model) for view in views]
         for name, of_all in weights_of(self.model).items():
             of_all.data = torch.stack([weights[name].detach() for weights in own])
-        replica_linear.use_in(self.model)
 
     def bind(self) -> None:
         """Make the weights of the LitModels views of this module's weights, with the same device and precision."""

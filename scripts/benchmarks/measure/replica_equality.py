@@ -7,8 +7,8 @@ from rich.table import Table
 from normexp.build import build_all
 from normexp.composition import compose
 from normexp.config.folder import CONFIGS
+from normexp.training.replicas.fit_replicas import why_not
 from normexp.training.replicas.replica_module import ReplicaModule
-from normexp.training.replicas.why_not import why_not
 
 TINY = {
     "mlp": ["model.depth=2", "model.width=8"],

@@ -42,7 +42,7 @@ def marked(run):
 
             mark("import Lightning")
             import normexp.build
-            import normexp.training.replicas.launch_replicas  # noqa: F401
+            import normexp.training.launch  # noqa: F401
 
             mark("import normexp")
         from normexp.lit_model import LitModel

@@ -7,10 +7,10 @@ from typing import Any
 
 from normexp.config.loggers import names_of
 from normexp.config.run_parts import Parts
-from normexp.training.event_file import EventFile
 from normexp.training.lightning import own_rank
-from normexp.training.loggers import ServiceLogger, open_loggers
-from normexp.training.metrics_csv import NAME, MetricsCSV
+from normexp.training.loggers.files import NAME, MetricsCSV
+from normexp.training.loggers.service import ServiceLogger
+from normexp.training.loggers.tensorboard import EventFile
 
 Record = EventFile | MetricsCSV | ServiceLogger
 
@@ -35,7 +35,7 @@ def open_records(parts: Parts, folder: Path | None, resumed: dict[str, Any] | No
             loggers.append(EventFile(folder, sizes))
         if own_rank() == 0:
             loggers.append(MetricsCSV(folder / NAME, sizes.get(NAME, 0)))
-            loggers += open_loggers(parts, folder)
+            loggers += open_services(parts, folder)
         yield loggers
     except BaseException as error:
         for logger in loggers:
@@ -57,3 +57,27 @@ def close(loggers: list[Record]) -> None:
 def sizes_now(loggers: list[Record]) -> dict[str, int]:
     """File -> its length in bytes after a flush. Checkpoints keep this."""
     return {name: size for logger in loggers for name, size in logger.sizes().items()}
+
+
+def open_services(parts: Parts, folder: Path) -> list[ServiceLogger]:
+    """The loggers of services. The service's packages are imported only if they are asked for.
+
+    Raises ValueError with one line if a service cannot be reached.
+    """
+    found: list[ServiceLogger] = []
+    names = names_of(parts.config["logger"])
+    if "wandb" in names:
+        from normexp.training.loggers.wandb_run import WandbRun
+
+        found.append(WandbRun(parts, folder))
+    if "mlflow" in names:
+        from normexp.training.loggers.mlflow_run import MlflowRun
+
+        try:
+            found.append(MlflowRun(parts, folder))
+        except BaseException as error:
+            for logger in found:
+                logger.error = error
+                logger.close()
+            raise
+    return found

@@ -1,0 +1,318 @@
+"""What a run prints: the choices before training, the result after it, and what looks wrong in its recipe.
+
+Replicas print one line each, then their mean with its interval over seeds.
+"""
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from normexp.config.code import changed, in_words
+from normexp.config.loggers import how_to_look
+from normexp.config.recipe import changes, own_recipe
+from normexp.config.run_parts import Parts
+from normexp.config.settings import RECORDED
+from normexp.counted import counted
+from normexp.monitors.sites import sites_of
+from normexp.runs.intervals import half_widths
+
+LEVEL = 0.95
+SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
+# Chosen on the runs behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
+NEAR_CHANCE = 0.8  # of the chance loss: with a higher final training loss, a run has learned almost nothing
+SPIKE = 0.3  # of the chance loss: the training loss jumps if it rises by more above its lowest
+BLOWN_UP = 1.5  # times the chance loss: no network starts so badly, so its steps were too large
+LEFT_BEHIND = 0.1  # of the chance loss: the training loss ends by more above its lowest
+WINDOW = 20  # steps over which the training loss is averaged, because batches differ
+
+
+def show_choices(
+    parts: Parts,
+    folder: Path | None,
+    console: Console,
+    *,
+    seeds: Sequence[int] = (),
+    rates: Sequence[float] = (),
+) -> None:
+    """Print the choices of a run before training. `seeds` and `rates` are those of replicas."""
+    config, choices = parts.config, parts.choices
+    steps = config["max_steps"]
+    length = counted(config["max_epochs"], "epoch") if steps is None else counted(steps, "step")
+    rate = " ".join(f"{lr:g}" for lr in rates or [config["lr"]])
+    optimizer = f"{choices['optimizer']} lr {rate} ({choices['schedule']})"
+    runs = f"seeds {in_short(seeds)}" if len(seeds) > 1 else f"seed {config['seed']}"
+    names = " · ".join(choices[group] for group in ("model", "norm", "data"))
+    changed = changes(config, choices)
+    recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
+    rows = {
+        "run": f"{names} · batch {config['batch_size']} · {runs}",
+        "training": f"{length} · {optimizer} · {config['trainer']['precision']} · {recipe}",
+        "data": parts.data.describe(),
+        "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
+    }
+    grid = Table.grid(padding=(0, 2))
+    for name, text in rows.items():
+        grid.add_row(f"[bold]{name}[/bold]", Text(text))
+    console.print(grid, highlight=False)
+    # Not in the grid, which would break a path into lines that nobody can copy.
+    where = str(folder) if folder else "none (fast_dev_run saves nothing)"
+    console.print(Text.assemble(("folder", "bold"), "    ", where), highlight=False, soft_wrap=True)
+
+
+def _norms(parts: Parts) -> str:
+    """How many places have the norm, and what of it the command changed: `3 × layernorm (norm.correction=1)`."""
+    norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
+    if not norms:
+        return "no norm sites"
+    overrides = yaml.safe_load(parts.files.get("overrides.yaml", "")) or []
+    own = [words for override in overrides if (words := override.lstrip("+~")).startswith("norm.")]
+    return f"{len(norms)} × {parts.choices['norm']}" + (f" ({', '.join(own)})" if own else "")
+
+
+def in_short(numbers: Sequence[int]) -> str:
+    """`0 … 15` for a range, `0 3 5` for others."""
+    first, last = numbers[0], numbers[-1]
+    whole = len(numbers) > 2 and list(numbers) == list(range(first, last + 1))
+    return f"{first} … {last}" if whole else " ".join(map(str, numbers))
+
+
+def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
+    """Print the result of a run and its folder."""
+    metrics, found = summary["metrics"], summary["convergence"]
+    table = Table(title=None, show_edge=False, pad_edge=False)
+    for column in ("", "loss", "accuracy"):
+        table.add_column(column, justify="left" if not column else "right")
+    for split in ("train", "val", "test"):
+        loss, accuracy = metrics.get(f"{split}/loss"), metrics.get(f"{split}/accuracy")
+        table.add_row(split, _number(loss, ".4f"), _number(accuracy, ".2%"))
+    console.print()
+    console.print(table, highlight=False)
+    reached = []
+    for target in summary["config"]["accuracies"]:
+        steps, seconds = found.get(f"steps_to_{target:g}"), found.get(f"seconds_to_{target:g}")
+        if steps is not None and seconds is not None:
+            reached.append(f"{target:.4g} at step {steps:,} ({seconds:.1f} s)")
+    console.print(
+        f"\nvalidation accuracy reached: {'; '.join(reached) or 'none of ' + str(summary['config']['accuracies'])}",
+        highlight=False,
+    )
+    console.print(
+        f"{status_line(summary)} · {counted(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training",
+        highlight=False,
+    )
+    show_hint([summary], [folder], console)
+    if folder:
+        config = summary["config"]
+        for line in (f"folder: {folder}", *how_to_look(config, config["outputs"])):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], console: Console) -> None:
+    """Print the first hint of the runs, and how many runs have one."""
+    found = [words for run in zip(summaries, folders, strict=True) if (words := hint(*run))]
+    if found:
+        of = f"{len(found)} of {len(summaries)} runs: " if len(summaries) > 1 else ""
+        console.print(f"{of}{found[0]}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+
+def status_line(summary: dict[str, Any]) -> str:
+    """One line on how a run ended."""
+    if summary["status"] == "completed":
+        early = summary.get("stopped_early")
+        return f"completed, stopped early at step {summary['steps']:,}" if early else "completed"
+    step = summary["convergence"]["divergence_step"]
+    return (
+        f"diverged: the loss was no longer finite at step {step}"
+        if step
+        else "diverged: the final loss is not finite"
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "not finite" if value is None or value != value else format(value, form)
+
+
+def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
+    """One line that says what the finished run measured and how to get the other measurements; None if they are the
+    same."""
+    asked, found = parts.config, summary["config"]
+    differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
+    words = [_words(key, parts, summary) for key in differing]
+    if other := changed(summary):
+        words.append(in_words(other))
+    if not words:
+        return None
+    remedy = "run_dir" if asked["run_dir"] else "name"
+    return f"finished with {', and '.join(words)}; {remedy}=<another> trains it again with what was asked for"
+
+
+def _words(key: str, parts: Parts, summary: dict[str, Any]) -> str:
+    if key != "monitor":
+        return f"{key}={_text(summary['config'][key])}, not {_text(parts.config[key])}"
+    found, asked = summary["choices"].get(key), parts.choices.get(key)
+    return f"monitor={found}, not {asked}" if found != asked else f"other options of monitor={found}"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
+    """Print one line per replica, the mean of each learning rate, and the folders."""
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("seed", "lr", *SCORES, "status", "folder"):
+        left = column in ("status", "folder")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+    for summary, folder in zip(summaries, folders, strict=True):
+        scores = [_percent(summary["metrics"].get(metric)) for metric in SCORES.values()]
+        rate = f"{summary['config']['lr']:g}"
+        table.add_row(str(summary["config"]["seed"]), rate, *scores, status_line(summary), Text(folder.name))
+    # Its full width, so that no name is cut. A narrow terminal wraps the lines itself.
+    table.width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+    console.print(table, highlight=False, crop=False)
+    for line in means(summaries):
+        console.print(line, highlight=False, markup=False)
+    show_hint(summaries, folders, console)
+    console.print(f"folder: {folders[0].parent}", highlight=False, markup=False, soft_wrap=True)
+
+
+def means(summaries: Sequence[dict[str, Any]]) -> list[str]:
+    """One line per learning rate with several seeds: the mean of its completed runs and its 95% t interval."""
+    by_rate: dict[float, list[dict[str, Any]]] = {}
+    for summary in sorted(summaries, key=lambda summary: summary["config"]["lr"]):
+        by_rate.setdefault(summary["config"]["lr"], []).append(summary)
+    at = " at lr {:g}" if len(by_rate) > 1 else ""
+    return [mean_line(own, at.format(rate)) for rate, own in by_rate.items() if len(own) > 1]
+
+
+def mean_line(summaries: Sequence[dict[str, Any]], at: str) -> str:
+    """`mean of 5 seeds: val 97.36% ± 0.49, test 97.78% ± 0.69 (95% interval over seeds)`"""
+    whole = [summary for summary in summaries if summary["status"] == "completed"]
+    lost = len(summaries) - len(whole)
+    if not whole:
+        return f"all {counted(lost, 'seed')}{at} diverged"
+    parts = []
+    for name, metric in SCORES.items():
+        values = np.array([summary["metrics"][metric] for summary in whole])
+        half = float(half_widths(values.std(ddof=1), len(values), LEVEL)) if len(values) > 1 else math.nan
+        parts.append(f"{name} {_percent(values.mean())}" + (f" ± {100 * half:.2f}" if half == half else ""))
+    some = (
+        f"the {len(whole)} of {len(summaries)} seeds that completed" if lost else counted(len(whole), "seed")
+    )
+    interval = " (95% interval over seeds)" if len(whole) > 1 else ""
+    return f"mean of {some}{at}: {', '.join(parts)}{interval}"
+
+
+def _percent(score: float | None) -> str:
+    return f"{score:.2%}" if score is not None else "–"
+
+
+def hint(summary: dict[str, Any], folder: Path | None) -> str | None:
+    """One line on what looks wrong in the training and what to try; None if nothing does."""
+    found = _sign(summary, folder)
+    if found is None:
+        return None
+    sign, remedies = found
+    return f"likely the recipe, not the norm: {sign}; try {_listed([*remedies, *_back_to_recipe(summary)])}"
+
+
+def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]] | None:
+    steps, chance = summary["steps"], summary.get("chance_loss")
+    if steps == 0:
+        return None
+    if summary["status"] == "diverged":
+        step = summary["convergence"]["divergence_step"] or steps
+        early = step * summary["epochs"] <= steps  # epochs per step, times steps
+        return f"it diverged {'in its first epoch, ' * early}at step {step}", [
+            _slower(summary),
+            _warmup(summary),
+        ]
+    final = summary["metrics"].get("train/loss")
+    if not chance or final is None:  # an old run, which did not record it
+        return None
+    losses = training_losses(folder / "metrics.csv") if folder else []
+    highest, lowest = max(losses, default=0.0), math.inf
+    spike = (0.0, 0.0)
+    for loss in losses:
+        lowest = min(lowest, loss)
+        spike = max(spike, (loss - lowest, lowest))
+    if final > NEAR_CHANCE * chance:
+        sign = f"it ends near chance (training loss {final:.2f}, guessing has {chance:.2f})"
+        return sign, [_slower(summary)] if highest > BLOWN_UP * chance else [_longer(summary), "another lr"]
+    if highest > BLOWN_UP * chance:
+        return f"its loss rose to {highest:.2f} (guessing has {chance:.2f})", [
+            _slower(summary),
+            _warmup(summary),
+        ]
+    if spike[0] > SPIKE * chance:
+        sign = f"its loss jumped by {spike[0]:.2f} from {spike[1]:.2f}, at the edge of stability"
+        return sign, [_slower(summary), _warmup(summary)]
+    if losses and losses[-1] - lowest > LEFT_BEHIND * chance:
+        sign = f"its training loss ends at {losses[-1]:.2f}, far above its lowest, {lowest:.2f}"
+        return sign, [_slower(summary)]
+    return None
+
+
+def training_losses(path: Path) -> list[float]:
+    """The training loss over a run. Each value is the mean over at least `WINDOW` steps, or a fiftieth of the run.
+
+    Each value in the file is the mean over the steps since the value before. Values that are not finite are omitted.
+    """
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        rows = [
+            (int(r["step"]), float(r["value"])) for r in csv.DictReader(file) if r["metric"] == "train/loss"
+        ]
+    width = max(WINDOW, rows[-1][0] // 50) if rows else WINDOW
+    means, total, count, before = [], 0.0, 0, 0
+    for step, loss in rows:
+        if math.isfinite(loss):
+            total, count = total + loss * (step - before), count + step - before
+        before = step
+        if count >= width:
+            means.append(total / count)
+            total, count = 0.0, 0
+    return means
+
+
+def _slower(summary: dict[str, Any]) -> str:
+    return f"lr={summary['config']['lr'] / 10:g}"
+
+
+def _warmup(summary: dict[str, Any]) -> str:
+    return f"a longer warm-up, schedule.warmup_steps={max(10, math.ceil(_planned(summary) / 5))}"
+
+
+def _planned(summary: dict[str, Any]) -> float:
+    """Steps of the whole run, even if it stopped early."""
+    config = summary["config"]
+    return config["max_steps"] or config["max_epochs"] * summary["steps"] / summary["epochs"]
+
+
+def _longer(summary: dict[str, Any]) -> str:
+    key = "max_epochs" if summary["config"]["max_steps"] is None else "max_steps"
+    return f"{key}={3 * summary['config'][key]}"
+
+
+def _back_to_recipe(summary: dict[str, Any]) -> list[str]:
+    """The override that leads back to the model's own recipe, if the run left it."""
+    recipe, own = summary["config"].get("recipe"), own_recipe(summary["choices"]["model"])
+    if own is not None and recipe != own:
+        return [f"recipe={own}"]
+    changed = summary.get("recipe_changes")
+    return [f"recipe={recipe} without {' '.join(changed)}"] if changed else []
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0]
