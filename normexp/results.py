@@ -89,7 +89,7 @@ class Study:
 def _figures(folder: Path) -> "dict[str, Figure]":
     import matplotlib as mpl
 
-    from normexp.report.figure import Drawing
+    from normexp.report.drawing import Drawing
     from normexp.report.figures import FIGURES
     from normexp.report.fonts import families
     from normexp.report.study import open_study

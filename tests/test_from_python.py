@@ -64,7 +64,7 @@ def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
     assert (run.folder / "summary.json").exists()
     assert f"{run.summary['metrics']['test/loss']:.4f}" in run._repr_html_()
     assert "mlp rmsnorm digits, completed, test accuracy" in repr(run)
-    monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
+    monkeypatch.setattr("normexp.report.page.FIGURES", dict(list(FIGURES.items())[:1]))
     page = normexp.report(tmp_path / "runs")  # the package of that name was imported meanwhile
     assert page.read_text().startswith("<!")
     assert normexp.train("norm=rmsnorm", *SMALL, f"outputs={tmp_path}").summary == run.summary
@@ -140,7 +140,7 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert "\x1b" not in screen
     assert len(study.summaries) == 2
     assert set(study.summaries["norm"]) == {"none", "layernorm"}
-    monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
+    monkeypatch.setattr("normexp.report.page.FIGURES", dict(list(FIGURES.items())[:1]))
     assert study.report().exists()
     verdict = normexp.verify("S36", out=str(tmp_path / "claims"))["S36"]
     assert verdict == json.loads((tmp_path / "claims" / "S36" / "verdict.json").read_text())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.asking import Asking
-from normexp.report.mean_runs import FOLDER, in_path, write_means
+from normexp.report.tensorboard_means import FOLDER, in_path, write_means
 from normexp.runs import finished_summary
 from normexp.runs.metrics import read_metrics
 

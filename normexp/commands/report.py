@@ -77,10 +77,10 @@ def positive(text: str) -> int:
 
 def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     """Write the page of one study. Returns its path."""
-    from normexp.report.mean_runs import address, write_mean_runs
-    from normexp.report.provenance import cautions
+    from normexp.report.finding import cautions
+    from normexp.report.page import write_report
     from normexp.report.study import open_study
-    from normexp.report.write import write_report
+    from normexp.report.tensorboard_means import address, write_mean_runs
 
     study = open_study(asked.folder, asked.metric)
     out = asked.out or asked.folder / "report"

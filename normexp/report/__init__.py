@@ -15,8 +15,8 @@ def write_page(
     out: str | Path | None = None,
 ) -> Path:
     """Write the page of the runs below a folder; returns its path. Raises ValueError where there is none to write."""
+    from normexp.report.page import write_report
     from normexp.report.study import open_study
-    from normexp.report.write import write_report
 
     place = Path(out) if out else Path(folder) / "report"
     made_by = f"normexp report {shlex.quote(str(folder))}"

@@ -3,21 +3,18 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from normexp.counted import counted
-from normexp.report.figure import Drawing, Skipped, save_all
+from normexp.report.drawing import Drawing, Skipped, level_title, levels_shown, middle, panels, save_all
 from normexp.report.figures.layers import MOST_ARMS
+from normexp.report.finding import source
 from normexp.report.fonts import families
-from normexp.report.page import blocks, list_html, picture, render
-from normexp.report.panels import level_title, levels_shown, middle, panels
-from normexp.report.provenance import source
-from normexp.report.run_lists import lists
-from normexp.report.seed_statistics import curves, estimate, paired_difference
+from normexp.report.page import blocks, list_html, lists, picture, save_page, save_tables
+from normexp.report.statistics import curves, estimate, paired_difference
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent, shorten
 from normexp.report.svg import dark_colors
@@ -39,27 +36,22 @@ def write_comparison(
         figures = list(draw(first, second, table, style))
         foot = f"A: {source(first)}\nB: {source(second)}"
         svgs = save_all(figures, out / "figures", foot)
-    (out / "tables").mkdir(parents=True, exist_ok=True)
-    table.to_csv(out / "tables" / "pairs.csv", index=False)
     shown = table.drop(columns=["a", "b", "difference", "low", "high"])
-    section = {"title": "What came out", "id": "out", "blocks": blocks(figures), "table": list_html(shown)}
-    apart = {
-        "title": "What sets them apart",
-        "id": "apart",
-        "blocks": [],
-        "table": list_html(differences(first, second)),
-    }
-    page = render(
-        "page.html.j2", title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
+    apart = list_html(differences(first, second))
+    sections = [
+        {"title": "What came out", "id": "out", "blocks": blocks(figures), "table": list_html(shown)},
+        {"title": "What sets them apart", "id": "apart", "blocks": [], "table": apart},
+    ]
+    save_tables({"pairs.csv": table}, out)
+    return save_page(
+        out, title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
         cautions=unpaired(first, second, table), dark=dark_colors(style.colour.values()),
-        sections=[section, apart], picture=lambda drawing: picture(drawing, svgs), provenance=foot.split("\n"),
+        sections=sections, picture=lambda drawing: picture(drawing, svgs), provenance=foot.split("\n"),
         lists=[{**one, "title": f"{name}: {one['title']}"} for name, study in (("A", first), ("B", second))
                for one in lists(study)],
         runs_text=f"{len(first.summaries)} finished runs in A, {len(second.summaries)} in B.", made_by=made_by,
         tables=["pairs.csv"], refresh=refresh,
     )  # fmt: skip
-    (out / "index.html").write_text(page)
-    return out / "index.html"
 
 
 def pairs(first: Study, second: Study) -> pd.DataFrame:
@@ -76,7 +68,17 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
             difference = paired_difference(b, a)
             if difference.n:
                 means = [estimate(list(values.values())).mean for values in (a, b)]
-                rows.append({"arm": arm, "level": level, "a": means[0], "b": means[1], **_named(difference)})
+                ends = {"low": difference.low, "high": difference.high, "pairs": difference.n}
+                rows.append(
+                    {
+                        "arm": arm,
+                        "level": level,
+                        "a": means[0],
+                        "b": means[1],
+                        "difference": difference.mean,
+                        **ends,
+                    }
+                )
     if not rows:
         modes = [set(study.summaries["execution.mode"]) for study in (first, second)]
         how = f"; A was computed {' and '.join(modes[0])}, B {' and '.join(modes[1])}, and pairs do not mix"
@@ -85,24 +87,14 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
             + (how if modes[0] != modes[1] else "; nothing to pair")
         )
     table = pd.DataFrame(rows)
-    for column in ("a", "b"):
-        table[f"{column.upper()}"] = [number(value, first.metric) for value in table[column]]
-    table["B − A"] = [number(value, first.metric, signed=True) for value in table["difference"]]
-    ends = zip(table["low"], table["high"], strict=True)
-    table["95% interval"] = [
-        f"[{number(low, first.metric, signed=True)}, {number(high, first.metric, signed=True)}]"
-        for low, high in ends
-    ]
-    return table
-
-
-def _named(difference: Any) -> dict[str, float]:
-    return {
-        "difference": difference.mean,
-        "low": difference.low,
-        "high": difference.high,
-        "pairs": difference.n,
+    values = {
+        name: [number(value, first.metric, signed=name not in "ab") for value in table[name]]
+        for name in ("a", "b", "difference", "low", "high")
     }
+    ends = [f"[{low}, {high}]" for low, high in zip(values["low"], values["high"], strict=True)]
+    return table.assign(
+        **{"A": values["a"], "B": values["b"], "B − A": values["difference"], "95% interval": ends}
+    )
 
 
 def differences(first: Study, second: Study) -> pd.DataFrame:
@@ -173,9 +165,7 @@ def learning(first: Study, second: Study, style: Style) -> Drawing | Skipped:
         for arm, axes in shown.items():
             points, colour = curve[curve["arm"] == arm], style.colour[arm]
             axes.plot(points["epoch"], points["mean"], color=colour, linestyle=dash)
-            axes.fill_between(
-                points["epoch"], points["low"], points["high"], color=colour, alpha=0.12, linewidth=0
-            )
+            style.band(axes, arm, points["epoch"], points)
             axes.set_title(shorten(arm), color=colour)
             percent(axes.yaxis)
     where = f" At {level_title(first, level)}." if first.x else ""

@@ -1,4 +1,4 @@
-"""The first sentence of a report: the largest difference, its interval, and where it was seen."""
+"""What a report says in words: the largest difference, where it was seen, what limits it, and its source."""
 
 import math
 
@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 
 from normexp.counted import counted
-from normexp.report.seed_statistics import LEVEL
+from normexp.report.statistics import LEVEL
 from normexp.report.study import Study, label
 from normexp.report.tables import number
+from normexp.runs.columns import OLDER
 from normexp.runs.intervals import half_widths
+
+WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
 
 def widened(table: pd.DataFrame) -> pd.DataFrame:
@@ -79,3 +82,48 @@ def scope(study: Study) -> str:
         else f"one learning rate ({rows['lr'].iloc[0]:g})" if rows["lr"].nunique() == 1 else "several learning rates"
     )  # fmt: skip
     return f"Seen with {where}, {rate}; other settings were not tried."
+
+
+def source(study: Study) -> str:
+    """Command, hash of the configuration and version, for every file and once for the page."""
+    parts = [part for part in study.command.split(" ") if not part.startswith(WHERE)]
+    command = " ".join(parts)
+    return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
+
+
+def cautions(study: Study) -> list[str]:
+    """The limits of the comparison, one sentence each."""
+    found = []
+    chosen = study.chosen
+    seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
+    if seeds.min() < 2:
+        found.append("Some points rest on a single seed and have no interval.")
+    if seeds.min() != seeds.max():
+        found.append(
+            f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
+        )
+    levels = max(len(study.levels), 1)
+    empty = len(study.arms) * levels - len(seeds)
+    if empty:
+        found.append(
+            f"{empty} of {len(study.arms) * levels} combinations of arm and {label(study.x)} have no run."
+        )
+    if len(study.versions) > 1:
+        found.append(f"The runs come from several versions of normexp: {', '.join(study.versions)}.")
+    kinds = chosen["key"].map(lambda key: key[1]).unique()
+    if len(kinds) > 1:
+        found.append(
+            f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
+        )
+    if before := int((study.summaries["recipe"] == OLDER).sum()):
+        found.append(
+            f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "
+            "to the defaults is recipe=plain today."
+        )
+    lost = int((chosen["status"] == "diverged").sum())
+    if lost:
+        found.append(
+            f"{lost} {'run' if lost == 1 else 'runs'} diverged. Means are over the others, so they flatter the arms "
+            "that diverge."
+        )
+    return found

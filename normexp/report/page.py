@@ -1,17 +1,24 @@
-"""The page: one HTML file that contains everything it shows."""
+"""The report of one study: page, figures, tables and Markdown in a folder. The page contains everything it shows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 
-from normexp.report.figure import Drawing, Skipped
+from normexp.counted import counted
+from normexp.report.drawing import Drawing, Skipped, narrow, narrow_all, save_all
+from normexp.report.figures import FIGURES
+from normexp.report.finding import cautions, finding, source
+from normexp.report.fonts import families
 from normexp.report.study import Study, label
-from normexp.report.style import Style
-from normexp.report.tables import cell_text, how_to_read
+from normexp.report.style import SETTINGS, Style
+from normexp.report.svg import dark_colors
+from normexp.report.tables import cell_text, choose_baseline, comparison, fenced, how_to_read, markdown, plain
+from normexp.report.unfinished_runs import open_runs
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -21,9 +28,87 @@ ENVIRONMENT = jinja2.Environment(
 )
 
 
+def write_report(
+    study: Study, out: Path, *, baseline: str | None = None, refresh: int | None = None, made_by: str = ""
+) -> Path:
+    """Write `index.html`, `report.md`, `figures/` and `tables/` under `out`. Returns the page's path.
+
+    Args:
+        baseline: the arm of the paired differences.
+        refresh: seconds after which a browser loads the page again, while a sweep runs.
+        made_by: the command, for the page's foot.
+    """
+    baseline = choose_baseline(study, baseline)
+    table, style = comparison(study, baseline), Style(study.arms)
+    foot = source(study)
+    _ = study.metrics  # a damaged file shows here, before anything is written
+    sections: list[dict[str, Any]] = []
+    wide: dict[str, Markup] = {}
+    slim: dict[str, Markup] = {}
+    with mpl.rc_context({**SETTINGS, "font.family": families()}):
+        for title, makers in FIGURES.items():
+            shown = [item for make in makers for item in make(study, style)]
+            shown.sort(key=lambda item: isinstance(item, Skipped))
+            wide |= save_all(shown, out / "figures", foot)
+            with narrow():
+                slim |= narrow_all([item for make in makers for item in make(study, style)])
+            sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
+    sections[0]["table"] = comparison_html(study, table, baseline, style)
+    found, limits, runs = finding(study, table, baseline), cautions(study), runs_text(study)
+    notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
+    head, text, command = plain(study.name), markdown(study, table, baseline), fenced(study.command)
+    tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}
+    save_tables(tables, out)
+    (out / "report.md").write_text(f"# {head}\n\n{plain(found)}\n\n{text}\n\n{notes}\n{command}\n")
+    words = study.name.replace("_", " ")
+    return save_page(
+        out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
+        picture=lambda drawing: picture(drawing, wide, slim), lists=lists(study), finding=found,
+        dark=dark_colors(style.colour.values()), provenance=[foot], runs_text=runs, made_by=made_by, tables=tables,
+        refresh=refresh,
+    )  # fmt: skip
+
+
+def save_page(out: Path, **values: Any) -> Path:
+    """Write `index.html` from the template. Returns its path."""
+    (out / "index.html").write_text(render("page.html.j2", **values))
+    return out / "index.html"
+
+
+def save_tables(tables: Mapping[str, pd.DataFrame], out: Path) -> None:
+    """Write file name -> table under `tables/`."""
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        rows.to_csv(out / "tables" / name, index=False)
+
+
 def render(template: str, **values: Any) -> Markup:
     """A template of this folder, filled with values. It escapes them."""
     return Markup(ENVIRONMENT.get_template(template).render(**values))
+
+
+def facts(study: Study) -> list[str]:
+    """The values that all runs share, and the size of the grid."""
+    rows = study.summaries
+    first = rows.iloc[0]
+
+    def common(column: str, form: str) -> list[str]:
+        same = column in rows and rows[column].nunique(dropna=False) == 1
+        return [form.format(first[column])] if same else []
+
+    sizes = [counted(len(study.arms), "arm")]
+    if study.x:
+        sizes.append(counted(len(study.levels), label(study.x)))
+    if study.rate_varies:
+        sizes.append(counted(rows["lr"].nunique(), "learning rate"))
+    sizes.append(counted(rows["seed"].nunique(), "seed"))
+    by_steps = rows["max_steps"].notna().any()
+    return [
+        f"{counted(len(rows), 'run')}: {' × '.join(sizes)}",
+        *common("data", "{}"), *common("model", "{}"), *common("optimizer", "{}"), *common("lr", "learning rate {:g}"),
+        *common("batch_size", "batch size {:g}"),
+        *(common("max_steps", "steps {:g}") if by_steps else common("max_epochs", "epochs {:g}")),
+    ]  # fmt: skip
 
 
 def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Style) -> Markup:
@@ -83,8 +168,62 @@ def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:
 
 
 def list_html(table: pd.DataFrame) -> Markup:
-    """A plain table."""
-    text = table.to_html(
-        index=False, border=0, classes="list", na_rep="–", float_format=lambda value: f"{value:.4g}"
-    )
-    return Markup(text)  # pandas escapes the values
+    """A plain table. pandas escapes its values."""
+    text = table.to_html(index=False, border=0, classes="list", na_rep="–", float_format=lambda v: f"{v:.4g}")
+    return Markup(text)
+
+
+def runs_text(study: Study) -> str:
+    """How many runs completed, diverged and are missing, as a sentence."""
+    diverged = int((study.summaries["status"] == "diverged").sum())
+    completed = len(study.summaries) - diverged
+    text = f"{counted(completed, 'run')} completed, {diverged} diverged (a loss not finite)"
+    missing = len(open_runs(study.path, set(study.summaries["hash"])))
+    return f"{text}, {missing} have no result." if missing else f"{text}."
+
+
+def lists(study: Study) -> list[dict[str, Any]]:
+    """The lists behind that sentence, each with whether it is open at first."""
+    found = []
+    if rows := open_runs(study.path, set(study.summaries["hash"])):
+        failed = any(row["state"] == "failed" for row in rows)
+        title = f"{counted(len(rows), 'run')} without a result"
+        found.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
+    diverged = study.summaries[study.summaries["status"] == "diverged"]
+    if len(diverged):
+        columns = ["run", "arm", "seed", "lr", "convergence.divergence_step", "convergence.best"]
+        html = list_html(in_words(diverged[columns]))
+        title = counted(len(diverged), "diverged run")
+        found.append({"title": title, "html": html, "open": len(diverged) <= 20})
+    runs = all_runs(study)
+    title = f"All {counted(len(runs), 'finished run')}"
+    return [*found, {"title": title, "html": list_html(in_words(runs)), "open": False}]
+
+
+def all_runs(study: Study) -> pd.DataFrame:
+    """Every finished run in a few columns."""
+    by = ["arm", *([study.x] if study.x else []), "seed"]
+    columns = [
+        "run",
+        *by[:-1],
+        "lr",
+        "seed",
+        "status",
+        study.metric,
+        "convergence.best",
+        "steps",
+        "seconds",
+        "hash",
+    ]
+    table = study.summaries[list(dict.fromkeys(columns))]
+    table = table.assign(hash=table["hash"].str[:8], arm=pd.Categorical(table["arm"], study.arms))
+    return table.sort_values(by)
+
+
+def in_words(runs: pd.DataFrame) -> pd.DataFrame:
+    """The columns with readable names."""
+    names = {
+        "convergence.best": "best validation accuracy",
+        "convergence.divergence_step": "diverged at step",
+    }
+    return runs.rename(columns=lambda name: names.get(name, label(name)))

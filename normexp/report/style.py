@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from normexp.report.room import WIDE, room
+from normexp.report.drawing import CHARACTER, WIDE, room
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
@@ -33,7 +32,6 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
 NEAR = 85  # batchnorm's blue and the light blue have a distance of 81
 LINE = 8.6  # points from one label to the next
-CHARACTER = 4.7  # points of a letter in a label, in the mean
 SETTINGS: "dict[RcKeyType, object]" = {
     "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
     "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
@@ -78,18 +76,14 @@ class Style:
     def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
 
+    def band(self, axes: Axes, arm: str, xs: Sequence[float], ends: Any) -> None:
+        """The intervals of a curve, from the columns low and high."""
+        axes.fill_between(xs, ends["low"], ends["high"], color=self.colour[arm], alpha=0.15, linewidth=0)
+
 
 def alike(first: str, second: str) -> bool:
     """Whether two colors are near one another, as RGB."""
     return math.dist(bytes.fromhex(first[1:]), bytes.fromhex(second[1:])) < NEAR
-
-
-def new_figure(
-    rows: int, columns: int, *, panel: tuple[float, float], **options
-) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels and its axes, row by row. It is not made by pyplot, so it need not be closed."""
-    figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
 def height_for(arms: Sequence[str], least: float) -> float:

@@ -1,12 +1,15 @@
 """The comparison as a table: mean, interval, number of seeds, and the paired difference to a baseline."""
 
+import html
 import math
+import re
 
 import pandas as pd
 
-from normexp.report.markdown_text import plain
-from normexp.report.seed_statistics import Estimate, clear_best, estimate, paired_difference
+from normexp.report.statistics import Estimate, clear_best, estimate, paired_difference
 from normexp.report.study import Study, label
+
+SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
 
 
 def choose_baseline(study: Study, asked: str | None) -> str:
@@ -131,3 +134,16 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
         else ""
     )
     return f"{label(study.metric).capitalize()}{unit}: mean ± half of the 95% t interval over {count} seeds.{bold}"
+
+
+def plain(text: str) -> str:
+    """One line of Markdown that shows `text` unchanged, even in a table: no HTML, no link, no formula."""
+    line = " ".join(text.split())
+    return html.escape(SPECIAL.sub(r"\\\g<0>", line), quote=False)
+
+
+def fenced(text: str) -> str:
+    """A block of code. Its fence is longer than any fence in the text."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -17,26 +17,21 @@ STATES = {
 
 
 def read_ledgers(path: Path) -> list[dict[str, Any]]:
-    """The `sweep.json` of each launch, oldest first."""
+    """The `sweep.json` of each launch with the later states of its cells, oldest first."""
     found = []
     for file in sorted(path.glob(".sweeps/*/sweep.json")):
+        events = file.with_name("progress.jsonl")
         try:
-            found.append(_with_progress(json.loads(file.read_text()), file.with_name("progress.jsonl")))
+            sweep = json.loads(file.read_text())
+            # A cut-off last line was still being written.
+            lines = events.read_text().split("\n")[:-1] if events.exists() else []
+            rows = dict(enumerate(sweep["cells"])) | {row["index"]: row for row in map(json.loads, lines)}
         except ValueError as error:
             raise ValueError(
                 f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
             ) from None
+        found.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
     return found
-
-
-def _with_progress(sweep: dict[str, Any], events: Path) -> dict[str, Any]:
-    """The plan after the events of the same launch. A cut-off last line was still being written."""
-    try:
-        lines = events.read_text().split("\n")[:-1]
-    except FileNotFoundError:
-        return sweep
-    rows = dict(enumerate(sweep["cells"])) | {row["index"]: row for row in map(json.loads, lines)}
-    return {**sweep, "cells": [rows[index] for index in sorted(rows)]}
 
 
 def still_running(path: Path) -> bool:
@@ -70,13 +65,8 @@ def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
     for sweep in read_ledgers(path):
         for cell in sweep["cells"]:
             if cell["hash"] not in finished and cell["state"] != "skipped":
-                why, log = cell["error"] or "", cell["log"] or ""
-                rows[cell["run"]] = {
-                    "run": cell["run"],
-                    "state": STATES[cell["state"]],
-                    "why": why,
-                    "log": log,
-                }
+                why = {"why": cell["error"] or "", "log": cell["log"] or ""}
+                rows[cell["run"]] = {"run": cell["run"], "state": STATES[cell["state"]], **why}
     for folder in find_runs(path)[1]:
         run = folder.relative_to(path).as_posix()
         rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})

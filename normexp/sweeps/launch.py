@@ -83,6 +83,6 @@ class Launch:
         done = [cell for cell in self.cells if cell.state in ("completed", "diverged", "skipped")]
         if not any(writes_events(cell.config) for cell in done):
             return None
-        from normexp.report.mean_runs import write_after_sweep  # pandas takes a while to import
+        from normexp.report.tensorboard_means import write_after_sweep  # pandas takes a while to import
 
         return write_after_sweep(study)

@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from normexp.commands.evaluate import show
-from normexp.report.markdown_text import fenced, plain
+from normexp.report.page import write_report
 from normexp.report.study import open_study
-from normexp.report.write import write_report
+from normexp.report.tables import fenced, plain
 from normexp.runs import read_summary
 from normexp.training.screen import show_replicas
 

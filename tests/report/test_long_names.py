@@ -7,10 +7,9 @@ import matplotlib as mpl
 import pytest
 from fabricated import write_run
 
-from normexp.report.figure import Drawing
+from normexp.report.drawing import Drawing, narrow
 from normexp.report.figures import FIGURES
 from normexp.report.fonts import families
-from normexp.report.room import narrow
 from normexp.report.study import Study, open_study
 from normexp.report.style import SETTINGS, Style
 

@@ -8,10 +8,11 @@ import pytest
 from fabricated import write_run, write_study
 
 from normexp.commands import report as command
+from normexp.report.drawing import new_figure
 from normexp.report.figures import FIGURES
-from normexp.report.figures.activations import activation_bands
+from normexp.report.figures.layers import activation_bands
 from normexp.report.study import open_study
-from normexp.report.style import OWN, Style, new_figure, plain_log_scale, spread
+from normexp.report.style import OWN, Style, plain_log_scale, spread
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_tables_hold_the_numbers_of_the_page(written):
 @pytest.fixture
 def first_figures(monkeypatch):
     """A report of the first section alone, for what does not depend on the others."""
-    monkeypatch.setattr("normexp.report.write.FIGURES", dict(list(FIGURES.items())[:1]))
+    monkeypatch.setattr("normexp.report.page.FIGURES", dict(list(FIGURES.items())[:1]))
 
 
 def test_equal_runs_give_equal_files(written, first_figures, tmp_path):

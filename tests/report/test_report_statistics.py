@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from normexp.report.seed_statistics import clear_best, curves, estimate, paired_difference
+from normexp.report.statistics import clear_best, curves, estimate, paired_difference
 
 
 def test_interval_is_students_t_interval_of_the_mean():

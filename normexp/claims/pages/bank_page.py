@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from normexp.claims.evidence.bank_settings import failed_runs, norm_table
 from normexp.claims.evidence.chosen_runs import runs_at
 from normexp.claims.spec.bank import Bank, BankCell
-from normexp.report.style import SETTINGS, Style, new_figure, percent, plain_log_scale
+from normexp.report.drawing import new_figure
+from normexp.report.style import SETTINGS, Style, percent, plain_log_scale
 from normexp.runs.files import atomic_write
 
 COLUMNS = 3  # panels side by side

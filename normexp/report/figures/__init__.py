@@ -1,12 +1,16 @@
-"""One file per question. Each gives drawings, or the reason why there is none."""
+"""The figures of a page by question. Each maker gives drawings, or the reason why there is none."""
 
 from collections.abc import Callable, Iterable
 
-from normexp.report.figure import Drawing, Skipped
-from normexp.report.figures.activations import activation_bands
+from normexp.report.drawing import Drawing, Skipped
 from normexp.report.figures.convergence import steps_to_accuracy
 from normexp.report.figures.final import final_values
-from normexp.report.figures.layers import gradient_by_depth, gradient_over_time, saturation_by_layer
+from normexp.report.figures.layers import (
+    activation_bands,
+    gradient_by_depth,
+    gradient_over_time,
+    saturation_by_layer,
+)
 from normexp.report.figures.learning import learning_curves
 from normexp.report.figures.rates import learning_rates
 from normexp.report.study import Study

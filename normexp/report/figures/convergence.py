@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
-from normexp.report.figure import Drawing, Skipped
-from normexp.report.figures.final import scale_of_levels
-from normexp.report.room import room
-from normexp.report.seed_statistics import FEWEST_DRAWN, estimate
+from normexp.report.drawing import Drawing, Skipped, new_figure, room
+from normexp.report.figures.lines import draw_line, scale_of_levels
+from normexp.report.statistics import FEWEST_DRAWN, estimate
 from normexp.report.study import Study, label
-from normexp.report.style import Style, height_for, label_lines, new_figure, plain_log_scale
-from normexp.report.svg import tell
+from normexp.report.style import Style, height_for, label_lines, plain_log_scale
 
 UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
 TITLE = "How long to a given accuracy"
@@ -26,19 +25,19 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
         return
     columns = 3 if room().columns > 3 else 1
     panel = (room().width / columns, height_for(study.arms, 2.8))
-    figure, axes = new_figure(3 // columns, columns, panel=panel)
-    for panel, (unit, words) in zip(axes, UNITS.items(), strict=True):
-        ends: dict[str, float] = {}
-        for place, arm in enumerate(study.arms):
-            ends[arm] = draw_arm(study, style, panel, arm, f"convergence.{unit}_to_{target}", place)
-        plain_log_scale(panel)
-        panel.set_title(words)
+    figure, all_axes = new_figure(3 // columns, columns, panel=panel)
+    for axes, (unit, words) in zip(all_axes, UNITS.items(), strict=True):
+        ends = {
+            arm: draw_arm(study, style, axes, arm, f"convergence.{unit}_to_{target}") for arm in study.arms
+        }
+        plain_log_scale(axes)
+        axes.set_title(words)
         if study.x:
-            scale_of_levels(panel, study)
+            scale_of_levels(axes, study)
         else:
-            panel.set_xticks([])
-        if panel is axes[-1] or columns == 1:
-            label_lines(panel, ends, style)
+            axes.set_xticks([])
+        if axes is all_axes[-1] or columns == 1:
+            label_lines(axes, ends, style)
     censored = int(study.chosen[f"convergence.steps_to_{target}"].isna().sum())
     caption = (
         f"First validation with an accuracy of at least {float(target):.4g}: geometric mean over the runs that reached "
@@ -49,28 +48,23 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
     yield Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)
 
 
-def draw_arm(study: Study, style: Style, axes, arm: str, column: str, place: int) -> float:
+def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> float:
     """Draw the arm's line. Returns the value at its end."""
-    rows = study.chosen[study.chosen["arm"] == arm]
-    groups = rows.groupby(study.x)[column] if study.x else [(place, rows[column])]
-    xs, means = [], []
+    rows, colour = study.chosen[study.chosen["arm"] == arm], style.colour[arm]
+    groups = rows.groupby(study.x)[column] if study.x else [(study.arms.index(arm), rows[column])]
+    means = {}
     for level, values in groups:
         found = estimate(np.log(values.clip(lower=1e-9)))
         if not found.n:
             continue
-        xs.append(level)
-        means.append(np.exp(found.mean))
+        means[level] = np.exp(found.mean)
         full = found.n == len(values)
-        axes.plot(
-            level, means[-1], marker=style.marker[arm], color=style.colour[arm],
-            markerfacecolor=style.colour[arm] if full else "white",
-        )  # fmt: skip
+        look = {"color": colour, "markerfacecolor": colour if full else "white"}
+        axes.plot(level, means[level], marker=style.marker[arm], **look)
         if full and found.n >= FEWEST_DRAWN:
-            axes.plot([level, level], np.exp([found.low, found.high]), color=style.colour[arm], linewidth=1)
-    axes.plot(xs, means, **style.line(arm))
-    places = [f"{label(study.x)} {x:g}: " if study.x else "" for x in xs]
-    tell(axes, xs, means, arm, [f"{place}{mean:.4g}" for place, mean in zip(places, means, strict=True)])
-    return means[-1] if means else np.nan
+            axes.plot([level, level], np.exp([found.low, found.high]), color=colour, linewidth=1)
+    words = [(f"{label(study.x)} {x:g}: " if study.x else "") + f"{mean:.4g}" for x, mean in means.items()]
+    return draw_line(axes, style, arm, list(means), list(means.values()), arm, words)
 
 
 def choose_target(summaries: pd.DataFrame) -> str | None:

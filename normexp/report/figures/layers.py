@@ -1,20 +1,22 @@
-"""Measures by layer: how gradients change over depth and time, and where activations saturate."""
+"""Measures by layer: gradients over depth and time, saturated units, and the input of the last non-linearity."""
 
+import re
 from collections.abc import Iterator
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.figure import Drawing, Skipped
-from normexp.report.panels import left_out, level_title, levels_shown, middle, panels
-from normexp.report.seed_statistics import curves
+from normexp.report.drawing import Drawing, Skipped, left_out, level_title, levels_shown, middle, panels
+from normexp.report.figures.lines import draw_line, level_panels
+from normexp.report.statistics import curves
 from normexp.report.study import Study, label
-from normexp.report.style import Style, height_for, label_lines, plain_log_scale, plain_log_ticks, shorten
-from normexp.report.svg import tell
+from normexp.report.style import Style, plain_log_scale, plain_log_ticks, shorten
 
 LAYER = r"/(layer\d+\w*)"
 MOST_ARMS = 8
+BANDS = ("preactivation", "activation", "norm_output")  # the first that was recorded is shown
 
 
 def by_layer(study: Study, statistic: str) -> pd.DataFrame:
@@ -35,56 +37,27 @@ def at_step(rows: pd.DataFrame, first: bool) -> pd.DataFrame:
     return rows[rows["step"] == steps.transform("min" if first else "max")]
 
 
-def depth_profile(
-    study: Study,
-    style: Style,
-    rows: pd.DataFrame,
-    name: str,
-    title: str,
-    words: str,
-    caption: str,
-    *,
-    log: bool,
-) -> Drawing:
-    """Mean over seeds against the layer, one panel per level: the first measurement dotted, the last solid."""
-    figure, shown = panels(
-        levels_shown(study),
-        "layer, input to output",
-        words,
-        height=height_for(study.arms, 2.5),
-        names=study.arms,
-        sharey=True,
-    )
+def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *, log: bool) -> tuple:
+    """Mean over seeds against the layer, one panel per level: the first measurement dotted, the last solid. Returns the
+    figure, and what its caption must add."""
     first, last = (
         curves(at_step(rows, which), ["arm", "level"], "depth", log=log) for which in (True, False)
     )
-    drawn = pd.concat([curve[curve["level"].isin(list(shown))] for curve in (first, last)])["mean"]
+    drawn = pd.concat([curve[curve["level"].isin(levels_shown(study))] for curve in (first, last)])["mean"]
     window = readable(drawn) if log else (0.0, 1.0)
-    outside = int(((drawn < window[0]) | (drawn > window[1])).sum()) if log else 0
-    for level, axes in shown.items():
+
+    def draw(axes: Axes, level: float) -> dict[str, float]:
         ends = {}
-        for curve, look in ((first, {"linestyle": ":", "linewidth": 1}), (last, {})):
-            for arm, points in curve[curve["level"] == level].groupby("arm", observed=True):
-                axes.plot(
-                    points["depth"],
-                    points["mean"],
-                    **{**style.line(arm), "marker": "." if not look else "", **look},
-                )
-                if not look:
-                    axes.fill_between(
-                        points["depth"],
-                        points["low"],
-                        points["high"],
-                        color=style.colour[arm],
-                        alpha=0.15,
-                        linewidth=0,
-                    )
-                    ends[arm] = points["mean"].iloc[-1]
-                    told = [
-                        f"layer {x}: {y:.3g}" for x, y in zip(points["depth"], points["mean"], strict=True)
-                    ]
-                    panel = f"{arm} {level_title(study, level)}".strip()
-                    tell(axes, points["depth"], points["mean"], panel, told)
+        for arm, points in first[first["level"] == level].groupby("arm", observed=True):
+            axes.plot(
+                points["depth"], points["mean"], **{**style.line(arm), "linestyle": ":", "linewidth": 1}
+            )
+        for arm, points in last[last["level"] == level].groupby("arm", observed=True):
+            xs, ys = points["depth"], points["mean"]
+            told = [f"layer {x}: {y:.3g}" for x, y in zip(xs, ys, strict=True)]
+            name = f"{arm} {level_title(study, level)}"
+            ends[arm] = draw_line(axes, style, arm, xs, ys, name, told, marker=".")
+            style.band(axes, arm, xs, points)
         if log:
             plain_log_scale(axes)
             axes.set_ylim(*window)
@@ -92,16 +65,17 @@ def depth_profile(
         else:
             axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        axes.set_title(level_title(study, level))
-        if axes is list(shown.values())[-1] or len(shown) <= 2:
-            label_lines(axes, ends, style)
-    caption += left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
+        return ends
+
+    figure, shown = level_panels(study, style, "layer, input to output", words, draw)
+    more = left_out(f"values of {label(study.x)}", shown, len(study.levels)) if study.x else ""
+    outside = int(((drawn < window[0]) | (drawn > window[1])).sum()) if log else 0
     if outside:
-        caption += (
+        more += (
             f" The axis is cut so that the others can be read: {outside} of {len(drawn)} points lie outside, from "
             f"{drawn.min():.2g} to {drawn.max():.2g}."
         )
-    return Drawing(name, title, caption, figure)
+    return figure, more
 
 
 def readable(values: pd.Series) -> tuple[float, float]:
@@ -125,27 +99,24 @@ def gradient_by_depth(study: Study, style: Style) -> Iterator[Drawing | Skipped]
         "interval: dotted at the first measurement, solid at the last. A line that falls toward the input is "
         "a vanishing gradient."
     )
-    yield depth_profile(study, style, rows, "gradient_by_depth", title, "gradient norm", caption, log=True)
+    figure, more = depth_profile(study, style, rows, "gradient norm", log=True)
+    yield Drawing("gradient_by_depth", title, caption + more, figure)
 
 
 def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     """Fraction of saturated and of dead units of each layer, at the first and the last measurement."""
-    for statistic, words in (("saturated_fraction", "saturated"), ("dead_fraction", "dead")):
-        rows = by_layer(study, statistic)
+    whys = {"saturated": "only bounded activations (sigmoid, tanh) saturate", "dead": "see monitor=light"}
+    for words, why in whys.items():
+        name = f"{words}_fraction"
+        rows = by_layer(study, name)
         title = f"{words.capitalize()} units by layer"
         if rows.empty:
-            why = (
-                "only bounded activations (sigmoid, tanh) saturate"
-                if words == "saturated"
-                else "see monitor=light"
-            )
-            yield Skipped(statistic, title, f"{statistic} was not recorded: {why}")
+            yield Skipped(name, title, f"{name} was not recorded: {why}")
             continue
-        caption = (
-            f"Fraction of a layer's activations that are {words}: dotted at the first measurement, solid at "
-            "the last."
-        )
-        yield depth_profile(study, style, rows, statistic, title, f"{words} fraction", caption, log=False)
+        caption = f"Fraction of a layer's activations that are {words}: dotted at the first measurement, solid at the "
+        caption += "last."
+        figure, more = depth_profile(study, style, rows, f"{words} fraction", log=False)
+        yield Drawing(name, title, caption + more, figure)
 
 
 def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
@@ -162,9 +133,8 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     image = None
     for arm, panel in axes.items():
         here = rows[rows["arm"] == arm].groupby(["depth", "step"])["value"].mean().unstack()
-        image = panel.pcolormesh(
-            here.columns, here.index, here, norm=scale, shading="nearest", rasterized=True
-        )
+        look = {"norm": scale, "shading": "nearest", "rasterized": True}
+        image = panel.pcolormesh(here.columns, here.index, here, **look)
         panel.set_xlim(left=here.columns.min())  # each cell has its step in the middle
         panel.set_title(shorten(arm), color=style.colour[arm])
         panel.grid(visible=False)
@@ -176,5 +146,46 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     plain_log_ticks(bar.ax.yaxis, scale.vmin, scale.vmax)
     where = f" At {level_title(study, middle(study))}." if study.x else ""
     caption = f"Mean over seeds; dark is small.{where} Layers from the input (below) to the output (above)."
-    caption += left_out("arms", len(shown), len(arms))
-    yield Drawing("gradient_over_time", title, caption, figure)
+    yield Drawing("gradient_over_time", title, caption + left_out("arms", len(shown), len(arms)), figure)
+
+
+def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Percentiles of the last measured layer's activations over training, one panel per arm: BatchNorm's Figure 1."""
+    title = "What enters the last non-linearity"
+    level, rows = middle(study), study.metrics
+    rows = rows[rows["level"] == level]  # deeper networks have more layers
+    place, layer = last_measured(rows)
+    rows = rows[rows["metric"].astype(str).str.fullmatch(rf"{place}_p\d+/{layer}")]
+    arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
+    if not arms:
+        yield Skipped("activation_bands", title, "no percentiles were recorded; run with monitor=light")
+        return
+    shown = arms[:MOST_ARMS]
+    figure, axes = panels(shown, "optimizer step", f"{place} of {layer}", sharey=True)
+    percentiles = sorted({int(re.search(r"_p(\d+)/", name)[1]) for name in rows["metric"].unique()})
+    names = [f"{place}_p{percentile:02d}/{layer}" for percentile in percentiles]
+    for arm, panel in axes.items():
+        here, colour = rows[rows["arm"] == arm], style.colour[arm]
+        means = (
+            here.groupby(["step", "metric"], observed=True)["value"].mean().unstack().reindex(columns=names)
+        )
+        for percentile, name in zip(percentiles, names, strict=True):
+            panel.plot(means.index, means[name], color=colour, linewidth=1.6 if percentile == 50 else 0.9)
+        ends = pd.DataFrame({"low": means[names[0]], "high": means[names[-1]]})
+        style.band(panel, arm, means.index, ends)
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+        panel.set_title(shorten(arm), color=colour)
+    where = f" at {level_title(study, level)}" if study.x else ""
+    caption = (
+        f"Percentiles {', '.join(map(str, percentiles))} over a batch{where}, mean over seeds (Ioffe, Szegedy 2015, "
+        "Figure 1): a band that stays where it is leaves the layer's input distribution alone."
+    )
+    yield Drawing("activation_bands", title, caption + left_out("arms", len(shown), len(arms)), figure)
+
+
+def last_measured(rows: pd.DataFrame) -> tuple[str, str]:
+    """The first of BANDS that was recorded, and its last layer."""
+    found = [re.fullmatch(r"(\w+)_p50/(\w+)", str(name)) for name in rows["metric"].unique()]
+    layers = {place: [m[2] for m in found if m and m[1] == place] for place in BANDS}
+    place = next((place for place in BANDS if layers[place]), BANDS[0])
+    return place, max(layers[place], default="")

@@ -3,27 +3,24 @@
 from collections.abc import Iterator
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.figure import Drawing, Skipped
+from normexp.report.drawing import Drawing, Skipped, left_out, level_title
 from normexp.report.figures.final import note
-from normexp.report.panels import left_out, level_title, levels_shown, panels
-from normexp.report.seed_statistics import curves
+from normexp.report.figures.lines import draw_line, level_panels
+from normexp.report.statistics import curves
 from normexp.report.study import Study, label
-from normexp.report.style import Style, height_for, label_lines, percent
-from normexp.report.svg import tell
+from normexp.report.style import Style, percent
 
 CLOCKS = {
-    "epoch": "epoch",
-    "step": "optimizer step",
-    "samples": "training samples seen",
-    "seconds": "seconds of training",
-}
-MEANING = {
-    "epoch": "Equal data for every batch size.",
-    "step": "Equal numbers of updates; a larger batch sees more data in them.",
-    "samples": "Equal numbers of samples for every batch size.",
-    "seconds": "Time of training, under whatever load there was; a mean over seeds. Replicas share one clock.",
+    "epoch": ("epoch", "Equal data for every batch size."),
+    "step": ("optimizer step", "Equal numbers of updates; a larger batch sees more data in them."),
+    "samples": ("training samples seen", "Equal numbers of samples for every batch size."),
+    "seconds": (
+        "seconds of training",
+        "Time of training, under whatever load there was; a mean over seeds. Replicas share one clock.",
+    ),
 }
 
 
@@ -33,50 +30,39 @@ def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     # A diverged run's curve ends, and a mean that loses a run on the way would jump.
     recorded = recorded[recorded["status"] == "completed"]
     if recorded.empty:
-        yield Skipped(
-            "learning", "Validation accuracy over training", "no completed run recorded val/accuracy"
-        )
+        title = "Validation accuracy over training"
+        yield Skipped("learning", title, "no completed run recorded val/accuracy")
         return
     # Runs of one arm and level are validated at the same steps. Only their seconds differ.
     curve = curves(recorded, ["arm", "level"], "step")
     clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
     curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
-    for clock, words in CLOCKS.items():
-        yield draw(study, style, curve, clock, words)
+    for clock in CLOCKS:
+        yield over_clock(study, style, curve, clock)
 
 
-def draw(study: Study, style: Style, curve: pd.DataFrame, clock: str, words: str) -> Drawing:
+def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> Drawing:
     """The curves over one clock, one panel per level."""
-    figure, shown = panels(
-        levels_shown(study),
-        words,
-        "validation accuracy",
-        height=height_for(study.arms, 2.5),
-        names=study.arms,
-        sharey=True,
-        sharex=clock == "epoch",
-    )
-    for level, axes in shown.items():
+    xlabel, meaning = CLOCKS[clock]
+
+    def draw(axes: Axes, level: float) -> dict[str, float]:
         ends = {}
         here = curve[curve["level"] == level]
         for arm, rows in here.groupby("arm", observed=True):
-            # Validated once: draw a point, because a line would not show.
-            alone = "o" if len(rows) == 1 else ""
-            axes.plot(rows[clock], rows["mean"], marker=alone, **style.line(arm))
-            axes.fill_between(
-                rows[clock], rows["low"], rows["high"], color=style.colour[arm], alpha=0.15, linewidth=0
-            )
-            ends[arm] = rows["mean"].iloc[-1]
             words = [
                 f"{clock} {x:.4g}: {100 * y:.1f}%" for x, y in zip(rows[clock], rows["mean"], strict=True)
             ]
-            tell(axes, rows[clock], rows["mean"], f"{arm} {level_title(study, level)}".strip(), words)
-        axes.set_title(level_title(study, level))
+            # Validated once: draw a point, because a line would not show.
+            alone = "o" if len(rows) == 1 else ""
+            name = f"{arm} {level_title(study, level)}"
+            ends[arm] = draw_line(axes, style, arm, rows[clock], rows["mean"], name, words, marker=alone)
+            style.band(axes, arm, rows[clock], rows)
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
         axes.set_ylim(max(0.0, here["mean"].min() - 0.05), 1.0)
-        if axes is list(shown.values())[-1] or len(shown) <= 2:
-            label_lines(axes, ends, style)
-    caption = f"Mean over seeds and its 95% interval. {MEANING[clock]} {note(study)}"
-    caption += left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
-    return Drawing(f"learning_{clock}", f"Validation accuracy by {words}", caption, figure, tab=clock)
+        return ends
+
+    figure, shown = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
+    caption = f"Mean over seeds and its 95% interval. {meaning} {note(study)}"
+    caption += left_out(f"values of {label(study.x)}", shown, len(study.levels)) if study.x else ""
+    return Drawing(f"learning_{clock}", f"Validation accuracy by {xlabel}", caption, figure, tab=clock)

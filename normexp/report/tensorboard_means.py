@@ -15,7 +15,7 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from normexp.report.seed_statistics import curves
+from normexp.report.statistics import curves
 from normexp.report.study import Study, label, open_study
 from normexp.runs.table import find_runs
 

@@ -6,8 +6,8 @@ from scipy import stats
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 
-from normexp.report.mean_runs import in_path, write_after_sweep, write_mean_runs
 from normexp.report.study import open_study
+from normexp.report.tensorboard_means import in_path, write_after_sweep, write_mean_runs
 
 
 def seen(folder):
@@ -67,5 +67,5 @@ def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_c
     assert write_after_sweep(tmp_path / "absent") is None
     next(root.rglob("metrics.csv")).write_text("")
     assert write_after_sweep(root) is None
-    monkeypatch.setattr("normexp.report.mean_runs.MOST_RUNS", 5)
+    monkeypatch.setattr("normexp.report.tensorboard_means.MOST_RUNS", 5)
     assert write_after_sweep(write_study(tmp_path / "large", ("none",), (2,), seeds=6)) is None
