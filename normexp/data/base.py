@@ -1,5 +1,6 @@
-"""The base of all data sets: options, splits held as tensors, loaders on the training device."""
+"""The base of all data sets: options, splits, loaders on the training device."""
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -9,11 +10,19 @@ import torch
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
 
-from normexp.data.augment import Augmentation
 from normexp.data.loader import BatchLoader, EvaluationLoader
 from normexp.data.order import ShuffledOrder
 from normexp.data.rows import Rows
-from normexp.data.splits import Split
+from normexp.data.transforms import Augmentation
+
+DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
+
+
+def digest(inputs: Tensor, targets: Tensor) -> str:
+    """Digest of a test set: of all targets and the first inputs."""
+    content = hashlib.sha256(targets.contiguous().numpy().tobytes())
+    content.update(inputs.contiguous().numpy().tobytes())
+    return content.hexdigest()[:16]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,7 +35,7 @@ class DataModule(LightningDataModule):
 
     Attributes after `load()`:
         kind: "image" or "text".
-        splits: "train", "val", "test" -> Split of a text, Rows of images, on the CPU.
+        splits: "train", "val", "test" -> Rows on the CPU; of a text, the stream of its tokens.
         num_classes: classes, or the size of the vocabulary.
         fingerprint: sha256 of content that differs between machines, "" for a standard data set.
         test_set: digest of the test examples and their order. Options that scale them do not change it.
@@ -36,7 +45,7 @@ class DataModule(LightningDataModule):
     eval_batch_size: int
     seed: int = 0  # order and augmentation of the training batches
 
-    splits: dict[str, Split | Rows] = field(default_factory=dict, init=False, repr=False)
+    splits: dict[str, Rows] = field(default_factory=dict, init=False, repr=False)
     num_classes: int = field(default=0, init=False, repr=False)
     fingerprint: str = field(default="", init=False, repr=False)
     test_set: str = field(default="", init=False, repr=False)
@@ -56,7 +65,7 @@ class DataModule(LightningDataModule):
         """(C, H, W) of an image, (T,) of a text."""
 
     @abstractmethod
-    def read(self) -> dict[str, Split | Rows]:
+    def read(self) -> dict[str, Rows]:
         """Read the data and return its splits. Check the options, set `num_classes`, `fingerprint` and `test_set`."""
 
     @abstractmethod
@@ -71,7 +80,7 @@ class DataModule(LightningDataModule):
         return self._rows[key]
 
     @abstractmethod
-    def training_order(self, train: Split | Rows) -> ShuffledOrder: ...
+    def training_order(self, train: Rows) -> ShuffledOrder: ...
 
     @abstractmethod
     def describe(self) -> str:

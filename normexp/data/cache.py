@@ -1,19 +1,26 @@
-"""A folder on disk for what is computed from a data set once, shared by all runs and processes."""
+"""What is computed from a data set once, on disk, and mapped into the memory of all runs and processes."""
 
 import contextlib
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from filelock import FileLock, Timeout
+from numpy.typing import DTypeLike
 from rich.console import Console
+from torch import Tensor
 
 FORMAT = 1  # of what is stored; raise it to compute everything anew
+LARGE = 2**30  # bytes; a larger file may not fit into memory
 
 
 def cache_folder(chosen: str | None) -> Path:
@@ -87,3 +94,34 @@ def _locked(path: Path):
 
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class MappedFile:
+    """An array on disk. Memory holds only the parts in use, once for all processes.
+
+    Attributes:
+        tensor: the whole array; do not write to it.
+        large: whether to ask for rows ahead of time. The system would otherwise read on after each row, and push
+            needed rows out of memory.
+    """
+
+    def __init__(self, path: Path, shape: Sequence[int], dtype: DTypeLike = np.uint8) -> None:
+        with open(path, "rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.large = len(self._map) > LARGE
+        self._advises = self.large and hasattr(mmap, "MADV_WILLNEED")
+        if self._advises:
+            self._map.madvise(mmap.MADV_RANDOM)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            self.tensor: Tensor = torch.from_numpy(np.frombuffer(self._map, dtype).reshape(tuple(shape)))
+        self._row = len(self._map) // shape[0]
+
+    def ask_for(self, rows: Iterable[int]) -> None:
+        """Ask the system to read rows from disk; do not wait."""
+        if not self._advises:
+            return
+        for row in rows:
+            start = row * self._row
+            page = start - start % mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_WILLNEED, page, start + self._row - page)

@@ -1,19 +1,29 @@
-"""Decode images to pixels. Run as a program, this file is a worker that decodes for another process.
+"""Decode any number of PNGs and JPEGs into one file of pixels, on all cores.
 
-A separate program imports only Pillow and numpy, so it starts in 0.2 s. It decodes on its own core: threads share
-Python's lock, and small images spend their time in it. The script that trains needs no `if __name__ == "__main__":`.
+Run as a program, this file decodes some images for another process. A separate program imports only Pillow and numpy,
+so it starts in 0.2 s. It decodes on its own core: threads share Python's lock, and small images spend their time in it.
+The script that trains needs no `if __name__ == "__main__":`.
 """
 
 import io
+import itertools
 import pickle
-import signal
+import subprocess
 import sys
 import warnings
-from typing import BinaryIO
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
 MOST_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, or takes a gigabyte
+CHUNK, CHUNK_BYTES = 4096, 2**25  # most images, and bytes of them, that a program decodes
+
+
+class Undecodable(Exception):
+    """Number of an image, and the reason why it cannot be decoded."""
 
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
@@ -37,39 +47,90 @@ def decode(content: bytes, size: int, channels: int) -> np.ndarray:
     return np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
 
 
-def decode_rows(
-    file: BinaryIO, first: int, contents: list[bytes], size: int, channels: int
-) -> tuple[int, str] | None:
-    """Decode images and write them into a file of pixels, starting at row `first`.
+def decode_all(
+    contents: Iterable[bytes], path: Path, size: int, channels: int, progress: Callable[[int], None]
+) -> None:
+    """Write images as rows of uint8 (channels, size, size) into the file `path`, in the given order.
 
-    Returns None, or the number of an image that could not be decoded and the reason.
+    Args:
+        contents: encoded images. This process reads them one after the other. Others decode them, unless they are few.
+        progress: called from any thread with the number of images decoded since its last call.
+
+    Raises Undecodable for a bad image, OSError if the file cannot be written.
     """
-    pixels = np.empty((len(contents), channels, size, size), np.uint8)
-    for index, content in enumerate(contents):
-        try:
-            pixels[index] = decode(content, size, channels)
-        except Exception as error:  # Pillow's decoders raise nearly any exception
-            return index, " ".join(str(error).split()) or type(error).__name__
-    file.seek(first * pixels[0].nbytes)
-    file.write(pixels.data)
-    file.flush()
-    return None
+    from normexp.cores import cores  # the program does without normexp
+
+    path.touch()
+    chunks = _chunks(contents)
+    ready = list(itertools.islice(chunks, 2))
+    if len(ready) < 2:
+        for some in ready:
+            decode_into(path, 0, some, size, channels)
+            progress(len(some))
+        return
+
+    # -P: a file in this folder must not hide a library of the same name.
+    command = [sys.executable, "-P", __file__]
+
+    def decode_elsewhere(first: int, some: list[bytes]) -> None:
+        arguments = pickle.dumps((path, first, some, size, channels))
+        done = subprocess.run(command, input=arguments, capture_output=True, check=False)
+        if done.returncode:
+            raise OSError(f"a process that decodes images ended with {done.returncode}")
+        error = pickle.loads(done.stdout)  # only our program writes there
+        if error is not None:
+            raise error if isinstance(error, OSError) else Undecodable(*error)
+        progress(len(some))
+
+    workers, first = cores(), 0
+    threads, waiting = ThreadPoolExecutor(workers), deque[Future[None]]()
+    try:
+        for some in itertools.chain(ready, chunks):
+            waiting.append(threads.submit(decode_elsewhere, first, some))
+            first += len(some)
+            if len(waiting) > workers + 1:  # few encoded images wait in memory
+                waiting.popleft().result()
+        for future in waiting:
+            future.result()
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
-def main(path: str, size: int, channels: int) -> None:
-    """Answer each (first row, contents) from standard input. Only the parent writes there, so pickle is safe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and then closes our input
-    source, answers = sys.stdin.buffer, sys.stdout.buffer
+def _chunks(contents: Iterable[bytes]) -> Iterator[list[bytes]]:
+    some, size = [], 0
+    for content in contents:
+        some.append(content)
+        size += len(content)
+        if len(some) == CHUNK or size >= CHUNK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def decode_into(path: Path, first: int, contents: list[bytes], size: int, channels: int) -> None:
+    """Decode images and write them into a file of pixels, from row `first` on."""
     with open(path, "r+b") as file:
-        while source.peek(1):
-            first, contents = pickle.load(source)
+        file.seek(first * channels * size**2)
+        for number, content in enumerate(contents, first):
             try:
-                answer = decode_rows(file, first, contents, size, channels)
-            except OSError as error:  # a full disk
-                answer = error
-            pickle.dump(answer, answers)
-            answers.flush()
+                pixels = decode(content, size, channels)
+            except Exception as error:  # Pillow's decoders raise nearly any exception
+                raise Undecodable(number, " ".join(str(error).split()) or type(error).__name__) from None
+            file.write(pixels.tobytes())
+
+
+def main() -> None:
+    """Decode what standard input asks for, and answer None or what went wrong."""
+    answer = None
+    try:
+        decode_into(*pickle.load(sys.stdin.buffer))
+    except Undecodable as error:  # this class has another name in the other process
+        answer = error.args
+    except OSError as error:  # a full disk
+        answer = error
+    sys.stdout.buffer.write(pickle.dumps(answer))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main()

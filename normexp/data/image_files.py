@@ -1,4 +1,5 @@
-"""Data sets of encoded images: decoded once, on all cores, into a cache that all runs share."""
+"""The user's own images, and other data sets of encoded images: decoded once, on all cores, into a cache that all runs
+share."""
 
 import hashlib
 import time
@@ -6,20 +7,17 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from normexp.cores import in_bytes, memory
-from normexp.data import stored_images
-from normexp.data.cache import cached
-from normexp.data.decode_all import CHUNK, Undecodable, decode_all
-from normexp.data.image_source import ImageSource, Name, Unreadable
-from normexp.data.images import ImageData
-from normexp.data.mapped_file import MappedFile
-from normexp.data.stored_images import Images
+from normexp.data.cache import MappedFile, cached
+from normexp.data.decode import CHUNK, Undecodable, decode_all
+from normexp.data.image_source import Archive, Folder, Name, Unreadable
+from normexp.data.images import PIXELS, ImageData, Images
 
 LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
 
@@ -37,7 +35,7 @@ class ImageFiles(ImageData):
     cache: str | None = None  # None: normexp in the user's cache folder
 
     @abstractmethod
-    def source(self) -> ImageSource:
+    def source(self) -> Folder | Archive:
         """The folder or archive. Raises ValueError if there is none."""
 
     def read_images(self) -> Images:
@@ -52,7 +50,7 @@ class ImageFiles(ImageData):
         except (Unreadable, Undecodable) as error:
             name, reason = error.args
             raise ValueError(f"{self._where}: cannot read {name} ({reason}); repair or remove it") from error
-        return stored_images.read(folder)
+        return Images.read(folder)
 
     @property
     def _where(self) -> str:
@@ -85,7 +83,7 @@ class ImageFiles(ImageData):
             odd = ", ".join(sorted(train ^ test))
             raise ValueError(f"{self._where}: {odd} in only one of train and test; both need all classes")
 
-    def _build(self, source: ImageSource, folder: Path) -> None:
+    def _build(self, source: Folder | Archive, folder: Path) -> None:
         names: list[Name] = []
         digest = hashlib.sha256()
 
@@ -96,7 +94,7 @@ class ImageFiles(ImageData):
                 digest.update(content)
                 yield content
 
-        pixels = folder / stored_images.PIXELS
+        pixels = folder / PIXELS
         counts, started, screen = source.counts(), time.monotonic(), Console(stderr=True)
         total = sum(sum(labels.values()) for labels in counts.values()) if counts else None
         columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -112,16 +110,17 @@ class ImageFiles(ImageData):
             self._check(_counted(names))
         classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
         order = sorted(range(len(names)), key=names.__getitem__)
-        shape = [len(names), self.channels, self.image_size, self.image_size]
+        file = MappedFile(pixels, [len(names), self.channels, self.image_size, self.image_size])
         images = Images(
-            pixels=MappedFile(pixels, shape).tensor,
+            pixels=file.tensor,
             labels=torch.tensor([classes[name.label] for name in names]),
             train=torch.tensor([row for row in order if names[row].part == "train"]),
             test=torch.tensor([row for row in order if names[row].part == "test"]),
             num_classes=len(classes),
             fingerprint=digest.hexdigest(),
+            file=file,
         )
-        stored_images.write(folder, images, pixels_there=True)
+        images.write(folder)
         took, size = time.monotonic() - started, pixels.stat().st_size / 2**20
         screen.print(
             f"decoded {len(names):,} images in {took:.1f} s, kept for later runs: {folder.parent} ({size:.0f} MB)",
@@ -136,3 +135,27 @@ def _counted(names: list[Name]) -> dict[str, dict[str, int]]:
         labels = counts.setdefault(part, {})
         labels[label] = labels.get(label, 0) + 1
     return counts
+
+
+@dataclass(kw_only=True, eq=False)
+class ImageFolder(ImageFiles):
+    """Images at `path`: a folder in the form train/CLASS/* and test/CLASS/*, or a .tar, .tar.gz or .tar.xz of one.
+
+    Other files and names that start with a dot are ignored.
+    """
+
+    path: str | None
+    image_size: int = 32
+    channels: Literal[1, 3] = 3  # 1: converted to gray
+
+    def source(self) -> Folder | Archive:
+        if self.path is None:
+            raise ValueError("data.path is not set: name a folder with data.path=FOLDER; " + LAYOUT)
+        if self.image_size < 1:
+            raise ValueError(f"data.image_size={self.image_size}: choose a side of 1 pixel or more")
+        path = Path(self.path).expanduser()
+        if path.is_dir():
+            return Folder(path)
+        if path.is_file():
+            return Archive(path)
+        raise ValueError(f"data.path={self.path}: no such folder; {LAYOUT}")

@@ -7,7 +7,6 @@ import os
 import stat
 import tarfile
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
@@ -38,30 +37,14 @@ class Unreadable(Exception):
         super().__init__(str(name), " ".join(reason.split()))
 
 
-class ImageSource(ABC):
-    """Encoded images. Other files and names that start with a dot are ignored. Methods raise Unreadable."""
+class Folder:
+    """Images in the order of parts, labels and names. Other files and names that start with a dot are ignored.
+
+    Methods raise Unreadable.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @abstractmethod
-    def content(self) -> Any:
-        """A value that changes when the images change, found without reading them."""
-
-    @abstractmethod
-    def counts(self) -> dict[str, dict[str, int]] | None:
-        """part -> label -> number of images; None if that needs a look at every file's content."""
-
-    @abstractmethod
-    def images(self) -> Iterator[tuple[Name, bytes]]:
-        """All images in the order of the source."""
-
-
-class Folder(ImageSource):
-    """Images in the order of parts, labels and names."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
         self.files: dict[str, dict[str, list[tuple[str, int, int]]]] = {}  # name, size, time of change
         for part in PARTS:
             if (path / part).is_dir():
@@ -84,15 +67,18 @@ class Folder(ImageSource):
             yield entry.name, status.st_size, status.st_mtime_ns
 
     def content(self) -> Any:
+        """A value that changes when the images change, found without reading them."""
         return self.files
 
     def counts(self) -> dict[str, dict[str, int]]:
+        """part -> label -> number of images."""
         return {
             part: {label: len(files) for label, files in labels.items()}
             for part, labels in self.files.items()
         }
 
     def images(self) -> Iterator[tuple[Name, bytes]]:
+        """All images, encoded."""
         for part, labels in self.files.items():
             for label, files in labels.items():
                 for file, _, _ in files:
@@ -104,15 +90,18 @@ class Folder(ImageSource):
                     yield name, content
 
 
-class Archive(ImageSource):
-    """Images in a .tar, .tar.gz or .tar.xz. The archive is read once from front to end; nothing is unpacked to disk."""
+class Archive:
+    """The same of a .tar, .tar.gz or .tar.xz, in its own order. Nothing is unpacked to disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def content(self) -> Any:
         status = self.path.stat()
         return [status.st_size, status.st_mtime_ns]
 
     def counts(self) -> None:
-        return None
+        """They are known only after all of it was read."""
 
     def images(self) -> Iterator[tuple[Name, bytes]]:
         try:

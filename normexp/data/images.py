@@ -1,19 +1,77 @@
-"""The base of image data sets: validation cut from train, subset, binarizing, normalizing, augmentation."""
+"""Image data sets: all images as bytes with their labels, then validation cut from train, subset, normalizing."""
 
+import json
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from normexp.data.augment import Augmentation
-from normexp.data.base import DataModule
-from normexp.data.image_rows import on_device, rows_of
-from normexp.data.order import ClassPairedOrder, ShuffledOrder
-from normexp.data.rows import Rows
-from normexp.data.scaling import Scaling, moments
-from normexp.data.splits import DIGESTED, digest, stratified_order
-from normexp.data.stored_images import Images
+from normexp.data.base import DIGESTED, DataModule, digest
+from normexp.data.cache import MappedFile
+from normexp.data.order import ClassPairedOrder, ShuffledOrder, stratified_order
+from normexp.data.rows import PixelRows, Rows
+from normexp.data.transforms import Augmentation, Scaling, count_values, moments
+
+PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
+
+
+@dataclass(eq=False)
+class Images:
+    """All images of a data set, with the row numbers of its standard training and test images.
+
+    Attributes:
+        pixels: uint8 (N, C, H, W), in memory or mapped from a file.
+        labels: int64 (N,).
+        train, test: row numbers, int64, in the order of the data set.
+        num_classes: number of classes.
+        fingerprint: see `DataModule`.
+        file: the file that the pixels are mapped from, or None.
+        folder: the folder of the cache that holds them, or None.
+    """
+
+    pixels: Tensor
+    labels: Tensor
+    train: Tensor
+    test: Tensor
+    num_classes: int
+    fingerprint: str = ""
+    file: MappedFile | None = None
+    folder: Path | None = None
+
+    def check(self) -> None:
+        """Raise ValueError with one line if the labels do not fit these images."""
+        if len(self.labels) != len(self.pixels):
+            raise ValueError(f"{len(self.labels):,} labels for {len(self.pixels):,} images")
+        wrong = ((self.labels < 0) | (self.labels >= self.num_classes)).nonzero().flatten()
+        if len(wrong):
+            first = int(wrong[0])
+            raise ValueError(
+                f"label {int(self.labels[first])} of image {first}, of {self.num_classes} classes"
+            )
+
+    def write(self, folder: Path) -> None:
+        """Write them into a folder: a file of pixels, unless they are mapped from it, and files of everything else."""
+        if self.file is None:
+            self.pixels.contiguous().numpy().tofile(folder / PIXELS)
+        np.savez(folder / LABELS, **{n: getattr(self, n).numpy() for n in ("labels", "train", "test")})
+        about = {
+            "shape": list(self.pixels.shape),
+            "num_classes": self.num_classes,
+            "fingerprint": self.fingerprint,
+        }
+        (folder / ABOUT).write_text(json.dumps(about))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Images":
+        """The images of a folder, mapped."""
+        about = json.loads((folder / ABOUT).read_text())
+        with np.load(folder / LABELS, allow_pickle=False) as arrays:
+            rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        file = MappedFile(folder / PIXELS, about.pop("shape"))
+        return cls(file.tensor, **rows, **about, file=file, folder=folder)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -79,12 +137,15 @@ class ImageData(DataModule):
         channels = images.pixels.shape[1]
         self.mean, self.std = torch.zeros(channels), torch.ones(channels)
         if self.normalize:
-            self.mean, self.std = moments(images.count(places["train"]), scaling)
+            self.mean, self.std = moments(count_values(images.pixels, places["train"]), scaling)
             scaling = Scaling(self.max_pixel, binarize=self.binarize, mean=self.mean, std=self.std)
-        return {split: rows_of(images, place, scaling) for split, place in places.items()}
+        return {
+            split: PixelRows(images.pixels, place, images.labels[place], scaling, file=images.file)
+            for split, place in places.items()
+        }
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
-        return on_device(self.splits[split], device)
+        return self.splits[split].on(device)
 
     def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
         self.load()

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor
 
-from normexp.data.augment import Augmentation
 from normexp.data.order import ShuffledOrder
 from normexp.data.rows import Rows
+from normexp.data.transforms import Augmentation
 
 
 class BatchLoader:

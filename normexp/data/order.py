@@ -1,7 +1,9 @@
-"""The rows of each training batch of an epoch: a pure function of (seed, epoch), equal on every device."""
+"""Which samples lie in which split, and which rows in which training batch: pure functions of seed and epoch, equal on
+every device. Splits have a seed of their own, so the run's seed does not change the validation set."""
 
 import hashlib
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +17,28 @@ def keyed_number(*key: str | int) -> int:
 def keyed_generator(*key: str | int) -> torch.Generator:
     """A CPU generator seeded by the key, e.g. ("batches", seed, epoch). torch's global generator stays untouched."""
     return torch.Generator().manual_seed(keyed_number(*key))
+
+
+def split_random(seed: int) -> np.random.RandomState:
+    """A generator whose stream numpy never changes, so splits stay equal across versions of torch and numpy."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"data.split_seed={seed}: choose a number in 0..{2**32 - 1}")
+    return np.random.RandomState(seed)
+
+
+def stratified_order(labels: Tensor, seed: int) -> Tensor:
+    """An order of all samples in which every stretch holds the classes in proportion.
+
+    The j-th of the n_c shuffled samples of class c stands at (j + 1/2) / n_c. So before place t there are round(t n_c)
+    samples of class c. Stretches of this order are stratified splits. The prefixes of one stretch are nested subsets.
+    """
+    classes = labels.numpy()
+    shuffled = split_random(seed).permutation(len(classes))
+    place = np.empty(len(classes))
+    for label in np.unique(classes):
+        members = shuffled[classes[shuffled] == label]
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return torch.from_numpy(shuffled[np.argsort(place[shuffled], kind="stable")])
 
 
 class ShuffledOrder:

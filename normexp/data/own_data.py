@@ -1,8 +1,8 @@
-"""A user's own LightningDataModule or Dataset."""
+"""A user's own LightningDataModule or Dataset, read item by item."""
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from pytorch_lightning import LightningDataModule
 from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -20,9 +21,8 @@ from torch.utils.data import (
 )
 
 from normexp.data.base import DataModule
-from normexp.data.item_rows import ItemRows
-from normexp.data.order import ShuffledOrder
-from normexp.data.rows import Rows
+from normexp.data.order import ShuffledOrder, keyed_number
+from normexp.data.rows import Batch, Chosen, Rows
 
 CPU = torch.device("cpu")
 # What a loader may use to choose items: all of them, in order or shuffled.
@@ -35,14 +35,94 @@ FORMS = {
 }
 
 
+def seed_all(number: int) -> None:
+    """Seed the generators that a user's code draws from: torch's on the CPU, Python's and numpy's."""
+    torch.default_generator.manual_seed(number)
+    random.seed(number)
+    np.random.seed(number % 2**32)
+
+
 def same_draws(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Call a function of the user with generators that always start alike. So a split that is drawn without a generator
     of its own is the same one for training and validation, for every norm, seed and launch."""
     with isolate_rng(include_cuda=False):
-        torch.default_generator.manual_seed(0)
-        np.random.seed(0)
-        random.seed(0)
+        seed_all(0)
         return make(*arguments, **named)
+
+
+class ItemRows(Rows, Dataset):
+    """Items that are read when a batch needs them.
+
+    Their random transforms depend on (seed, epoch, number of the item) alone: not on the batch, the worker or the step
+    at which a run was resumed.
+
+    Args:
+        loader: of the user; its map-style Dataset gives items (input, target), its `collate_fn` makes a batch of them.
+        workers: number of processes that read ahead, 0 for none; None: as many as the loader has.
+        seed: of random transforms.
+        device: of the batches.
+    """
+
+    def __init__(self, loader: DataLoader, *, workers: int | None, seed: int, device: torch.device) -> None:
+        self.items, self.collate = loader.dataset, loader.collate_fn
+        self.workers = loader.num_workers if workers is None else workers
+        self.seed, self.epoch = seed, 0
+        self._device = device
+        self._targets: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, row: int) -> Any:
+        seed_all(keyed_number("item", self.seed, self.epoch, row))
+        return self.items[row]
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @property
+    def index_device(self) -> torch.device:
+        return CPU
+
+    @property
+    def x(self) -> Tensor:
+        return self.take(slice(None))[0]
+
+    @property
+    def y(self) -> Tensor:
+        """All targets. If the Dataset has no list of them, every item is read once."""
+        if self._targets is None:
+            known = getattr(self.items, "targets", None)
+            chunks = self.batches([slice(start, start + 256) for start in range(0, len(self), 256)])
+            self._targets = torch.cat([y for _, y in chunks]) if known is None else torch.as_tensor(known)
+        return self._targets
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def take(self, chosen: Chosen) -> Batch:
+        return next(self._batches([chosen], workers=0))
+
+    def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
+        return self._batches(chosen, self.workers)
+
+    def _batches(self, chosen: Iterable[Chosen], workers: int) -> Iterator[Batch]:
+        rows = [range(len(self))[c] if isinstance(c, slice) else c.tolist() for c in chosen]
+        loader = DataLoader(
+            self,
+            batch_sampler=rows,
+            collate_fn=self.collate,
+            num_workers=workers,
+            pin_memory=self._device.type == "cuda",
+            generator=torch.Generator(),
+        )
+        with isolate_rng(include_cuda=False):
+            batches = iter(loader)
+        for _ in rows:
+            with isolate_rng(include_cuda=False):
+                batch = next(batches)
+            yield tuple(part.to(self._device, non_blocking=True) for part in batch)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -72,14 +152,13 @@ class OwnData(DataModule):
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.splits["train"].take(slice(1))[0].shape[1:])
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Rows]:
         own = self._make_loaders()
         for split, loader in self.loaders.items():
-            if isinstance(loader.dataset, IterableDataset) or not len(loader.dataset):
-                raise ValueError(f"data.path: {self.name} has no items to choose from for {split}")
+            self._check_loader(split, loader)
         splits = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
         for split, rows in splits.items():
-            self._check(split, rows)
+            self._check_batch(split, rows)
         self.num_classes = self._count_classes(own)
         digests = {split: self._digest(self._rows_of(split, CPU, seed=0)) for split in splits}
         self.test_set = digests["test"]
@@ -103,28 +182,28 @@ class OwnData(DataModule):
         except Exception as error:  # the user's code may raise anything
             reason = " ".join(str(error).split())
             raise ValueError(f"data.path: {self.name}: {type(error).__name__}: {reason}") from error
-        for split, loader in self.loaders.items():
-            if not isinstance(loader, DataLoader):
-                kind = type(loader).__name__
-                raise ValueError(
-                    f"data.path: {self.name}.{split}_dataloader() gives {kind}; give one DataLoader"
-                )
-            batches = loader.batch_sampler
-            orders = (loader.sampler, batches, getattr(batches, "sampler", None))
-            others = [type(order).__name__ for order in orders if type(order) not in ORDERS]
-            if others and not isinstance(loader.dataset, IterableDataset):
-                raise ValueError(
-                    f"data.path: {self.name}.{split}_dataloader() chooses items by {others[0]}, and normexp would use "
-                    "all; give a Dataset of these items alone, such as torch.utils.data.Subset"
-                )
         return own
 
-    def _rows_of(self, split: str, device: torch.device, seed: int) -> ItemRows:
-        loader = self.loaders[split]
-        workers = loader.num_workers if self.workers is None else self.workers
-        return ItemRows(loader.dataset, loader.collate_fn, workers=workers, seed=seed, device=device)
+    def _check_loader(self, split: str, loader: Any) -> None:
+        """Refuse a loader whose Dataset cannot be read in any order, or has other items than the loader."""
+        made = f"data.path: {self.name}.{split}_dataloader()"
+        if not isinstance(loader, DataLoader):
+            raise ValueError(f"{made} gives {type(loader).__name__}; give one DataLoader")
+        if isinstance(loader.dataset, IterableDataset) or not len(loader.dataset):
+            raise ValueError(f"data.path: {self.name} has no items to choose from for {split}")
+        batches = loader.batch_sampler
+        orders = (loader.sampler, batches, getattr(batches, "sampler", None))
+        others = [type(order).__name__ for order in orders if type(order) not in ORDERS]
+        if others:
+            raise ValueError(
+                f"{made} chooses items by {others[0]}, and normexp would use all; "
+                "give a Dataset of these items alone, such as torch.utils.data.Subset"
+            )
 
-    def _check(self, split: str, rows: ItemRows) -> None:
+    def _rows_of(self, split: str, device: torch.device, seed: int) -> ItemRows:
+        return ItemRows(self.loaders[split], workers=self.workers, seed=seed, device=device)
+
+    def _check_batch(self, split: str, rows: ItemRows) -> None:
         wanted = (
             f"data.path: {self.name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
         )
@@ -163,6 +242,6 @@ class OwnData(DataModule):
         return ShuffledOrder(len(train), self.batch_size, self.seed)
 
     def describe(self) -> str:
-        sizes = " / ".join(f"{len(self.splits[name]):,} {name}" for name in ("train", "val", "test"))
+        sizes = " / ".join(f"{len(rows):,} {split}" for split, rows in self.splits.items())
         shape = "x".join(str(side) for side in self.input_shape)
         return f"{self.name}: {sizes} items of {shape}, {self.num_classes} classes"

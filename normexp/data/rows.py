@@ -1,18 +1,41 @@
-"""The rows of a split on the training device, and batches of them."""
+"""The samples of a split, and batches of them: in memory, as bytes on the device, or read ahead from a mapped file."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 from torch import Tensor
+
+from normexp.data.cache import MappedFile
+from normexp.data.transforms import Scaling
 
 Chosen = Tensor | slice  # numbers of rows, or a stretch of them
 Batch = tuple[Tensor, Tensor]
 AT_ONCE = 2**19  # numbers of inputs that are taken at once, at least one batch
 ALIGNMENT = 16  # numbers: 64 bytes, where memory of its own would start
+SMALL = 2**26  # bytes; a split up to this size is kept as the network's numbers, so a batch is one copy
+NUMBERS, BYTES = 0.1, 1 / 3  # most of a GPU's free memory that a split may take as numbers, or as bytes
+AHEAD = 2**25  # most bytes of batches that lie ready, at least one batch
+ASKED = 2**27  # most bytes that the disk is asked for, at least one batch
+
+
+def kept_as_numbers(nbytes: int, device: torch.device) -> bool:
+    """Whether a device keeps a split of `nbytes` as numbers."""
+    return nbytes <= SMALL or (device.type == "cuda" and nbytes <= NUMBERS * _free(device))
+
+
+def fits(nbytes: int, device: torch.device) -> bool:
+    """Whether a whole split of `nbytes` fits on a device. A device that is no GPU shares the memory of the host."""
+    return device.type != "cuda" or nbytes <= BYTES * _free(device)
+
+
+def _free(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0]
 
 
 class Rows:
-    """Inputs and targets as the network takes them: (N, ...) each, one row per sample."""
+    """Inputs and targets: (N, ...) each, one row per sample. Of a text: its tokens and the next tokens."""
 
     def __init__(self, x: Tensor, y: Tensor) -> None:
         self._x, self.y = x, y
@@ -41,9 +64,6 @@ class Rows:
 
     def begin(self, epoch: int) -> None:
         """Prepare for the batches of this epoch, if rows differ between epochs."""
-
-    def to(self, device: torch.device) -> "Rows":
-        return self if device == self.device else Rows(self._x.to(device), self.y.to(device))
 
     def take(self, chosen: Chosen) -> Batch:
         if isinstance(chosen, slice):
@@ -74,12 +94,110 @@ class Windows(Rows):
 
     def __init__(self, x: Tensor, y: Tensor, device: torch.device) -> None:
         super().__init__(x, y)
-        self._wanted = device
+        self._device = device
 
     @property
     def device(self) -> torch.device:
-        return self._wanted
+        return self._device
 
     def take(self, chosen: Chosen) -> Batch:
         x, y = super().take(chosen)
-        return x.to(self._wanted).long(), y.to(self._wanted).long()
+        return x.to(self._device).long(), y.to(self._device).long()
+
+
+class PixelRows(Rows):
+    """Images kept as bytes; each batch is turned into numbers.
+
+    Where the bytes are not on the device of the batches, or in a file that may not fit into memory, a thread reads some
+    batches ahead. A GPU copies them from pinned memory while it computes.
+
+    Args:
+        pixels: uint8 (M, C, H, W), in memory, mapped from a file, or on a device.
+        place: the number of each row's image, int64 (N,), where the pixels are.
+        y: targets (N,), where the pixels are.
+        scaling: bytes to numbers.
+        device: of the batches; None: where the pixels are.
+        file: the file that the pixels are mapped from; None if they are in memory.
+    """
+
+    def __init__(
+        self,
+        pixels: Tensor,
+        place: Tensor,
+        y: Tensor,
+        scaling: Scaling,
+        device: torch.device | None = None,
+        file: MappedFile | None = None,
+    ) -> None:
+        super().__init__(pixels, y)
+        self.pixels, self.place, self.file = pixels, place, file
+        self._device = device or y.device
+        self.scaling = scaling.to(self._device)
+        self.reads_ahead = self._device != y.device or (file is not None and file.large)
+
+    @property
+    def x(self) -> Tensor:
+        return self.take(slice(None))[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def on(self, device: torch.device) -> Rows:
+        """The same rows for a device: numbers if they take little room, else bytes if they fit, else read ahead."""
+        nbytes = len(self) * self.pixels[0].numel()
+        if kept_as_numbers(4 * nbytes, device):
+            return Rows(*(self if device == self.device else self._copied(device)))
+        if device == self.device:
+            return self
+        if fits(nbytes, device):
+            return self._copied(device)
+        return PixelRows(self.pixels, self.place, self.y, self.scaling, device, self.file)
+
+    def _copied(self, device: torch.device) -> "PixelRows":
+        """Only the bytes of these rows, copied to a device in pieces, so the host holds few at a time."""
+        pixels = torch.empty(len(self), *self.pixels.shape[1:], dtype=torch.uint8, device=device)
+        for start in range(0, len(self), 4096):
+            some = slice(start, start + 4096)
+            pixels[some] = self._bytes_of(some)[0].to(device)
+        return PixelRows(pixels, torch.arange(len(self), device=device), self.y.to(device), self.scaling)
+
+    def take(self, chosen: Chosen) -> Batch:
+        return self._scaled(self._bytes_of(chosen))
+
+    def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
+        return self._batches_ahead(list(chosen)) if self.reads_ahead else super().batches(chosen)
+
+    def _bytes_of(self, chosen: Chosen) -> Batch:
+        if isinstance(chosen, slice):
+            return self.pixels.index_select(0, self.place[chosen]), self.y[chosen]
+        place = self.place.index_select(0, chosen)
+        return self.pixels.index_select(0, place), self.y.index_select(0, chosen)
+
+    def _scaled(self, batch: Batch) -> Batch:
+        pixels, y = (part.to(self._device, non_blocking=True) for part in batch)
+        return self.scaling(pixels), y
+
+    def _batches_ahead(self, chosen: list[Chosen]) -> Iterator[Batch]:
+        batch_bytes = len(self.place[chosen[0]]) * self.pixels[0].numel() if chosen else 1
+        ready, asked = (max(1, room // max(1, batch_bytes)) for room in (AHEAD, ASKED))
+
+        def read(number: int) -> Batch:
+            """Batch `number`, after the disk was asked for those that come later."""
+            if self.file is not None:
+                for rows in chosen[number + asked if number else 0 : number + asked + 1]:
+                    self.file.ask_for(self.place[rows].tolist())
+            x, y = self._bytes_of(chosen[number])
+            return (x.pin_memory(), y.pin_memory()) if self._device.type == "cuda" else (x, y)
+
+        waiting: deque[Future[Batch]] = deque()
+        reader = ThreadPoolExecutor(1, thread_name_prefix="rows ahead")
+        try:
+            for number in range(len(chosen)):
+                waiting.append(reader.submit(read, number))
+                if len(waiting) > ready:
+                    yield self._scaled(waiting.popleft().result())
+            while waiting:
+                yield self._scaled(waiting.popleft().result())
+        finally:  # also when training stops in the middle of an epoch
+            reader.shutdown(cancel_futures=True)

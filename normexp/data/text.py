@@ -1,17 +1,56 @@
-"""The base of texts: characters as tokens, a vocabulary, windows of `context_length` tokens."""
+"""Texts as characters: windows of `context_length` tokens, from a file of the user or Python's documentation."""
 
+import codecs
+import gzip
+import hashlib
+import json
+import stat
+import zlib
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from normexp.data.base import DataModule
-from normexp.data.order import WindowOrder
-from normexp.data.room import fits, kept_as_numbers
-from normexp.data.rows import Rows, Windows
-from normexp.data.splits import DIGESTED, Split, digest
-from normexp.data.tokens import Encoder
+from normexp.data.base import DIGESTED, DataModule, digest
+from normexp.data.cache import MappedFile, cached
+from normexp.data.order import WindowOrder, split_random
+from normexp.data.rows import Rows, Windows, fits, kept_as_numbers
+
+CODE_POINTS = 0x110000
+EVALUATION_SHARE = 0.05  # of Python's documentation, for validation and again for test
+CHUNK = 2**22  # bytes of a file that are decoded at once
+MOST_RATIO = 100  # of a text to its packed file
+TOKENS, ABOUT = "tokens", "about.json"
+
+
+def code_points(text: str) -> np.ndarray:
+    """Unicode code points of a text."""
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+
+
+def vocabulary_of(texts: Iterable[str]) -> str:
+    """The distinct characters of all texts, in order."""
+    seen = np.zeros(CODE_POINTS, dtype=bool)
+    for text in texts:
+        seen[code_points(text)] = True
+    return "".join(map(chr, np.flatnonzero(seen)))
+
+
+class Encoder:
+    """Text -> places in a vocabulary, uint8, int16 or int32; every character must be in the vocabulary."""
+
+    def __init__(self, vocabulary: str) -> None:
+        kinds = ((np.uint8, 2**8), (np.int16, 2**15), (np.int32, 2**31))
+        self.dtype = next(np.dtype(kind) for kind, most in kinds if len(vocabulary) <= most)
+        self.place = np.zeros(CODE_POINTS, dtype=self.dtype)
+        self.place[code_points(vocabulary)] = np.arange(len(vocabulary))
+
+    def __call__(self, text: str) -> np.ndarray:
+        return self.place[code_points(text)]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -19,7 +58,7 @@ class TextData(DataModule):
     """A text as a stream of characters for next-token prediction: x is (N, T), y the same windows one token later.
 
     Training windows tile the stream from a start that each epoch draws anew. Validation and test windows tile it from
-    its beginning, and every token of a window counts. A split is Split(tokens[:-1], tokens[1:]), two streams.
+    its beginning, and every token of a window counts. A split is Rows(tokens[:-1], tokens[1:]), two streams.
 
     Attributes after `load()`:
         vocabulary: the distinct characters of the whole text, sorted; a token is a place in it.
@@ -40,7 +79,7 @@ class TextData(DataModule):
     def input_shape(self) -> tuple[int, ...]:
         return (self.context_length,)
 
-    def read(self) -> dict[str, Split]:
+    def read(self) -> dict[str, Rows]:
         if self.context_length < 1:
             raise ValueError(f"data.context_length={self.context_length}: choose one character or more")
         streams = self.read_tokens()
@@ -60,7 +99,7 @@ class TextData(DataModule):
                 )
         shown = torch.tensor(list(self.vocabulary.encode()))
         self.test_set = digest(streams["test"][: DIGESTED * self.context_length], shown)
-        return {split: Split(tokens[:-1], tokens[1:]) for split, tokens in streams.items()}
+        return {split: Rows(tokens[:-1], tokens[1:]) for split, tokens in streams.items()}
 
     def encode(self, text: str) -> Tensor:
         """Tokens of `text`, (len(text),); every character must be in the vocabulary."""
@@ -71,19 +110,141 @@ class TextData(DataModule):
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
         step = 1 if training else self.context_length  # row i of training starts at token i
-        split_streams = self.splits[split]
-        size = len(split_streams.x)
-        if kept_as_numbers(16 * size, device):
-            x, y = (tokens.to(device).long().unfold(0, self.context_length, step) for tokens in split_streams)
-            return Rows(x, y)  # (N, T) each, views of one stream
-        place = device if fits(2 * size * split_streams.x.itemsize, device) else torch.device("cpu")
-        x, y = (tokens.to(place).unfold(0, self.context_length, step) for tokens in split_streams)
-        return Windows(x, y, device)
+        stream = self.splits[split]
+        numbers = kept_as_numbers(16 * len(stream), device)
+        place = (
+            device if numbers or fits(2 * len(stream) * stream.x.itemsize, device) else torch.device("cpu")
+        )
+        streams = (tokens.to(place).long() if numbers else tokens.to(place) for tokens in stream)
+        x, y = (
+            tokens.unfold(0, self.context_length, step) for tokens in streams
+        )  # (N, T), views of one stream
+        return Rows(x, y) if numbers else Windows(x, y, device)
 
-    def training_order(self, train: Split) -> WindowOrder:
-        return WindowOrder(len(train.x) + 1, self.context_length, self.batch_size, self.seed)
+    def training_order(self, train: Rows) -> WindowOrder:
+        return WindowOrder(len(train) + 1, self.context_length, self.batch_size, self.seed)
 
     def describe(self) -> str:
-        sizes = " / ".join(f"{len(self.splits[name].x) + 1:,} {name}" for name in ("train", "val", "test"))
+        sizes = " / ".join(f"{len(rows) + 1:,} {split}" for split, rows in self.splits.items())
         name = type(self).__name__
         return f"{name}: {sizes} characters, vocabulary {self.num_classes}, context {self.context_length}"
+
+
+@dataclass(kw_only=True, eq=False)
+class TextFile(TextData):
+    """UTF-8 text at `path`, plain or gzipped: the first 90% train, the next 5% validate, the last 5% test.
+
+    The cache keeps the tokens, so a file may be larger than memory.
+    """
+
+    path: str | None
+    cache: str | None = None  # None: normexp in the user's cache folder
+
+    def read_tokens(self) -> dict[str, Tensor]:
+        if self.path is None:
+            raise ValueError("data.path is not set: name a text file with data.path=FILE, plain or .gz")
+        path = Path(self.path).expanduser()
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(0, "Is a directory" if path.is_dir() else "Is no file")
+        except OSError as error:
+            raise self._unreadable(error) from error
+        now = [status.st_size, status.st_mtime_ns]
+        folder = cached(self.cache, "text", str(path.resolve()), now, lambda new: self._build(path, new))
+        about = json.loads((folder / ABOUT).read_text())
+        self.vocabulary, self.fingerprint = about["vocabulary"], about["fingerprint"]
+        length = about["length"]
+        tokens = MappedFile(folder / TOKENS, [length], Encoder(self.vocabulary).dtype).tensor
+        train_end, val_end = length * 90 // 100, length * 95 // 100
+        return {"train": tokens[:train_end], "val": tokens[train_end:val_end], "test": tokens[val_end:]}
+
+    def _build(self, path: Path, folder: Path) -> None:
+        digest = hashlib.sha256()
+        vocabulary = vocabulary_of(self._texts(path, digest))
+        if not vocabulary:
+            raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
+        encoder, length = Encoder(vocabulary), 0
+        with (folder / TOKENS).open("wb") as file:
+            for text in self._texts(path):
+                file.write(encoder(text))
+                length += len(text)
+        about = {"length": length, "vocabulary": vocabulary, "fingerprint": digest.hexdigest()}
+        (folder / ABOUT).write_text(json.dumps(about))
+
+    def _texts(self, path: Path, digest=None) -> Iterator[str]:
+        """The text in pieces. `digest` is updated with its bytes."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        try:
+            with path.open("rb") as file:
+                packed = file.read(2) == b"\x1f\x8b"
+            with gzip.open(path) if packed else path.open("rb") as file:
+                read, most = 0, max(2**28, MOST_RATIO * path.stat().st_size)
+                while content := file.read(CHUNK):
+                    read += len(content)
+                    if read > most:  # a few bytes can unpack to a full disk
+                        raise OSError(f"unpacks to more than {MOST_RATIO} times its size, no text does")
+                    if digest:
+                        digest.update(content)
+                    yield decoder.decode(content)
+                yield decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"data.path={self.path}: no text in UTF-8 ({error.reason}); convert it first"
+            ) from error
+        except (OSError, EOFError, zlib.error) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> ValueError:
+        reason = getattr(error, "strerror", None) or error
+        return ValueError(f"data.path={self.path}: {reason}; give a text file, plain or .gz")
+
+
+@dataclass(kw_only=True, eq=False)
+class PythonDocs(TextData):
+    """The language reference inside every CPython, `pydoc_data.topics`: English and code, no download.
+
+    It is split by topic: no topic lies in two splits. The text differs between versions of Python, and so does the
+    fingerprint.
+    """
+
+    split_seed: int = 0  # assigns topics to splits; the run's seed does not
+
+    def read_tokens(self) -> dict[str, Tensor]:
+        try:
+            from pydoc_data.topics import topics
+        except ImportError as error:
+            raise ValueError(
+                "data=python_docs: this Python comes without pydoc_data.topics; take data=text_file data.path=FILE"
+            ) from error
+        topics = without_copies(topics)
+        self.fingerprint = hashlib.sha256("\n".join(topics.values()).encode()).hexdigest()
+
+        chosen: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+        names = split_random(self.split_seed).permutation(sorted(topics)).tolist()
+        for split in ("test", "val"):  # as many topics as fit, in this order
+            room = EVALUATION_SHARE * sum(len(text) for text in topics.values())
+            for name in [name for name in names if name not in chosen["test"]]:
+                if len(topics[name]) <= room:
+                    chosen[split].append(name)
+                    room -= len(topics[name])
+        chosen["train"] = [name for name in names if name not in chosen["test"] + chosen["val"]]
+        texts = {split: "\n\n".join(topics[name] for name in some) for split, some in chosen.items()}
+        self.vocabulary = vocabulary_of(texts.values())
+        return {split: self.encode(text) for split, text in texts.items()}
+
+
+def without_copies(topics: dict[str, str]) -> dict[str, str]:
+    """Topics sorted by name. A topic is omitted if most of its paragraphs stand in a longer topic.
+
+    A quarter of the topics are sections of others, such as "while" of "compound". They would put training text into the
+    validation set.
+    """
+    seen, kept = set(), []
+    for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
+        paragraphs = {paragraph.strip() for paragraph in topics[name].split("\n\n")}
+        new = paragraphs - seen
+        if 2 * sum(map(len, new)) > sum(map(len, paragraphs)):
+            kept.append(name)
+            seen |= paragraphs
+    return {name: topics[name] for name in sorted(kept)}

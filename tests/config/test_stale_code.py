@@ -79,7 +79,7 @@ def test_finished_run_says_so_and_no_verdict_uses_it(
 
 def test_code_that_the_run_does_not_reach_leaves_it_valid(finished, edit, monkeypatch, tmp_path, capsys):
     summary, overrides = finished
-    others = ("norms/rms_norm.py", "models/gpt.py", "data/torchvision_sets.py", "monitors/hessian.py")
+    others = ("norms/rms_norm.py", "models/gpt.py", "data/text.py", "monitors/hessian.py")
     aside = (
         "report/page.py",
         "runs/table.py",

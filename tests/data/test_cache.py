@@ -13,10 +13,9 @@ import torch
 from PIL import Image
 
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
-from normexp.data import decode_all as decode_all_module
+from normexp.data import decode as decode_module
 from normexp.data.cache import cached
-from normexp.data.decode import decode
-from normexp.data.decode_all import Undecodable, decode_all
+from normexp.data.decode import Undecodable, decode, decode_all
 
 COUNT = {"train": 20, "test": 4}
 
@@ -137,10 +136,9 @@ def contents(folder) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.rglob("*.jpg"))]
 
 
-@pytest.mark.parametrize("few", [0, 16], ids=["in other processes", "in this one"])
-def test_images_are_decoded_in_their_order(few, contents, tmp_path, monkeypatch):
-    monkeypatch.setattr(decode_all_module, "FEW", few)
-    monkeypatch.setattr(decode_all_module, "CHUNK", 5)
+@pytest.mark.parametrize("chunk", [20, 1000], ids=["in other processes", "in this one"])
+def test_images_are_decoded_in_their_order(chunk, contents, tmp_path, monkeypatch):
+    monkeypatch.setattr(decode_module, "CHUNK", chunk)
     done = []
     decode_all(iter(contents), tmp_path / "pixels", 6, 3, done.append)
     pixels = np.fromfile(tmp_path / "pixels", np.uint8).reshape(-1, 3, 6, 6)
@@ -148,10 +146,9 @@ def test_images_are_decoded_in_their_order(few, contents, tmp_path, monkeypatch)
     assert sum(done) == len(contents)
 
 
-@pytest.mark.parametrize("few", [0, 16], ids=["in other processes", "in this one"])
-def test_an_image_that_cannot_be_decoded_is_named_by_its_number(few, contents, tmp_path, monkeypatch):
-    monkeypatch.setattr(decode_all_module, "FEW", few)
-    monkeypatch.setattr(decode_all_module, "CHUNK", 5)
+@pytest.mark.parametrize("chunk", [20, 1000], ids=["in other processes", "in this one"])
+def test_an_image_that_cannot_be_decoded_is_named_by_its_number(chunk, contents, tmp_path, monkeypatch):
+    monkeypatch.setattr(decode_module, "CHUNK", chunk)
     contents[17] = b"no image"
     with pytest.raises(Undecodable) as error:
         decode_all(contents, tmp_path / "pixels", 6, 3, lambda n: None)
@@ -159,7 +156,7 @@ def test_an_image_that_cannot_be_decoded_is_named_by_its_number(few, contents, t
 
 
 def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(decode_all_module, "FEW", 0)
+    monkeypatch.setattr(decode_module, "CHUNK", 20)
     (folder / "test" / "cat" / "03.jpg").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"cannot read test/cat/03.jpg .* repair or remove it"):
         load(folder, cache=str(tmp_path / "mine"))
@@ -213,13 +210,15 @@ cached({str(tmp_path)!r}, "set", "source", "content", build)
 
 
 def test_cifar10_jpeg_is_found_or_asked_for(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("normexp.data.places.CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setattr("normexp.data.standard_sets.CHECKOUT", tmp_path / "checkout")
     monkeypatch.setenv("NORMEXP_DATA", str(tmp_path / "data"))
     options = {"batch_size": 4, "eval_batch_size": 8, "val_size": 8, "train_size": 20}
-    with pytest.raises(ValueError, match=r"cifar10_jpeg.tar.gz is in none of .*data.path=FILE") as error:
+    with pytest.raises(
+        ValueError, match=r"there is no .*data/cifar10_jpeg.tar.gz.*; name .* with data.path=FILE"
+    ) as error:
         CIFAR10JPEG(**options).load()
     assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match=r"data.path=/nowhere: no such file"):
+    with pytest.raises(ValueError, match=r"data.path=/nowhere: there is no /nowhere"):
         CIFAR10JPEG(path="/nowhere", **options).load()
     (tmp_path / "data").mkdir()
     with tarfile.open(tmp_path / "data" / "cifar10_jpeg.tar.gz", "w:gz") as tar:

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from normexp.data import Digits, PythonDocs, image_rows, room, rows
-from normexp.data.mapped_file import MappedFile
-from normexp.data.pixel_rows import PixelRows
-from normexp.data.rows import Rows, Windows
-from normexp.data.scaling import Scaling
-from normexp.data.streamed_rows import StreamedRows
-from normexp.data.tokens import Encoder, vocabulary_of
+from normexp.data import Digits, PythonDocs, rows
+from normexp.data.cache import MappedFile
+from normexp.data.rows import PixelRows, Rows, Windows
+from normexp.data.text import Encoder, vocabulary_of
+from normexp.data.transforms import Scaling
 
 CPU = torch.device("cpu")
 
@@ -46,7 +44,7 @@ def assert_same(found, expected) -> None:
 def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
     expected = digits(**options)
     assert type(expected.rows("train", CPU)) is Rows
-    monkeypatch.setattr(room, "SMALL", 0)
+    monkeypatch.setattr(rows, "SMALL", 0)
     data = digits(**options)
     assert type(data.rows("train", CPU)) is PixelRows
     assert_same(batches(data), batches(expected))
@@ -59,7 +57,7 @@ def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
 def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypatch):
     monkeypatch.setattr(rows, "AT_ONCE", at_once)
     for small in (0, 2**26):  # bytes, numbers
-        monkeypatch.setattr(room, "SMALL", small)
+        monkeypatch.setattr(rows, "SMALL", small)
         kept = digits(augment=True).rows("train", CPU, training=True)
         chosen = torch.randperm(len(kept))[:900].view(-1, 60)
         found = list(kept.batches(chosen))
@@ -88,57 +86,59 @@ def images(tmp_path):
 
 def test_rows_that_are_read_ahead_are_the_same(images, monkeypatch):
     path, pixels, place, y = images
-    monkeypatch.setattr("normexp.data.mapped_file.LARGE", 0)
+    monkeypatch.setattr("normexp.data.cache.LARGE", 0)
     file = MappedFile(path, pixels.shape)
     assert file.large
     scaling = Scaling(
         255, binarize=False, mean=torch.tensor([0.4, 0.5, 0.6]), std=torch.tensor([0.2, 0.3, 0.4])
     )
     plain = PixelRows(pixels, place, y, scaling)
-    streamed = StreamedRows(file.tensor, place, y, scaling, CPU, file)
+    streamed = PixelRows(file.tensor, place, y, scaling, file=file)
+    assert streamed.reads_ahead
     chosen = torch.randperm(150)[:140].view(70, 2)
     assert_same(streamed.batches(chosen), plain.batches(chosen))
     slices = [slice(start, start + 11) for start in range(0, 150, 11)]
     assert_same(streamed.batches(slices), plain.batches(slices))
     assert_same([streamed.take(chosen[3])], [plain.take(chosen[3])])
-    assert torch.equal(plain.moved(CPU).x, plain.x)
 
 
 def readers() -> int:
     return sum(thread.name.startswith("rows") for thread in threading.enumerate())
 
 
-def test_reading_ahead_ends_where_training_does(images, monkeypatch):
-    monkeypatch.setattr("normexp.data.streamed_rows.AHEAD", 1)  # one batch: most of them are never read
-    _, pixels, place, y = images
-    rows = StreamedRows(pixels, place, y, Scaling(255, binarize=False), CPU)
-    loop = rows.batches(torch.arange(150).view(-1, 1))
+@pytest.fixture
+def streamed(images, monkeypatch) -> PixelRows:
+    monkeypatch.setattr("normexp.data.cache.LARGE", 0)
+    monkeypatch.setattr(rows, "AHEAD", 1)  # one batch: most of them are never read
+    path, pixels, place, y = images
+    file = MappedFile(path, pixels.shape)
+    return PixelRows(file.tensor, place, y, Scaling(255, binarize=False), file=file)
+
+
+def test_reading_ahead_ends_where_training_does(streamed):
+    loop = streamed.batches(torch.arange(150).view(-1, 1))
     next(loop)
     assert readers() == 1
     loop.close()
     assert readers() == 0
 
 
-def test_an_error_of_the_reader_is_raised_where_the_batch_is_waited_for(images):
-    _, pixels, place, y = images
-    rows = StreamedRows(pixels, place, y, Scaling(255, binarize=False), CPU)
-    loop = rows.batches([torch.tensor([3]), torch.tensor([150])])
-    next(loop)
+def test_an_error_of_the_reader_is_raised_where_the_batch_is_waited_for(streamed):
     with pytest.raises(IndexError):
-        list(loop)
+        list(streamed.batches([torch.tensor([3]), torch.tensor([150])]))
     assert readers() == 0
 
 
 def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
     expected = digits()
-    monkeypatch.setattr(room, "SMALL", 0)
-    monkeypatch.setattr(image_rows, "fits", lambda nbytes, device: False)
-    rows = image_rows.on_device(digits().splits["test"], torch.device("meta"))
-    assert isinstance(rows, StreamedRows)
-    assert (rows.device.type, rows.index_device.type) == ("meta", "cpu")
-    x, _ = rows.take(torch.tensor([0, 5]))
+    monkeypatch.setattr(rows, "SMALL", 0)
+    monkeypatch.setattr(rows, "fits", lambda nbytes, device: False)
+    streamed = digits().rows("test", torch.device("meta"))
+    assert streamed.reads_ahead
+    assert (streamed.device.type, streamed.index_device.type) == ("meta", "cpu")
+    x, _ = streamed.take(torch.tensor([0, 5]))
     assert (x.device.type, x.shape, x.dtype) == ("meta", (2, 1, 8, 8), torch.float32)
-    on_cpu = image_rows.on_device(digits().splits["test"], CPU)
+    on_cpu = digits().rows("test", CPU)
     assert torch.equal(on_cpu.x, expected.splits["test"].x)
 
 
@@ -150,7 +150,7 @@ def test_text_kept_in_small_tokens_gives_the_same(monkeypatch):
 
     expected = python_docs()
     assert expected.splits["train"].x.dtype == torch.uint8
-    monkeypatch.setattr(room, "SMALL", 0)
+    monkeypatch.setattr(rows, "SMALL", 0)
     data = python_docs()
     assert isinstance(data.rows("val", CPU), Windows)
     assert_same(batches(data), batches(expected))

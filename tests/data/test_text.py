@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from normexp.data import PythonDocs, TextFile
-from normexp.data.python_docs import without_copies
+from normexp.data.text import without_copies
 
 TEXT = "".join(random.Random(0).choices("abcdef \nα€😀", k=2000))
 

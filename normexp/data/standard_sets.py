@@ -1,0 +1,223 @@
+"""Standard image data sets: the digits of scikit-learn, MNIST and CIFAR in torchvision's files, CIFAR-10 as JPEGs."""
+
+import gzip
+import os
+import shutil
+import socket
+import tempfile
+from abc import abstractmethod
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from normexp.data.cache import cached
+from normexp.data.image_files import ImageFiles
+from normexp.data.image_source import Archive
+from normexp.data.images import ImageData, Images
+from normexp.data.order import stratified_order
+
+CHECKOUT = Path(__file__).parents[2]
+TEST_SIZE = 360  # of the digits, a fifth
+ARCHIVE = "cifar10_jpeg.tar.gz"
+MOST_BYTES = 2**31  # of one unpacked file; the largest has 47 MB
+TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run forever
+
+
+def standard_places() -> list[Path]:
+    """The folders searched unless the user names one: $NORMEXP_DATA, `data` in the working directory, and `shared/data`
+    beside the checkout."""
+    named = [Path(os.environ["NORMEXP_DATA"]).expanduser()] if os.environ.get("NORMEXP_DATA") else []
+    return [*named, Path("data"), CHECKOUT.parent / "shared" / "data"]
+
+
+class Digits(ImageData):
+    """8x8 gray images of ten digits (UCI, Alpaydin & Kaynak 1998); 360 stratified test images. No download.
+
+    The set has no standard splits. `split_seed` cuts all three, so another seed has other test images.
+    """
+
+    max_pixel = 16
+
+    def read_images(self) -> Images:
+        from sklearn.datasets import load_digits  # a second of imports
+
+        digits = load_digits()
+        images = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)  # (1797, 1, 8, 8)
+        labels = torch.from_numpy(digits.target).long()
+        order = stratified_order(labels, self.split_seed)
+        return Images(images, labels, train=order[TEST_SIZE:], test=order[:TEST_SIZE], num_classes=10)
+
+
+@dataclass(kw_only=True, eq=False)
+class TorchvisionImages(ImageData):
+    """A data set in torchvision's folders below `root`, read by its class of the same name. If it is absent, it is
+    downloaded there.
+
+    The standard test images are the test split.
+    """
+
+    root: str | None = None  # None: the first of the standard places that has it
+    cache: str | None = None  # None: normexp in the user's cache folder
+
+    @abstractmethod
+    def files(self, dataset: type) -> list[str]:
+        """The files that hold the data, relative to `root`."""
+
+    def read_images(self) -> Images:
+        import torchvision.datasets  # seconds of imports
+
+        dataset = getattr(torchvision.datasets, type(self).__name__)
+        files = self.files(dataset)
+        places = standard_places() if self.root is None else [Path(self.root).expanduser()]
+        found = self._find(places, files)
+        if found is None:
+            download(dataset, places[0], files)
+            found = [places[0] / file for file in files]
+        status = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        source = str(found[0].parent.resolve())
+        name = dataset.__name__.lower()
+        folder = cached(self.cache, name, source, status, lambda new: self._build(dataset, files, found, new))
+        return Images.read(folder)
+
+    def _find(self, places: list[Path], files: list[str]) -> list[Path] | None:
+        """The path of each file, plain or gzipped: in torchvision's layout, or all in one folder named like the set."""
+        short = [f"{type(self).__name__.lower()}/{Path(file).name}" for file in files]
+        for place in places:
+            for names in (files, short):
+                paths = [place / name for name in names]
+                found = [path if path.is_file() else path.with_name(f"{path.name}.gz") for path in paths]
+                if all(path.is_file() for path in found):
+                    return found
+        return None
+
+    def _build(self, dataset: type, files: list[str], found: list[Path], folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as root:
+            try:
+                _link_or_unpack(found, Path(root), files)
+                images = _images(dataset(root, train=True), dataset(root, train=False))
+            except Exception as error:  # each parser fails in its own way on a damaged file
+                where = found[0].parent.resolve()
+                raise ValueError(
+                    f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "
+                    "delete that folder and run again"
+                ) from error
+        images.write(folder)
+
+
+def _link_or_unpack(found: list[Path], root: Path, files: list[str]) -> None:
+    """Put `files` below `root`: link to the files that were found, or unpack them."""
+    for path, file in zip(found, files, strict=True):
+        target = root / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".gz":
+            target.symlink_to(path.resolve())
+            continue
+        with gzip.open(path) as packed, open(target, "wb") as plain:
+            while content := packed.read(2**20):
+                if plain.tell() > MOST_BYTES:  # a few bytes can unpack to a full disk
+                    raise OSError(f"{path.name} unpacks to more than {MOST_BYTES // 2**30} GiB")
+                plain.write(content)
+
+
+def _images(train, test) -> Images:
+    labels = [torch.as_tensor(part.targets) for part in (train, test)]
+    pixels = [_pixels(part) for part in (train, test)]
+    for part, own in zip(pixels, labels, strict=True):
+        if len(part) != len(own):
+            raise ValueError(f"{len(own):,} labels for {len(part):,} images")
+    train_rows, test_rows = torch.arange(sum(map(len, labels))).split([len(part) for part in labels])
+    images = Images(torch.cat(pixels), torch.cat(labels), train_rows, test_rows, len(train.classes))
+    images.check()
+    return images
+
+
+def _pixels(dataset) -> Tensor:
+    pixels = torch.as_tensor(dataset.data)  # (N, H, W), or (N, H, W, 3) in color
+    return pixels.unsqueeze(1) if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2)
+
+
+def download(dataset: type, root: Path, files: list[str]) -> None:
+    """Download torchvision's `dataset` completely or not at all, so that `files` lie below `root`.
+
+    The files are fetched into a scratch folder and moved when complete. So an interruption leaves no half file, and
+    runs that start together do not disturb each other. Raises ValueError with one line.
+    """
+    there = next(folder for folder in (root, *root.parents) if folder.exists())  # on the same disk
+    timeout = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    try:
+        with tempfile.TemporaryDirectory(dir=there, prefix=".download-") as scratch:
+            archive = getattr(dataset, "filename", None)
+            if archive and (root / archive).is_file():
+                shutil.copy(root / archive, scratch)  # torchvision downloads only if the checksum is wrong
+            dataset(scratch, download=True)
+            for file in files:
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(scratch) / file, root / file)
+    except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
+        folder = (root / files[0]).parent.resolve()
+        names = ", ".join(Path(file).name for file in files)
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1]  # of the last mirror tried
+        raise ValueError(
+            f"data.root={root}: no {dataset.__name__} in {folder} (expected {names}), and it cannot be downloaded "
+            f"({reason}); put the files there, name their folder with data.root=..., "
+            "or take data=digits, which needs no download"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(timeout)
+
+
+class MNIST(TorchvisionImages):
+    """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998)."""
+
+    def files(self, dataset: type) -> list[str]:
+        return [f"{dataset.__name__}/raw/{Path(archive).stem}" for archive, _ in dataset.resources]
+
+
+class FashionMNIST(MNIST):
+    """28x28 gray images of clothing in ten classes, 60,000 and 10,000 (Xiao et al. 2017)."""
+
+
+class KMNIST(MNIST):
+    """28x28 gray cursive Japanese characters in ten classes, 60,000 and 10,000 (Clanuwat et al. 2018)."""
+
+
+class CIFAR10(TorchvisionImages):
+    """32x32 color photographs in ten classes, 50,000 and 10,000 (Krizhevsky 2009)."""
+
+    def files(self, dataset: type) -> list[str]:
+        names = [name for name, _ in dataset.train_list + dataset.test_list] + [dataset.meta["filename"]]
+        return [f"{dataset.base_folder}/{name}" for name in names]
+
+
+class CIFAR100(CIFAR10):
+    """32x32 color photographs in a hundred classes, 50,000 and 10,000 (Krizhevsky 2009)."""
+
+
+@dataclass(kw_only=True, eq=False)
+class CIFAR10JPEG(ImageFiles):
+    """The 60,000 photographs of CIFAR-10 (Krizhevsky 2009), 32x32 in color, each a JPEG: {train,test}/CLASS/*.jpg.
+
+    Classes are numbered by name, as in CIFAR-10. JPEG loses detail, so pixels and accuracies differ a little from those
+    of CIFAR-10.
+    """
+
+    image_size = 32
+    channels = 3
+
+    path: str | None = None  # of the archive; None: search the places of standard data sets
+
+    def source(self) -> Archive:
+        places = [place / ARCHIVE for place in standard_places()]
+        if self.path is not None:
+            places = [Path(self.path).expanduser()]
+        for place in places:
+            if place.is_file():
+                return Archive(place)
+        raise ValueError(
+            f"data.path={self.path}: there is no {' and no '.join(map(str, places))}; "
+            f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"
+        )
