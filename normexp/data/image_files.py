@@ -1,13 +1,18 @@
-"""The user's own images, and other data sets of encoded images: decoded once, on all cores, into a cache that all runs
-share."""
+"""The user's own images, in a folder or an archive: decoded once, on all cores, into a cache that all runs share."""
 
+import bz2
+import gzip
 import hashlib
+import lzma
+import os
+import stat
+import tarfile
 import time
-from abc import abstractmethod
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Literal
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Literal, NamedTuple
 
 import torch
 from rich.console import Console
@@ -15,73 +20,191 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from normexp.cores import in_bytes, memory
 from normexp.data.cache import MappedFile, cached
-from normexp.data.decode import CHUNK, Undecodable, decode_all
-from normexp.data.image_source import Archive, Folder, Name, Unreadable
+from normexp.data.decode import Undecodable, decode_all
 from normexp.data.images import PIXELS, ImageData, Images
 
+SUFFIXES = {".png", ".jpg", ".jpeg"}
+PARTS = ("train", "test")
 LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
+COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by the first bytes
+MOST_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
+END = 1024  # zeros at the end of a tar archive
+
+
+class Name(NamedTuple):
+    """Path of an image in its source: part/label/file."""
+
+    part: str
+    label: str
+    file: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class Unreadable(Exception):
+    """An image or a whole source, and the reason why it cannot be read."""
+
+    def __init__(self, name: Name | Path | str, error: Exception | str) -> None:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        super().__init__(str(name), " ".join(reason.split()))
+
+
+class Folder:
+    """Images in the order of parts, labels and names. Other files and names that start with a dot are ignored.
+
+    Methods raise Unreadable.
+
+    Attributes:
+        names: of all images; None if they are known only after all was read.
+        content: a value that changes when the images change, found without reading them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content = [image for part in PARTS for image in self._scan(part)]  # name, size, time of change
+        self.names: list[Name] | None = [name for name, _, _ in self.content]
+
+    def _scan(self, part: str) -> Iterator[tuple[Name, int, int]]:
+        path = self.path / part
+        if not path.is_dir():
+            return
+        try:
+            labels = sorted(e.name for e in os.scandir(path) if e.is_dir() and _shown(e.name))
+            for label in labels:
+                path = self.path / part / label
+                files = sorted(name for name in os.listdir(path) if _is_image(name))
+                if not files:
+                    raise Unreadable(f"{part}/{label}", "it has no image")
+                for file in files:
+                    path = self.path / part / label / file
+                    status = path.stat()
+                    if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait forever
+                        raise Unreadable(f"{part}/{label}/{file}", "it is no file")
+                    if status.st_size > MOST_BYTES:
+                        raise Unreadable(f"{part}/{label}/{file}", TOO_LARGE)
+                    yield Name(part, label, file), status.st_size, status.st_mtime_ns
+        except OSError as error:  # no permission, a link to nowhere
+            raise Unreadable(path.relative_to(self.path), error) from error
+
+    def images(self) -> Iterator[tuple[Name, bytes]]:
+        """All images, encoded."""
+        for name, _, _ in self.content:
+            try:
+                yield name, (self.path / str(name)).read_bytes()
+            except OSError as error:
+                raise Unreadable(name, error) from error
+
+
+class Archive:
+    """The same of a .tar, .tar.gz or .tar.xz, in its own order. Nothing is unpacked to disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content = [path.stat().st_size, path.stat().st_mtime_ns]
+        self.names: list[Name] | None = None
+
+    def images(self) -> Iterator[tuple[Name, bytes]]:
+        try:
+            with self._plain() as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=2**20) as archive:
+                for member in archive:
+                    *_, part, label, file = ("", "", "", *PurePosixPath(member.name).parts)
+                    if member.isreg() and part in PARTS and _shown(label) and _is_image(file):
+                        if member.size > MOST_BYTES:
+                            raise Unreadable(Name(part, label, file), TOO_LARGE)
+                        content = archive.extractfile(member).read()
+                        if len(content) < member.size:
+                            raise EOFError("it ends too early")
+                        yield Name(part, label, file), content
+                    archive.members = []  # tarfile would keep a record of every file
+        except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise Unreadable(self.path, error) from error
+
+    def _plain(self) -> BinaryIO:
+        """The decompressed archive. Reading past a cut is an error; tarfile alone would just end there."""
+        with self.path.open("rb") as file:
+            start = file.read(6)
+            for magic, opened in COMPRESSIONS.items():
+                if start.startswith(magic):
+                    return opened(self.path)
+            file.seek(-min(END, self.path.stat().st_size), os.SEEK_END)
+            if file.read() != bytes(END):
+                raise EOFError("it is no tar archive, or was cut off")
+        return self.path.open("rb")
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith(".")
+
+
+def _is_image(name: str) -> bool:
+    return _shown(name) and os.path.splitext(name)[1].lower() in SUFFIXES
 
 
 @dataclass(kw_only=True, eq=False)
-class ImageFiles(ImageData):
-    """Images of every class sorted by name, resized to image_size x image_size; their proportions are not kept.
+class ImageFolder(ImageData):
+    """Images at `path`: a folder in the form train/CLASS/* and test/CLASS/*, or a .tar, .tar.gz or .tar.xz of one.
 
-    The fingerprint covers the names and contents of the files.
+    Classes are numbered by name. Images are resized to image_size x image_size; their proportions are not kept. Other
+    files and names that start with a dot are ignored. The fingerprint covers the names and contents of the images.
     """
 
-    image_size: ClassVar[int]
-    channels: ClassVar[int]  # 3, or 1: converted to gray
-
+    path: str | None
+    image_size: int = 32
+    channels: Literal[1, 3] = 3  # 1: converted to gray
     cache: str | None = None  # None: normexp in the user's cache folder
 
-    @abstractmethod
     def source(self) -> Folder | Archive:
         """The folder or archive. Raises ValueError if there is none."""
+        if self.path is None:
+            raise ValueError("data.path is not set: name a folder with data.path=FOLDER; " + LAYOUT)
+        path = Path(self.path).expanduser()
+        if path.is_dir():
+            return Folder(path)
+        if path.is_file():
+            return Archive(path)
+        raise ValueError(f"data.path={self.path}: no such folder; {LAYOUT}")
 
     def read_images(self) -> Images:
+        self._check_size()
         try:
             source = self.source()
-            self._check_room()
-            if (counts := source.counts()) is not None:
-                self._check(counts)
+            if source.names is not None:
+                self._check(source.names)
             options = [str(source.path.resolve()), self.image_size, self.channels]
             name = type(self).__name__.lower()
-            folder = cached(self.cache, name, options, source.content(), lambda new: self._build(source, new))
+            folder = cached(self.cache, name, options, source.content, lambda new: self._build(source, new))
         except (Unreadable, Undecodable) as error:
             name, reason = error.args
-            raise ValueError(f"{self._where}: cannot read {name} ({reason}); repair or remove it") from error
+            raise ValueError(
+                f"data.path={self.path}: cannot read {name} ({reason}); repair or remove it"
+            ) from error
         return Images.read(folder)
 
-    @property
-    def _where(self) -> str:
-        return f"data.path={self.path}"
-
-    def _check_room(self) -> None:
-        """Refuse a side so large that memory cannot hold a batch, or the images decoded at one time."""
-        image = self.channels * self.image_size**2  # bytes
-        needed = max(CHUNK, 4 * self.batch_size) * image
+    def _check_size(self) -> None:
+        if self.image_size < 1:
+            raise ValueError(f"data.image_size={self.image_size}: choose a side of 1 pixel or more")
+        needed = 4 * self.batch_size * self.channels * self.image_size**2  # bytes
         if needed > memory():
             raise ValueError(
                 f"data.image_size={self.image_size}: a batch of {self.batch_size} would take {in_bytes(needed)}, and "
                 f"this machine has {in_bytes(memory())}; choose a smaller side"
             )
 
-    def _check(self, counts: dict[str, dict[str, int]]) -> None:
+    def _check(self, names: list[Name]) -> None:
         """Refuse a layout unless training and test have images of the same classes, two or more."""
-        for part in ("train", "test"):
-            if part not in counts:
-                raise ValueError(f"{self._where}: it has no folder {part}; {LAYOUT}")
-            if not counts[part]:
-                raise ValueError(f"{self._where}: {part} has no class folders; {LAYOUT}")
-            for label, count in counts[part].items():
-                if count == 0:
-                    raise ValueError(f"{self._where}: {part}/{label} has no image; {LAYOUT}")
-        train, test = counts["train"].keys(), counts["test"].keys()
+        train, test = ({name.label for name in names if name.part == part} for part in PARTS)
+        if not train or not test:
+            raise ValueError(
+                f"data.path={self.path}: it has no image for {'test' if train else 'train'}; {LAYOUT}"
+            )
         if len(train) == 1:
-            raise ValueError(f"{self._where}: train has one class, {min(train)}; two are needed")
+            raise ValueError(f"data.path={self.path}: train has one class, {min(train)}; two are needed")
         if train != test:
             odd = ", ".join(sorted(train ^ test))
-            raise ValueError(f"{self._where}: {odd} in only one of train and test; both need all classes")
+            raise ValueError(
+                f"data.path={self.path}: {odd} in only one of train and test; both need all classes"
+            )
 
     def _build(self, source: Folder | Archive, folder: Path) -> None:
         names: list[Name] = []
@@ -95,19 +218,17 @@ class ImageFiles(ImageData):
                 yield content
 
         pixels = folder / PIXELS
-        counts, started, screen = source.counts(), time.monotonic(), Console(stderr=True)
-        total = sum(sum(labels.values()) for labels in counts.values()) if counts else None
+        started, screen = time.monotonic(), Console(stderr=True)
         columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-            task = progress.add_task("", total=total)
+            task = progress.add_task("", total=source.names and len(source.names))
             try:
                 decode_all(
                     contents(), pixels, self.image_size, self.channels, lambda n: progress.advance(task, n)
                 )
             except Undecodable as error:
                 raise Undecodable(names[error.args[0]], error.args[1]) from error
-        if counts is None:
-            self._check(_counted(names))
+        self._check(names)
         classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
         order = sorted(range(len(names)), key=names.__getitem__)
         file = MappedFile(pixels, [len(names), self.channels, self.image_size, self.image_size])
@@ -127,35 +248,3 @@ class ImageFiles(ImageData):
             highlight=False,
             soft_wrap=True,
         )
-
-
-def _counted(names: list[Name]) -> dict[str, dict[str, int]]:
-    counts: dict[str, dict[str, int]] = {}
-    for part, label, _ in names:
-        labels = counts.setdefault(part, {})
-        labels[label] = labels.get(label, 0) + 1
-    return counts
-
-
-@dataclass(kw_only=True, eq=False)
-class ImageFolder(ImageFiles):
-    """Images at `path`: a folder in the form train/CLASS/* and test/CLASS/*, or a .tar, .tar.gz or .tar.xz of one.
-
-    Other files and names that start with a dot are ignored.
-    """
-
-    path: str | None
-    image_size: int = 32
-    channels: Literal[1, 3] = 3  # 1: converted to gray
-
-    def source(self) -> Folder | Archive:
-        if self.path is None:
-            raise ValueError("data.path is not set: name a folder with data.path=FOLDER; " + LAYOUT)
-        if self.image_size < 1:
-            raise ValueError(f"data.image_size={self.image_size}: choose a side of 1 pixel or more")
-        path = Path(self.path).expanduser()
-        if path.is_dir():
-            return Folder(path)
-        if path.is_file():
-            return Archive(path)
-        raise ValueError(f"data.path={self.path}: no such folder; {LAYOUT}")

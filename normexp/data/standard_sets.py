@@ -6,16 +6,16 @@ import shutil
 import socket
 import tempfile
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from normexp.data.cache import cached
-from normexp.data.image_files import ImageFiles
-from normexp.data.image_source import Archive
+from normexp.data.image_files import Archive, ImageFolder
 from normexp.data.images import ImageData, Images
 from normexp.data.order import stratified_order
 
@@ -198,17 +198,16 @@ class CIFAR100(CIFAR10):
 
 
 @dataclass(kw_only=True, eq=False)
-class CIFAR10JPEG(ImageFiles):
+class CIFAR10JPEG(ImageFolder):
     """The 60,000 photographs of CIFAR-10 (Krizhevsky 2009), 32x32 in color, each a JPEG: {train,test}/CLASS/*.jpg.
 
     Classes are numbered by name, as in CIFAR-10. JPEG loses detail, so pixels and accuracies differ a little from those
     of CIFAR-10.
     """
 
-    image_size = 32
-    channels = 3
-
     path: str | None = None  # of the archive; None: search the places of standard data sets
+    image_size: int = field(default=32, init=False)
+    channels: Literal[1, 3] = field(default=3, init=False)
 
     def source(self) -> Archive:
         places = [place / ARCHIVE for place in standard_places()]

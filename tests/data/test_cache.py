@@ -127,7 +127,7 @@ def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
     archive = tmp_path / "images.tar"
     with tarfile.open(archive, "w") as tar:
         tar.add(folder / "train", "train")
-    with pytest.raises(ValueError, match="it has no folder test"):
+    with pytest.raises(ValueError, match="it has no image for test"):
         load(archive)
 
 

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from normexp.data import MNIST, ImageFolder, TextFile
-from normexp.data.image_source import MOST_BYTES
+from normexp.data.image_files import MOST_BYTES
 
 OPTIONS = {"batch_size": 2, "eval_batch_size": 8}
 

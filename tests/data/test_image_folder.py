@@ -115,9 +115,9 @@ def sixteen_bits(folder):
         (break_nothing, {"path": None}, "data.path is not set: name a folder with data.path=FOLDER"),
         (break_nothing, {"path": "/nowhere"}, "data.path=/nowhere: no such folder; expected train/CLASS/"),
         (break_nothing, {"image_size": 0}, "data.image_size=0: choose a side of 1 pixel or more"),
-        (remove("test"), {}, "it has no folder test; expected train/CLASS/"),
-        (no_classes, {}, "train has no class folders; expected train/CLASS/"),
-        (empty("train/sky"), {}, "train/sky has no image"),
+        (remove("test"), {}, "it has no image for test; expected train/CLASS/"),
+        (no_classes, {}, "it has no image for train; expected train/CLASS/"),
+        (empty("train/sky"), {}, "cannot read train/sky .it has no image"),
         (only_one_class, {}, "train has one class, grass; two are needed"),
         (remove("test/sky"), {}, "sky in only one of train and test"),
         (
