@@ -1,34 +1,218 @@
-"""Timings as ratios, both sides in one process: `python scripts/benchmark.py norms [--json FILE [--append]] [options]`.
+"""Measure what normexp costs, as ratios to a reference that runs in turn with it.
 
-Each file of scripts/benchmarks is a sub-command: its `main(arguments)` prints a table and returns the table's rows.
-The JSON is a list of these rows, each with its machine and versions. `--append` keeps the rows of the file, for a table
-that is measured in parts.
+    python scripts/benchmark.py run [NAME ...] [--device cpu|cuda] [--out FOLDER] [--quick] [data.root=/data]
+    python scripts/benchmark.py check [NAME ...]     # short measurements against the committed ratios
+    python scripts/benchmark.py page                 # writes docs/performance.md from docs/data and docs/gpu
+
+Each measurement of benchmarks/table.py has a process of its own. On a GPU each has a limit of time, and all take under
+ten minutes: `run --device cuda --out docs/gpu`. One that fails is named, and the others go on.
 """
 
 import argparse
+import dataclasses
+import datetime
 import importlib
 import json
+import os
+import platform
+import signal
+import statistics
+import subprocess
 import sys
+import time
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from benchmarks.measure.machine import machine
+sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-COMMANDS = sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("[!_]*.py"))
+from benchmarks import Options
+from benchmarks.page import DATA, FILE, write_page
+from benchmarks.table import MEASUREMENTS, Measurement
+from doc_tables import ROOT, read_rows, write_rows
+
+Row = dict[str, Any]
 
 
 def main(arguments: list[str]) -> None:
-    if not arguments or arguments[0] not in COMMANDS:
-        print(f"{__doc__}\nSub-commands, each with --help: {', '.join(COMMANDS)}")
-        sys.exit(0 if arguments[:1] in (["-h"], ["--help"]) else 2)
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--append", action="store_true")
-    own, rest = parser.parse_known_args(arguments[1:])
-    rows = importlib.import_module(f"benchmarks.{arguments[0]}").main(rest)
-    if own.json is not None:
-        kept = json.loads(own.json.read_text()) if own.append and own.json.exists() else []
-        rows = kept + [row | {"machine": machine()} for row in rows]
-        own.json.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=["run", "check", "page", "cases", "bare"])
+    parser.add_argument("words", nargs="*", metavar="NAME", help=f"{', '.join(MEASUREMENTS)} (default: all)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--out", type=Path, help="folder of the rows (default: outputs/benchmarks/<device>)")
+    parser.add_argument("--quick", action="store_true", help="a trial of the code; its numbers mean nothing")
+    parser.add_argument("--seconds", type=float, help="of each case (default: see benchmarks/table.py)")
+    given = parser.parse_args(arguments)
+    if given.action == "page":
+        return write_page()
+    if given.action == "cases":  # in the process of a measurement
+        return print(json.dumps(measure_here(*given.words)))
+    if given.action == "bare":
+        runs, steps, *overrides = given.words
+        return importlib.import_module("benchmarks.commands").bare_loops(int(runs), int(steps), overrides)
+    root = tuple(word for word in given.words if "=" in word)
+    names = [word for word in given.words if "=" not in word] or list(MEASUREMENTS)
+    if unknown := set(names) - set(MEASUREMENTS):
+        parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(MEASUREMENTS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends, too
+    if given.action == "check":
+        return check(names, root)
+    if given.device == "cuda" and not importlib.import_module("torch").cuda.is_available():
+        sys.exit(
+            "Error: --device cuda: torch sees no GPU here; run it where there is one, or give --device cpu"
+        )
+    if failed := run(names, given, root):
+        sys.exit(f"Error: no figures of {', '.join(failed)}; see above")
+
+
+def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> list[str]:
+    """Measure and keep the rows. Returns the names of what failed."""
+    on_gpu, failed = given.device == "cuda", []
+    out = given.out or ROOT / "outputs" / "benchmarks" / given.device
+    for name in names:
+        measurement = MEASUREMENTS[name]
+        cases = [case for case in measurement.cases if not on_gpu or case in (measurement.gpu or [case])]
+        if (on_gpu and measurement.gpu == ()) or not (on_gpu or measurement.cpu):
+            print(f"{name}: not measured on this device", flush=True)
+            continue
+        seconds = measurement.seconds if given.seconds is None else given.seconds
+        quick = Options(0, least=2, quick=True, root=root)
+        options = quick if given.quick else Options(min(seconds, 2) if on_gpu else seconds, root=root)
+        started = time.monotonic()
+        rows, errors = measured(
+            name, cases[:: len(cases) // 3 + 1] if given.quick else cases, options, on_gpu=on_gpu
+        )
+        new = {(row["measurement"], row["case"]) for row in rows}
+        kept = [row for row in read_rows(out / FILE) if (row["measurement"], row["case"]) not in new]
+        write_rows(out / FILE, kept + rows)
+        for line in [*(shown(row) for row in rows), *errors]:
+            print(f"  {line}")
+        print(f"{name}: {len(rows)} of {len(cases)} cases, {time.monotonic() - started:.0f} s", flush=True)
+        failed += [name] if errors else []
+    return failed
+
+
+def measured(
+    name: str, cases: list[str], options: Options, *, on_gpu: bool = False
+) -> tuple[list[Row], list[str]]:
+    """Rows of a measurement from processes of its own, and a line for each case that gave none."""
+    measurement = MEASUREMENTS[name]
+    words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
+    command = [sys.executable, __file__, "cases", *words]
+    at_once = 1 if on_gpu else measurement.at_once or os.cpu_count() or 1
+    threads = str(max(1, (os.cpu_count() or 1) // at_once)) if name == "families" else "1"
+    environment = os.environ | {"OMP_NUM_THREADS": threads} | ({} if on_gpu else {"CUDA_VISIBLE_DEVICES": ""})
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [
+        subprocess.Popen(command, env=environment, start_new_session=True, **pipes) for _ in range(at_once)
+    ]
+    try:
+        ends = [
+            process.communicate(timeout=measurement.gpu_seconds if on_gpu else None) for process in processes
+        ]
+    except subprocess.TimeoutExpired:
+        return [], [f"took more than {measurement.gpu_seconds:.0f} s"]
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+    for process, (_, errors) in zip(processes, ends, strict=True):
+        if process.returncode:
+            return [], [
+                f"ended with {process.returncode}: {(errors.strip().splitlines() or [''])[-1][-300:]}"
+            ]
+    found = [json.loads(text.splitlines()[-1]) for text, _ in ends]
+    rows = []
+    for case in found[0]["cases"]:
+        pairs = [pair for one in found for pair in one["cases"].get(case, ([], {}))[0]]
+        rows.append(row(name, case, pairs, found[0]["cases"][case][1]) | {"machine": found[0]["machine"]})
+    return rows, [line for one in found for line in one["errors"]]
+
+
+def measure_here(name: str, cases: str, options: str) -> dict[str, Any]:
+    """Pairs and extras of each case, the errors of the others, and this machine."""
+    measurement: Measurement = MEASUREMENTS[name]
+    module, _, function = measurement.function.partition(".")
+    measure = getattr(importlib.import_module(f"benchmarks.{module}"), function)
+    found, errors = {}, []
+    for case in json.loads(cases):
+        try:
+            found[case] = measure(*measurement.cases[case], options=Options(**json.loads(options)))
+        except Exception as error:
+            errors.append(f"{case}: {type(error).__name__}: {str(error)[-300:]}")
+    return {"cases": found, "errors": errors, "machine": machine()}
+
+
+def row(name: str, case: str, pairs: list[tuple[float, float]], extra: dict[str, Any]) -> Row:
+    """The row of a case: the median and quartiles of the ratios of its rounds."""
+    ratios = [own / reference for own, reference in pairs]
+    low, ratio, high = (
+        statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
+    )
+    own, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
+    here = {"measurement": name, "case": case, "ratio": ratio, "low": low, "high": high}
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    measured = {"own": own, "reference": reference, "rounds": len(pairs), **extra}
+    return here | measured | {"commit": commit, "date": datetime.date.today().isoformat()}
+
+
+def shown(row: Row) -> str:
+    return f"{row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['case']}"
+
+
+def machine() -> str:
+    """Processor, cores, memory, GPU, threads and versions, in one line."""
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text().splitlines() if listing.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    parts = [next(names, platform.processor() or platform.machine()), f"{os.cpu_count()} cores"]
+    if hasattr(os, "sysconf"):
+        parts.append(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB")
+    torch = sys.modules.get("torch")
+    parts.append(torch.cuda.get_device_name() if torch and torch.cuda.is_available() else "no GPU")
+    threads = torch.get_num_threads() if torch else None
+    parts += [f"{threads} thread{'s' * (threads > 1)}"] if threads else []
+    versions = f"Python {platform.python_version()}, torch {version('torch')}, Lightning {version('pytorch-lightning')}"
+    return ", ".join([*parts, versions])
+
+
+def check(names: list[str], root: tuple[str, ...]) -> None:
+    """Exit with 1 if a ratio is worse than the committed one by more than its tolerance, in two measurements."""
+    committed = {(row["measurement"], row["case"]): row["ratio"] for row in read_rows(DATA / FILE)}
+    worse = []
+    for name in names:
+        measurement = MEASUREMENTS[name]
+        cases = [case for case in measurement.guard if (name, case) in committed]
+        options = Options(measurement.seconds / 3, root=root)
+        for _ in range(2):  # what looks worse is measured a second time
+            rows, errors = measured(name, cases, options) if cases else ([], [])
+            if errors:
+                sys.exit(f"Error: {name}: {errors[0]}")
+            found = regressions(rows, committed, measurement.tolerance)
+            cases = list(found)
+        print(
+            f"{name}: {'worse' if cases else 'as committed' if measurement.guard else 'not checked'}",
+            flush=True,
+        )
+        worse += [f"regression  {name}, {line}" for line in found.values()]
+    print(*worse, sep="\n", end="\n" if worse else "")
+    sys.exit(1 if worse else 0)
+
+
+def regressions(rows: list[Row], committed: dict[tuple[str, str], float], tolerance: float) -> dict[str, str]:
+    """Case -> one line, for each ratio that is worse than the committed one by more than the tolerance."""
+    found = {}
+    for row in rows:
+        before = committed[row["measurement"], row["case"]]
+        if row["ratio"] > before * (1 + tolerance):
+            allowed = f"allowed <= {before * (1 + tolerance):.2f}"
+            found[row["case"]] = f"{row['case']}: {row['ratio']:.2f}, was {before:.2f}, {allowed}"
+    return found
 
 
 if __name__ == "__main__":

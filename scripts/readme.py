@@ -1,4 +1,4 @@
-"""Write the numbers of README.md between their markers, from docs/readme.json.
+"""Write the numbers of README.md between their markers, from docs/data/readme.json.
 
 `python scripts/readme.py` writes them. `--study FOLDER --walk FOLDER` first reads them from finished runs: the study
 that README.md names, with its report, and the folder in which its first verdict was asked for.
@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from doc_tables import DATA, DOCS, ROOT, filled
+
 sys.path.insert(0, str(ROOT))  # so that it also runs where the package is not installed
 
-README, RECORD = ROOT / "README.md", ROOT / "docs" / "readme.json"
-FIGURE = ROOT / "docs" / "images" / "batch_size.png"
+README, RECORD, FIGURE = ROOT / "README.md", DATA / "readme.json", DOCS / "images" / "batch_size.png"
 BASELINE = "none"
 
 
@@ -75,16 +75,6 @@ def blocks(record: dict[str, Any]) -> dict[str, str]:
             f"{sizes['test']}, a fixed stratified part, test."
         ),
     }
-
-
-def filled(text: str, parts: dict[str, str]) -> str:
-    """The README with each part between its markers."""
-    for name, part in parts.items():  # Markdown takes what stands between comments as its own paragraph
-        pattern = rf"(<!-- numbers: {name} -->\n).*?(<!-- end -->)"
-        text, count = re.subn(pattern, lambda m, part=part: f"{m[1]}{part}\n{m[2]}", text, flags=re.S)
-        if count != 1:
-            raise ValueError(f"README.md: {count} places are marked `numbers: {name}`; mark one")
-    return text
 
 
 def main() -> None:

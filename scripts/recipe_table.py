@@ -1,142 +1,140 @@
 """Write docs/recipes.md: the results of each model's recipe under every plain norm, and the norm's own tuned best.
 
-`python scripts/recipe_table.py` makes the page from docs/recipes.json. `--train` first trains the missing runs and
+`python scripts/recipe_table.py` fills the page from docs/data/recipes.json. `--train` first trains the missing runs and
 writes that file. This takes hours on one core; the same command resumes.
 """
 
 import argparse
-import itertools
-import json
+import statistics
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
+from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
 
-from benchmarks.page.markdown_table import table
-from recipe_runs import (
-    FAR_OFF,
-    FIRST_SEEDS,
-    HOPELESS,
-    MODELS,
-    NORMS,
-    RATES,
-    SEEDS,
-    TEXT,
-    Grid,
-    Row,
-    behind,
-    best_of,
-    mean,
-    metric_of,
-)  # fmt: skip
+sys.path.insert(0, str(ROOT))  # works without installing the package
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE, RUNS = DOCS / "recipes.md", DOCS / "recipes.json"
+PAGE, RUNS = DOCS / "recipes.md", DATA / "recipes.json"
+NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
+RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+SEEDS, FIRST_SEEDS = 5, 2  # a rate that trails by more than HOPELESS after its first seeds gets no more
+TEXT = ["data=python_docs", "data.context_length=32", "batch_size=16", "max_steps=300"]
+MODELS = {"mlp": [], "cnn": [], "resnet": [], "transformer": [], "gpt": TEXT}
+# Differences of a metric; a diverged run counts as FAR_OFF.
+HOPELESS = {"accuracy": 0.05, "loss": 0.3}
 ALLOWED = {"accuracy": 0.02, "loss": 0.1}
+FAR_OFF = {"accuracy": 0.0, "loss": 100.0}
+Row = dict[str, Any]  # model, norm, lr, recipe (whether the rate is the recipe's); val and test of each seed
 
 
-def train(models: list[str], norms: list[str], outputs: str) -> list[Row]:
-    rows = []
-    for model, norm in itertools.product(models, norms):
-        rows += Grid(model, norm, outputs).rows()
-    return rows
+def metric_of(model: str) -> str:
+    return "loss" if model == "gpt" else "accuracy"
 
 
-def page(rows: list[Row]) -> str:
-    parts = [INTRODUCTION]
-    for model in MODELS:
-        own = [row for row in rows if row["model"] == model]
-        if own:
-            parts.append(f"\n## {model}\n\n{SAID[model]}\n\n{table(HEAD[metric_of(model)], lines(own))}")
-    return "".join(parts)
+def values(row: Row, split: str) -> list[float]:
+    return [FAR_OFF[metric_of(row["model"])] if value is None else value for value in row[split]]
 
 
-def lines(rows: list[Row], norms: Iterable[str] = NORMS) -> list[list[str]]:
+def behind(row: Row, other: Row, split: str) -> float:
+    """How much worse the mean of one row is than that of another, in accuracy or in nats."""
+    gap = statistics.fmean(values(other, split)) - statistics.fmean(values(row, split))
+    return gap if metric_of(row["model"]) == "accuracy" else -gap
+
+
+def best_of(rows: list[Row]) -> Row:
+    """The tuned rate: the best on validation. The lower rate wins a tie."""
+    return min(sorted(rows, key=lambda row: row["lr"]), key=lambda row: behind(row, rows[0], "val"))
+
+
+def trained(model: str, norm: str, outputs: str) -> list[Row]:
+    """Rows of one model under one norm. Finished runs are not trained again."""
+    import normexp
+
+    words = [f"model={model}", f"norm={norm}", *MODELS[model], "name=recipes", f"outputs={outputs}"]
+    words += ["monitor=none", "trainer=cpu", "threads=1"]
+    recipe = normexp.train(*words, "seed=0").summary["config"]["lr"]
+
+    def rows(rates: list[float], seeds: int) -> list[Row]:
+        rates, axis = [*rates], ",".join(map(str, range(seeds)))
+        study = normexp.sweep(*words, f"lr={','.join(map(repr, rates))}", f"seed={axis}")
+        runs = study.summaries
+        name, found = metric_of(model), []
+        for rate in rates:
+            own = runs[(runs.model == model) & (runs.norm == norm) & (runs.lr == rate) & (runs.seed < seeds)]
+            own = own.sort_values("seed")
+            results = {
+                split: [
+                    value if status == "completed" else None
+                    for value, status in zip(own[f"{split}/{name}"], own.status, strict=True)
+                ]
+                for split in ("val", "test")
+            }
+            row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == recipe, **results}
+            found.append(
+                row | {"steps": int(own.steps.iloc[0]), "seconds": round(float(own.seconds.sum()), 1)}
+            )
+        return found
+
+    first = rows(sorted({*RATES, recipe}), FIRST_SEEDS)
+    best, most = best_of(first), HOPELESS[metric_of(model)]
+    again = rows([row["lr"] for row in first if row["recipe"] or behind(row, best, "val") <= most], SEEDS)
+    return sorted({row["lr"]: row for row in [*first, *again]}.values(), key=lambda row: row["lr"])
+
+
+def lines(rows: list[Row]) -> list[list[str]]:
+    """For each norm: the recipe's test result, beside that of the rate with the best mean on validation."""
     found = []
-    for norm in norms:
+    for norm in NORMS:
         own = [row for row in rows if row["norm"] == norm]
         recipe = next(row for row in own if row["recipe"])
-        best = best_of([row for row in own if len(row["val"]) == len(SEEDS)])
-        gap = behind(recipe, best, "test")
+        best = best_of([row for row in own if len(row["val"]) == SEEDS])
+        accuracy = metric_of(recipe["model"]) == "accuracy"
+
+        def shown(value: float, sign: str = "", accuracy: bool = accuracy) -> str:
+            return f"{100 * value:{sign}.1f}" if accuracy else f"{value:{sign}.3f}"
+
+        gap, tests = behind(recipe, best, "test"), values(recipe, "test")
+        cells = [shown(statistics.fmean(tests)), shown((min if accuracy else max)(tests))]
+        cells += [
+            str(recipe["test"].count(None)),
+            shown(statistics.fmean(values(best, "test"))),
+            f"{best['lr']:g}",
+        ]
         fits = "yes" if gap <= ALLOWED[metric_of(recipe["model"])] else "**no**"
-        lost = sum(value is None for value in recipe["test"])
-        cells = [shown(recipe, mean(recipe, "test")), shown(recipe, worst(recipe)), str(lost)]
-        cells += [shown(best, mean(best, "test")), f"{best['lr']:g}", shown(recipe, gap, "+"), fits]
-        found.append([f"`{norm}`", *cells])
+        found.append([f"`{norm}`", *cells, shown(gap, "+"), fits])
     return found
 
 
-def worst(row: Row) -> float:
-    name = metric_of(row["model"])
-    return (min if name == "accuracy" else max)(FAR_OFF[name] if v is None else v for v in row["test"])
+def tables(rows: list[Row]) -> dict[str, str]:
+    """Model -> its table."""
+    parts = {}
+    for model in MODELS:
+        unit, within = (
+            ("%", "within 2 points") if metric_of(model) == "accuracy" else ("nats", "within 0.1 nats")
+        )
+        head = ["norm", f"recipe, {unit}", "worst seed", "diverged", "tuned best", "at lr", "behind", within]
+        parts[model] = table(head, lines([row for row in rows if row["model"] == model]))
+    return parts
 
 
-def shown(row: Row, value: float, sign: str = "") -> str:
-    return f"{100 * value:{sign}.1f}" if metric_of(row["model"]) == "accuracy" else f"{value:{sign}.3f}"
-
-
-HEAD = {
-    "accuracy": [
-        "norm",
-        "recipe, %",
-        "worst seed",
-        "diverged",
-        "tuned best, %",
-        "at lr",
-        "behind",
-        "within 2 points",
-    ],
-    "loss": [
-        "norm",
-        "recipe, nats",
-        "worst seed",
-        "diverged",
-        "tuned best",
-        "at lr",
-        "behind",
-        "within 0.1 nats",
-    ],
-}
-SAID = {
-    model: f"`python train.py model={model} norm=...`" for model in ("mlp", "cnn", "resnet", "transformer")
-} | {
-    "gpt": f"`python train.py model=gpt norm=... {' '.join(TEXT)}`: a short run of small batches, so that all fit."
-}
-INTRODUCTION = f"""# Recipes
-
-Generated by `python scripts/recipe_table.py`; `--train` trains the runs behind it.
-
-A model's file in `configs/model` names its recipe in `configs/recipe`: optimizer, rate, schedule and epochs. The
-command line overrides the recipe, and the run says so. `recipe=plain` means SGD at 0.1 and ten epochs for every model.
-
-Each row shows whether a recipe suits a norm. So nobody blames a norm for the learning rate of a default run. "Recipe"
-is the mean test result of the recipe over {len(SEEDS)} seeds; "worst seed" is the worst of them. "Tuned best" is the
-test result at the rate with the best mean on validation, out of {len(RATES)} rates from {min(RATES):g} to
-{max(RATES):g}; everything else is as in the recipe. Every rate had {FIRST_SEEDS} seeds first. A rate that then trailed
-the best by more than {100 * HOPELESS["accuracy"]:g} points ({HOPELESS["loss"]:g} nats) got no more; the others got
-{len(SEEDS)}. A diverged run counts as 0% ({FAR_OFF["loss"]:g} nats). "Behind" is the gain from tuning; below 0 the
-recipe does better on test.
-"""
-
-
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    """Train what is missing if asked for, then fill the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--train", action="store_true", help="train what is missing, and write docs/recipes.json"
+        "--train", action="store_true", help="train what is missing, and write the runs' file"
     )
     parser.add_argument("--models", default=",".join(MODELS), help="to train (default: %(default)s)")
-    parser.add_argument("--norms", default=",".join(NORMS), help="to train (default: %(default)s)")
     parser.add_argument("--outputs", default="outputs", help="where the runs are kept (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    rows = json.loads(RUNS.read_text()) if RUNS.exists() else []
-    if options.train:
-        new = train(options.models.split(","), options.norms.split(","), options.outputs)
-        done = {(row["model"], row["norm"]) for row in new}
-        rows = [row for row in rows if (row["model"], row["norm"]) not in done] + new
-        RUNS.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
-    PAGE.write_text(page(rows))
+    given = parser.parse_args()
+    rows = read_rows(RUNS)
+    for model in given.models.split(",") if given.train else []:
+        for norm in NORMS:
+            others = [row for row in rows if (row["model"], row["norm"]) != (model, norm)]
+            rows = others + trained(model, norm, given.outputs)
+            write_rows(RUNS, rows)
+    PAGE.write_text(filled(PAGE.read_text(), tables(rows)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -51,7 +51,7 @@ def test_effects_of_a_verdict_are_the_log_ratios_of_the_tables_errors(name, page
 
 def test_the_figure_of_the_readme_and_P10_point_the_same_way():
     """An early verdict denied that BatchNorm suffers from a batch of 2, beside a figure of README.md that shows it."""
-    study = json.loads((ROOT / "docs" / "readme.json").read_text())["study"]
+    study = json.loads((ROOT / "docs" / "data" / "readme.json").read_text())["study"]
     accuracy = defaultdict(list)
     for norm, batch, _, value in study["values"]:
         accuracy[norm, batch].append(value)

@@ -1,48 +1,26 @@
-"""The benchmark compares like with like, and its table holds what it measured."""
+"""The benchmark of norms compares like with like."""
 
 import pytest
 import torch
-from benchmarks import norms as benchmark
-from benchmarks.baselines.norm_baselines import ByHand, native
-from benchmarks.baselines.norm_limits import ON_CPU
+from benchmarks import Options
+from benchmarks.norms import native, norms, ours
+from benchmarks.table import SHAPES
 
 SMALL = {"dense": (6, 8), "image": (4, 8, 3, 5), "tokens": (4, 6, 8)}
-CASES = [(n, s) for n in ON_CPU for s in SMALL if (n, s) != ("instancenorm", "dense")]
+OTHERS = ("unbiased", "outside", "annotated")  # torch has no such layer
 
 
-@pytest.mark.parametrize(("name", "shape"), CASES)
-def test_baselines_compute_what_ours_does(name, shape):
+@pytest.mark.parametrize(("name", "shape"), [case for case in SHAPES if not case[0].endswith(OTHERS)])
+def test_the_reference_computes_what_ours_does(name, shape):
     x = torch.randn(SMALL[shape], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    ours = benchmark.ours(name, x.shape).double()(x)
-    torch.testing.assert_close(ByHand(name, x.shape).double()(x), ours)
-    if not name.endswith(("unbiased", "outside", "annotated")):  # torch has no such layer
-        torch.testing.assert_close(native(name, x.shape).double()(x), ours)
+    own, reference = ours(name, x.shape).double()(x), native(name, x.shape).double()(x)
+    torch.testing.assert_close(reference, own)
 
 
-def test_rows_hold_ratios_to_the_native_layer(monkeypatch):
-    monkeypatch.setattr(benchmark, "SHAPES", SMALL)
-    monkeypatch.setattr(benchmark, "SAMPLE_SECONDS", 1e-4)
+@pytest.mark.parametrize("how", ["forward", "backward"])
+def test_pairs_are_times_of_both(how):
     threads = torch.get_num_threads()
-    options = [
-        "--norms",
-        "layernorm",
-        "instancenorm",
-        "--shapes",
-        "dense",
-        "--rounds",
-        "3",
-        "--device",
-        "cpu",
-    ]
-    rows = benchmark.main(options)
+    pairs, _ = norms("layernorm", "dense", how, Options(0, quick=True))
     torch.set_num_threads(threads)
-    assert [row["norm"] for row in rows] == ["layernorm"]  # the other is refused on dense layers
-    for mode in ("forward", "both", "step"):
-        assert rows[0][mode]["native"]["ratio"] == 1
-        assert (
-            0
-            < rows[0][mode]["ours"]["low"]
-            <= rows[0][mode]["ours"]["ratio"]
-            <= rows[0][mode]["ours"]["high"]
-        )
-    assert "hand" in rows[0]["both"]
+    assert len(pairs) == 3
+    assert all(own > 0 and reference > 0 for own, reference in pairs)

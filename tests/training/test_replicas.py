@@ -10,8 +10,8 @@ import signal
 
 import pytest
 import torch
-from benchmarks.measure.replica_equality import TINY, largest_difference
 from pytorch_lightning import Callback
+from training.replica_equality import TINY, largest_difference
 
 from normexp.build import build_all
 from normexp.composition import compose

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from benchmarks.measure.waits import waits
+from training.waits import waits
 
 from normexp.norms import LayerNorm
 

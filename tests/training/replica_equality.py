@@ -1,12 +1,9 @@
-"""The difference between replicas and the same runs trained alone, for every model and norm."""
+"""The difference between replicas and the same runs trained alone."""
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from normexp.build import build_all
 from normexp.composition import compose
-from normexp.config.folder import CONFIGS
 from normexp.training.replicas.fit_replicas import why_not
 from normexp.training.replicas.replica_module import ReplicaModule
 
@@ -67,26 +64,3 @@ def largest_difference(model: str, norm: str, steps: int = 3, device: str = "cpu
 def _double(batch, device: str):
     x, y = (part.to(device) for part in batch)
     return (x.double() if x.is_floating_point() else x), y
-
-
-def equality(norms: list[str] | None = None) -> list[dict]:
-    """One row per model and norm: the difference, or the reason why there is none. On the GPU if there is one."""
-    norms = norms or sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    table, rows = Table("norm", *TINY, title="largest difference from the run alone, float64"), []
-    for norm in norms:
-        cells = []
-        for model in TINY:
-            try:
-                found = largest_difference(model, norm, device=device)
-            except ValueError as error:
-                found = f"does not fit: {error}"
-            difference = found if isinstance(found, float) else None
-            cells.append(found[:24] if difference is None else f"{difference:.0e}")
-            why = found if difference is None else None
-            rows.append(
-                {"norm": norm, "model": model, "difference": difference, "why_not": why, "device": device}
-            )
-        table.add_row(norm, *cells)
-    Console(width=200).print(table)
-    return rows

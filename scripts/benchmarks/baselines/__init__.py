@@ -1,1 +1,0 @@
-"""Code to compare the project with, and limits on how much slower the project may be."""

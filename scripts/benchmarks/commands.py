@@ -1,0 +1,129 @@
+"""Measurements of whole commands, as a user sees them: their start, sweeps, studies, and what grows with the runs."""
+
+import json
+import multiprocessing
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from . import Measured, Options
+
+ROOT = Path(__file__).parents[2]
+NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm")
+BATCH_SIZES = (2, 8, 32, 128)
+SMALL = "model.depth=1 model.width=8 batch_size=32 monitor=none trainer=cpu"
+
+
+def once(command: str) -> tuple[float, float]:
+    """(seconds, MB at the peak) of a Python command, with the start of Python and imports."""
+    started = time.perf_counter()
+    with tempfile.TemporaryFile() as errors:
+        words = [sys.executable, *shlex.split(command)]
+        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            errors.seek(0)
+            said = errors.read().decode().strip()[-300:]
+            raise ValueError(f"{command[:60]} ended with {process.returncode}: {said}")
+    return time.perf_counter() - started, used.ru_maxrss / 1000
+
+
+def commands(command: str, reference: str | float, options: Options) -> Measured:
+    """Seconds of a command over those of another one, in turn, or over a number of seconds. OUT is a new folder."""
+    pairs, peak = [], 0.0
+
+    def seconds(text: str) -> float:
+        nonlocal peak
+        with tempfile.TemporaryDirectory() as place:
+            taken, megabytes = once(" ".join([text.replace("OUT", place), *options.root * ("data=" in text)]))
+        peak = max(peak, megabytes)
+        return taken
+
+    for _ in options.rounds():
+        allowed = reference if isinstance(reference, float) else seconds(reference)
+        pairs.append((seconds(command), allowed))
+    return pairs, {"peak_mb": round(peak)}
+
+
+def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:
+    """Seconds of the plan, the table or the report of many runs, over those allowed."""
+    runs = min(runs, 20) if options.quick else runs
+    with tempfile.TemporaryDirectory() as place:
+        if what == "plan":
+            grid = f"norm={','.join(NORMS)} seed=range(0,{runs // 5})"
+            return commands(f"train.py -m {SMALL} {grid} outputs={place}/new --plan", seconds, options)
+        # As many rows as 1,000 steps with the light monitors give.
+        steps = 20 if options.quick else 1000
+        once(f"train.py norm=batchnorm trainer=cpu max_steps={steps} run_dir={place}/one")
+        study = copies(Path(place) / "one", runs, Path(place) / "study")
+        if what == "report":
+            return commands(f"scripts/report.py {study}", seconds, options)
+        script = Path(place) / "table.py"
+        script.write_text(f"from normexp.runs import load\nlen(load({str(study)!r}))\n")
+        return commands(str(script), seconds, options)
+
+
+def copies(run: Path, count: int, to: Path) -> Path:
+    """A study of `count` copies of one real run, under other norms, batch sizes and seeds."""
+    from normexp.config.identity import config_hash
+    from normexp.runs import read_summary, write_summary
+
+    summary = read_summary(run)
+    for index in range(count):
+        norm = NORMS[index % len(NORMS)]
+        batch_size = BATCH_SIZES[index // len(NORMS) % len(BATCH_SIZES)]
+        seed = index // (len(NORMS) * len(BATCH_SIZES))
+        config = json.loads(json.dumps(summary["config"])) | {"batch_size": batch_size, "seed": seed}
+        config["norm"]["_target_"] = norm
+        config["data"] |= {"batch_size": batch_size, "seed": seed}
+        digest = config_hash(config)
+        folder = to / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
+        folder.mkdir(parents=True)
+        shutil.copy(run / "metrics.csv", folder)
+        part = 1 - 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals have a width
+        metrics = {name: part * value for name, value in summary["metrics"].items()}
+        choices = {**summary["choices"], "norm": norm}
+        new = {"config": config, "hash": digest, "choices": choices, "metrics": metrics}
+        write_summary(folder, {**summary, **new})
+    return to
+
+
+def studies(overrides: str, steps: int, options: Options) -> Measured:
+    """Seconds of a study of 12 runs (seeds and rates), over 12 bare loops of one thread, a process per core."""
+    runs, steps = (2, 10) if options.quick else (12, steps)
+    grid = f"seed=range(0,{runs // 2}) lr=0.001,0.003 max_steps={steps} monitor=none"
+    own = f"train.py -m {overrides} {grid} outputs=OUT"
+    return commands(own, f"scripts/benchmark.py bare {runs} {steps} {overrides}", options)
+
+
+def bare_loops(runs: int, steps: int, overrides: list[str]) -> None:
+    """Train in bare loops of one thread, in a process per core."""
+    from normexp.cores import cores
+
+    from .training import bare_step  # imported once, before the processes are forked
+
+    os.environ["OMP_NUM_THREADS"] = "1"
+    share = -(-runs // cores())
+
+    def work() -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        for _ in range(share):
+            step = bare_step(overrides)
+            for i in range(steps):
+                step(i)
+
+    workers = [multiprocessing.get_context("fork").Process(target=work) for _ in range(cores())]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if any(worker.exitcode for worker in workers):
+        raise SystemExit("Error: a bare loop failed; see above")

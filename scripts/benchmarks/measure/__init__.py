@@ -1,1 +1,0 @@
-"""Measurements of time and memory, and the machine they are made on."""

@@ -1,0 +1,124 @@
+"""The tables of docs/performance.md, from the rows in docs/data and docs/gpu. The text is in the page itself."""
+
+import sys
+from typing import Any
+
+from doc_tables import DATA, DOCS, filled, read_rows, table
+
+from .table import MEASUREMENTS, Measurement
+
+FILE, GPU = "performance.json", DOCS / "gpu"
+Rows = list[dict[str, Any]]
+COMMON = {
+    "measurement",
+    "case",
+    "ratio",
+    "low",
+    "high",
+    "own",
+    "reference",
+    "rounds",
+    "commit",
+    "date",
+    "machine",
+}
+
+
+def write_page() -> None:
+    """Fill the tables of docs/performance.md."""
+    page = DOCS / "performance.md"
+    try:
+        page.write_text(filled(page.read_text(), tables(read_rows(DATA / FILE), read_rows(GPU / FILE))))
+    except ValueError as error:
+        sys.exit(f"Error: {page.name}: {error}")
+
+
+def tables(rows: Rows, on_gpu: Rows) -> dict[str, str]:
+    """Marker -> text: the targets, and the table of each measurement, on CPUs and on a GPU if there are any."""
+    parts = {"targets": targets(rows) + (f"\nOn a GPU:\n\n{targets(on_gpu)}" if on_gpu else "")}
+    for name in MEASUREMENTS:
+        parts[name] = section(name, rows)
+        if any(row["measurement"] == name for row in on_gpu):
+            parts[name] += f"\nOn a GPU:\n\n{section(name, on_gpu)}"
+    measured = {(row["measurement"], row["case"]) for row in [*rows, *on_gpu]}
+    missing = {
+        name: [case for case in m.cases if (name, case) not in measured] for name, m in MEASUREMENTS.items()
+    }
+    lines = [
+        f"- {name}: {len(cases)} of {len(MEASUREMENTS[name].cases)} cases"
+        for name, cases in missing.items()
+        if cases
+    ]
+    parts["missing"] = "\n".join([*lines, *["- everything on a GPU"] * (not on_gpu)])
+    return parts
+
+
+def section(name: str, rows: Rows) -> str:
+    """The table of a measurement, with the limit of each case and where, when and on which code it was measured."""
+    own = [row for row in rows if row["measurement"] == name]
+    if not own:
+        return "**Not measured.**\n"
+    where = dict.fromkeys(f"{row['date']} at {row['commit']}, on {row['machine']}" for row in own)
+    lines = pivot(own) if name == "norms" else listed(MEASUREMENTS[name], own)
+    return lines + "\nMeasured " + "; ".join(where) + ".\n"
+
+
+def listed(measurement: Measurement, rows: Rows) -> str:
+    """A line for each case."""
+    extras = list(dict.fromkeys(key for row in rows for key in row if key not in COMMON))
+    head = [
+        "ratio",
+        "quartiles",
+        "limit",
+        "case",
+        *measurement.columns,
+        "rounds",
+        *(key.replace("_", " ") for key in extras),
+    ]
+    lines = [
+        [f"{row['ratio']:.{digits}f}", f"{row['low']:.{digits}f} to {row['high']:.{digits}f}"]
+        + [
+            measurement.limit(row["case"]),
+            row["case"],
+            number(row["own"]),
+            number(row["reference"]),
+            row["rounds"],
+        ]
+        + [number(row.get(key)) for key in extras]
+        for row in rows
+        for digits in [3 if row["measurement"] == "monitors" else 2]
+    ]
+    return table(head, lines)
+
+
+def pivot(rows: Rows) -> str:
+    """Cases `line, column` as lines and columns of ratios with their quartiles."""
+    cells = {tuple(row["case"].split(", ")): row for row in rows}
+    columns = list(dict.fromkeys(column for _, column in cells))
+    lines = [
+        [f"`{name}`", *(said(cells.get((name, column))) for column in columns)]
+        for name in dict.fromkeys(line for line, _ in cells)
+    ]
+    return table(["", *columns], lines)
+
+
+def said(row: dict[str, Any] | None) -> str | None:
+    return f"{row['ratio']:.2f} ({row['low']:.2f} to {row['high']:.2f})" if row else None
+
+
+def number(value: Any) -> str | None:
+    return f"{value:,.3g}" if isinstance(value, float) and abs(value) < 1000 else value
+
+
+def targets(rows: Rows) -> str:
+    """How many of the limits that were asked for are met, and by how much each of the others is missed."""
+    lines, met = [], 0
+    for row in rows:
+        measurement = MEASUREMENTS[row["measurement"]]
+        limit = measurement.limit(row["case"])
+        if limit is not None and row["ratio"] > limit:
+            over = f"{100 * (row['ratio'] / limit - 1):.0f}%" if limit else number(row["ratio"])
+            lines.append([f"{row['ratio']:.2f}", f"≤ {limit:g}", over, measurement.title, row["case"]])
+        met += limit is not None and row["ratio"] <= limit
+    missed = table(["ratio", "target", "missed by", "measurement", "case"], lines)
+    return f"{met} of {met + len(lines)} targets are met.\n" + f"\n{missed}" * bool(lines)

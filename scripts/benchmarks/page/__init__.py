@@ -1,1 +1,0 @@
-"""docs/performance.md: the text, its tables and its targets."""

@@ -1,0 +1,171 @@
+"""Everything that is measured: how, over what reference, and the most that the ratio may be.
+
+Every ratio is a cost over its reference, so less is better. What is asked for and missed stays as a limit.
+"""
+
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+MNIST, CIFAR = ("data=mnist", "data.val_size=2000"), ("data=cifar10_jpeg", "data.val_size=2000")
+PART = "data.train_size=5000"
+MODELS = ("mlp", "cnn", "transformer")
+NORMS = (
+    "batchnorm", "batchnorm_unbiased", "batchnorm_eps_outside", "layernorm", "layernorm_unbiased",
+    "layernorm_eps_outside", "layernorm_annotated", "groupnorm", "rmsnorm", "instancenorm",
+)  # fmt: skip
+MONITORS = (
+    "light", "activations", "gradients", "covariate_shift", "internal_covariate_shift", "covariate_shift_proxies",
+    "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation",
+)  # fmt: skip
+SHAPES = [
+    (n, s) for n, s in product(NORMS, ("dense", "image", "tokens")) if (n, s) != ("instancenorm", "dense")
+]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One kind of measurement.
+
+    Args:
+        title: of its section of docs/performance.md.
+        function: file and function of this package, called with a case's arguments and `options`.
+        columns: what is measured, with its unit, and its reference.
+        cases: name -> arguments.
+        limits: the end of a case's name -> the most that its ratio may be.
+        seconds: that a case is measured for.
+        gpu: names of the cases that are measured on a GPU; None: all. `gpu_seconds` limits them together.
+        cpu: whether it can be measured on a CPU.
+        guard: names of the cases that `check` measures, and the part by which their ratios may be worse.
+        at_once: processes that measure side by side, to load all cores; 0: as many as cores.
+    """
+
+    title: str
+    function: str
+    columns: tuple[str, str]
+    cases: dict[str, tuple[Any, ...]]
+    limits: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0
+    gpu: tuple[str, ...] | None = ()
+    gpu_seconds: float = 45
+    cpu: bool = True
+    guard: tuple[str, ...] = ()
+    tolerance: float = 0.2
+    at_once: int = 1
+
+    def limit(self, case: str) -> float | None:
+        """The limit of a case; that of the longest ending counts."""
+        fitting = [end for end in self.limits if case.endswith(end)]
+        return self.limits[max(fitting, key=len)] if fitting else None
+
+
+MEASUREMENTS = {
+    "run": Measurement(
+        "One run", "training.over_bare", ("ms a step", "bare loop"),
+        {f"{m}, batch {b}": (m, b) for m, b in product(MODELS, (64, 512))}
+        | {"gpt, batch 64": ("gpt", 64)}
+        | {f"{m}, batch 64, compiled": (m, 64, "compile=true") for m in ("cnn", "transformer")},
+        {"batch 64": 1.10, "batch 512": 1.03},
+        seconds=30, gpu=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"),
+        guard=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"), tolerance=0.15,
+    ),
+    "families": Measurement(
+        "Families", "training.families", ("s a run, replicas", "one by one"),
+        {
+            "digits, mlp 64": (["data=digits", "model=mlp", "model.width=64", "batch_size=32"], 12, 5),
+            **{
+                f"mnist, mlp {w}": ([*MNIST, PART, "model=mlp", f"model.width={w}"], 12, 2)
+                for w in (64, 128, 256)
+            },
+            "cifar10, cnn 16": ([*CIFAR, PART, "model=cnn", "model.width=16", "optimizer=adam"], 4, 3),
+            "mnist, transformer 48": (
+                [*MNIST, PART, "model=transformer", "model.depth=3", "model.width=48", "norm=layernorm"], 4, 1
+            ),
+        },
+        {"mlp 64": 0.40, "mlp 256": 0.67}, gpu=("digits, mlp 64",), guard=("digits, mlp 64", "mnist, mlp 256"),
+        tolerance=0.3, at_once=0,
+    ),
+    "studies": Measurement(
+        "Studies", "commands.studies", ("s of a study of 12 runs", "12 bare loops"),
+        {
+            "cifar10, cnn": (f"{' '.join(CIFAR)} {PART} model=cnn norm=batchnorm", 500),
+            "cifar10, resnet": (f"{' '.join(CIFAR)} {PART} model=resnet norm=batchnorm", 100),
+            "mnist, transformer": (f"{' '.join(MNIST)} {PART} model=transformer norm=layernorm", 500),
+        },
+        {"": 1.10},
+    ),
+    "evaluation": Measurement(
+        "Evaluation", "training.evaluation", ("ms", "forward alone"),
+        {f"{m}, {w}": (m, e) for m in MODELS for w, e in (("loss and accuracy", False), ("and each answer", True))},
+        {"": 1.15}, seconds=10, gpu=None, guard=("mlp, loss and accuracy", "cnn, loss and accuracy"), tolerance=0.15,
+    ),
+    "startup": Measurement(
+        "Startup", "commands.commands", ("s", "reference"),
+        {
+            "train.py --help, over 0.6 s": ("train.py --help", 0.6),
+            "train.py, one step, over the imports of torch and Lightning": (
+                "train.py max_steps=1 trainer=cpu outputs=OUT", "-c 'import torch, pytorch_lightning'",
+            ),
+            "verify.py claim=S36 (a law), over the import of torch": (
+                "scripts/verify.py claim=S36 out=OUT", "-c 'import torch'",
+            ),
+            "verify.py claim=P10 (from its evidence), over the import of torch": (
+                "scripts/verify.py claim=P10 out=OUT", "-c 'import torch'",
+            ),
+        },
+        {"--help, over 0.6 s": 1.0}, seconds=30,
+    ),
+    "sweeps": Measurement(
+        "Sweeps", "commands.commands", ("s", "reference"),
+        {
+            "8 runs: two processes, over one": tuple(
+                f"train.py -m norm=none,batchnorm,layernorm,groupnorm seed=0,1 recipe=plain --workers {n} outputs=OUT"
+                for n in (2, 1)
+            ),
+            "32 runs: replicas=8, over a process for each seed": tuple(
+                f"train.py -m norm=none,batchnorm,layernorm,groupnorm {axis} recipe=plain outputs=OUT"
+                for axis in ("replicas=8", "seed=range(0,8)")
+            ),
+        },
+        {"": 0.9},
+    ),
+    "growth": Measurement(
+        "Growth", "commands.growth", ("s", "allowed"),
+        {
+            f"{what} of {runs:,} runs": (what, runs, seconds)
+            for what, *allowed in (
+                ("plan", 10.0, 60.0, 600.0), ("table", 2.5, 15.0, 120.0), ("report", 30.0, 60.0, 300.0),
+            )
+            for runs, seconds in zip((1000, 10_000, 100_000), allowed, strict=True)
+        },
+        {"": 1.0},
+    ),
+    "leak": Measurement(
+        "Memory over a long run", "training.leak", ("KiB by which memory grows a step", "limit"),
+        {"10,000 steps of an MLP": ()}, {"": 1.0}, gpu=None, gpu_seconds=60,
+    ),
+    "synchronizations": Measurement(
+        "Synchronizations", "training.synchronizations", ("waits a step", "one"),
+        {f"{norm}, {model}": (norm, model) for model, norm in product(("mlp", "transformer"), NORMS[:-1])},
+        {"": 0.0}, gpu=None, cpu=False, gpu_seconds=90,
+    ),
+    "norms": Measurement(
+        "Norms", "norms.norms", ("us forward and backward", "torch's layer"),
+        {f"{n}, {s}": (n, s, "backward") for n, s in SHAPES}
+        | {f"{n} forward, {s}": (n, s, "forward") for n, s in SHAPES}
+        | {f"{n} compiled, {s}": (n, s, "compiled") for n, s in SHAPES},
+        {
+            f"{norm}, {shape}": limit
+            for norm, limit in zip(NORMS, (1.05, 1.1, 1.65, 1.05, 1.25, 2.65, 2.75, 1.05, 0.4, 1.0), strict=True)
+            for shape in ("dense", "image", "tokens")
+        },
+        seconds=1, gpu=tuple(f"{n}, {s}" for n, s in SHAPES), gpu_seconds=60,
+        guard=tuple(f"{n}, {s}" for n, s in SHAPES if s != "image"), tolerance=0.25,
+    ),
+    "monitors": Measurement(
+        "Monitors", "training.monitors", ("ms a step with monitors", "without"),
+        {f"{name}, {model}": (model, name) for model, name in product(MODELS, MONITORS)},
+        {f"light, {model}": 1.03 for model in MODELS},
+        seconds=10, gpu=tuple(f"light, {model}" for model in MODELS), guard=("light, mlp",), tolerance=0.05,
+    ),
+}  # fmt: skip

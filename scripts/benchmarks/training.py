@@ -1,0 +1,328 @@
+"""Measurements inside one process: a run over a bare loop, monitors, whole families, evaluation, memory, waits."""
+
+import contextlib
+import ctypes
+import gc
+import io
+import itertools
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torch.nn.functional as F
+from hydra.utils import instantiate
+from rich.console import Console
+
+from normexp.build import build, build_all
+from normexp.composition import compose
+from normexp.data.rows import Rows
+from normexp.monitors import StepMonitor
+from normexp.training.fit import fit
+from normexp.training.lightning import keep_freed_memory, quiet_lightning
+from normexp.training.replicas.fit_replicas import fit_replicas
+from normexp.training.summarize import evaluate, evaluate_each
+
+from . import Measured, Options
+
+MODELS = {
+    "mlp": ["model=mlp", "model.depth=3", "model.width=256"],
+    "cnn": ["model=cnn"],
+    "transformer": ["model=transformer", "model.width=64"],
+    "gpt": ["model=gpt", "data=python_docs"],
+}
+ENDLESS = ["max_steps=1000000", "val_every_n_steps=1000000"]  # without validation; a callback ends the run
+WARM_UP = 10  # steps
+PACE = 100  # default number of steps between two measurements of the light monitors
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def trained(overrides: list[str], *callbacks: pl.Callback) -> float:
+    """Train one run, or replicas if the overrides ask for them. Returns seconds from the first step to the summary."""
+    gc.collect()
+    with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
+        parts = build_all(*compose(["recipe=plain", *overrides, f"outputs={place}"]))
+        parts[0].monitors.extend(callbacks)
+        folders = [Path(place) / str(index) for index in range(len(parts))]
+        for folder in folders:
+            folder.mkdir()
+        console = Console(file=io.StringIO(), force_terminal=True, width=120)
+        started = now()
+        fit(parts[0], folders[0], console) if len(parts) == 1 else fit_replicas(parts, folders, console)
+        return now() - started
+
+
+def now() -> float:
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def bare_step(overrides: list[str]) -> Callable[[int], None]:
+    """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors."""
+    parts = build(*compose(["recipe=plain", *overrides]))
+    model = parts.module.model.train().to(DEVICE)
+    text = parts.data.kind == "text"
+    if text:  # windows of one stream
+        train = parts.data.rows("train", torch.device(DEVICE), training=True)
+    else:
+        train = Rows(*(tensor.to(DEVICE) for tensor in parts.data.splits["train"]))
+    optimizer = parts.module.make_optimizer(model.parameters(), fused=True)
+    rows = parts.data.training_order(parts.data.splits["train"]).batches(0).to(DEVICE)
+    convolves = parts.module.channels_last and not text
+
+    def step(i: int) -> None:
+        inputs, targets = train.take(rows[i % len(rows)])
+        if convolves and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        logits = model(inputs)
+        if text:
+            logits, targets = logits.flatten(0, -2), targets.flatten()
+        loss = F.cross_entropy(logits, targets)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+class InTurn(pl.Callback):
+    """Runs a block of the bare loop after each block of the trainer, so both run under the same load.
+
+    Attributes:
+        pairs: milliseconds of a step of (the trainer, the bare loop) for each block.
+    """
+
+    def __init__(self, step: Callable[[int], None], options: Options):
+        self.step, self.rounds, self.block = step, options.rounds(), WARM_UP if options.quick else PACE
+        self.pairs: list[tuple[float, float]] = []
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        counted = trainer.global_step - WARM_UP
+        if counted < 0 or counted % self.block:
+            return
+        middle = now()
+        for i in range(self.block if counted else WARM_UP):
+            self.step(trainer.global_step + i)
+        end = now()
+        if counted:
+            each = 1e3 / self.block
+            self.pairs.append((each * (middle - self.started), each * (end - middle)))
+            trainer.should_stop = next(self.rounds, None) is None
+        self.started = end
+
+
+def over_bare(model: str, batch_size: int, *more: str, options: Options) -> Measured:
+    """Training as `train.py` does it, with logging, light monitors, TensorBoard and the bar, over the bare loop."""
+    data = [] if model == "gpt" else options.data
+    overrides = [*MODELS[model], f"batch_size={batch_size}", *ENDLESS, *data]
+    in_turn = InTurn(bare_step(overrides), options)
+    trained([*overrides, *more], in_turn)
+    return in_turn.pairs, {}
+
+
+class Watched(pl.Callback):
+    """Lets monitors see every second block of steps; each watched block holds one measurement.
+
+    Monitors change nothing, so blocks with and without them compute the same.
+
+    Attributes:
+        blocks: (seconds, MiB at the peak above its start) of each block; odd ones are watched.
+    """
+
+    BLOCK = 10  # steps. At the default pace the cost of a measurement would drown in the noise of the other steps.
+
+    def __init__(self, monitors: list[pl.Callback], options: Options):
+        self.monitors, self.rounds = monitors, options.rounds()
+        self.blocks: list[tuple[float, float]] = []
+
+    def setup(self, trainer, module, stage) -> None:
+        for monitor in self.monitors:
+            monitor.setup(trainer, module, stage)
+
+    def on_train_batch_start(self, trainer, *arguments) -> None:
+        if trainer.global_step % self.BLOCK == 0:
+            if trainer.global_step:
+                self.blocks.append((now() - self.started, self.memory.rise()))
+                trainer.should_stop = len(self.blocks) % 2 == 0 and next(self.rounds, None) is None
+            self.memory, self.started = PeakMemory(), now()
+        self.pass_on("on_train_batch_start", trainer, *arguments)
+
+    def on_before_optimizer_step(self, *arguments) -> None:
+        self.pass_on("on_before_optimizer_step", *arguments)
+
+    def on_train_batch_end(self, *arguments) -> None:
+        self.pass_on("on_train_batch_end", *arguments)
+
+    def pass_on(self, hook: str, *arguments: Any) -> None:
+        if len(self.blocks) % 2:
+            for monitor in self.monitors:
+                getattr(monitor, hook)(*arguments)
+
+    def on_train_end(self, trainer, module) -> None:
+        for monitor in self.monitors:
+            if isinstance(monitor, StepMonitor):
+                monitor.release()
+
+
+def monitors(model: str, name: str, options: Options) -> Measured:
+    """Milliseconds of a step with monitors at their default pace, over those without."""
+    light = name == "light"
+    config = compose(["monitor=light" if light else "monitor=full", "batch_size=128"])[0].monitor
+    nodes = [node for key, node in config.items() if "every_n_steps" in node and (light or key == name)]
+    pace = nodes[0].every_n_steps
+    for node in nodes:
+        node.every_n_steps = Watched.BLOCK
+        if "histogram_every_n_steps" in node:
+            node.histogram_every_n_steps = None
+    watched = Watched([instantiate(node) for node in nodes], options)
+    trained([*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"], watched)
+    without, blocks = watched.blocks[2::2], watched.blocks[3::2]  # the first pair warms up
+    each = 1e3 / Watched.BLOCK
+    pairs = [
+        (each * (a + (b - a) * Watched.BLOCK / pace), each * a)
+        for (a, _), (b, _) in zip(without, blocks, strict=False)
+    ]
+    in_steps = statistics.median(pace * (a / b - 1) for a, b in pairs)
+    memory = max(rise for _, rise in blocks) - max(rise for _, rise in without)
+    return pairs, {"every": pace, "in_steps": in_steps, "memory_mib": memory}
+
+
+def families(overrides: list[str], replicas: int, epochs: int, options: Options) -> Measured:
+    """Seconds of a whole run (validation, records, checkpoints, evaluation): of replicas, over one by one."""
+    rates = [0.03, 0.1, 0.3, 1.0] if "model=mlp" in overrides else [0.0003, 0.001, 0.003, 0.01]
+    together = f"replicas={{seeds: {replicas // 4}, lr: {rates}}}"
+    sizes = ["data.train_size=256"] if options.quick else []
+    common, pairs = ["monitor=none", *overrides, *options.root, *sizes], []
+    for number, _ in enumerate(options.rounds()):
+        length = f"max_epochs={epochs}" if number and not options.quick else "max_steps=1"
+        pairs.append((trained([*common, length, together]) / replicas, trained([*common, length])))
+    return pairs[1:], {}  # the first round warms up
+
+
+def evaluation(model: str, each: bool, options: Options) -> Measured:
+    """Milliseconds of the evaluation of all test images, over the forward pass alone in its best batches."""
+    quiet_lightning()
+    keep_freed_memory()
+    fixed = ["recipe=plain", "norm=batchnorm", "monitor=none"]
+    parts = build(*compose([*MODELS[model], *fixed, *options.data]))
+    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    parts.data.trainer = trainer
+    module = parts.module.to(trainer.strategy.root_device).eval()
+    parts.data.load()
+    inputs = parts.data.rows("test", trainer.strategy.root_device).x
+
+    def forward(size: int) -> None:
+        with torch.inference_mode():
+            for part in inputs.split(size):
+                module.logits_of(part)
+
+    score = evaluate_each if each else evaluate
+    ways: dict[int, Callable] = {size: lambda size=size: forward(size) for size in (256, 512, 2048)}
+    ways[0] = lambda: score(module, parts.data.test_dataloader(), trainer)
+    times: dict[int, list[float]] = {size: [] for size in ways}
+    for _ in options.rounds():
+        for size, work in ways.items():
+            started = now()
+            work()
+            times[size].append(1e3 * (now() - started))
+    best = min((size for size in ways if size), key=lambda size: statistics.median(times[size][1:]))
+    pairs = list(zip(times[0], times[best], strict=True))[1:]
+    return pairs, {"images": len(inputs), "forward_batch": best}
+
+
+class Resident(pl.Callback):
+    """Reads the memory of this process at regular steps, and that allocated on a GPU, as (step, MiB)."""
+
+    def __init__(self, every_n_steps: int):
+        self.every_n_steps = every_n_steps
+        self.readings: list[tuple[int, float]] = []
+
+    def on_train_batch_end(self, trainer, *_) -> None:
+        if trainer.global_step % self.every_n_steps == 0:
+            gc.collect()
+            give_back()
+            self.readings.append((trainer.global_step, PeakMemory().before))
+
+
+def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ...] = ()) -> Measured:
+    """KiB by which memory grows a step of a long run: the median slope between any two of ten readings.
+
+    Memory that is allocated once does not change it. The first reading comes after the first validation.
+    """
+    steps = 100 if options.quick else steps
+    small = ["model=mlp", "model.depth=2", "model.width=32", "norm=batchnorm", "data=digits"]
+    watch = Resident(steps // 10)
+    trained([*small, f"max_steps={steps}", f"val_every_n_steps={steps // 20}"], *callbacks, watch)
+    pairs = itertools.combinations(watch.readings, 2)
+    slope = statistics.median(1024 * (later - mib) / (end - step) for (step, mib), (end, later) in pairs)
+    return [(slope, LEAK_LIMIT)], {"first_mib": watch.readings[0][1], "last_mib": watch.readings[-1][1]}
+
+
+# KiB per step. A tensor of one number, kept at each step, takes more than half a KiB. The numbers kept for the charts
+# at the end, some dozen every 100 steps, take a fifth of this limit.
+LEAK_LIMIT = 0.25
+
+
+class PeakMemory:
+    """MiB on a GPU, or of this process under Linux; nan elsewhere."""
+
+    def __init__(self) -> None:
+        if DEVICE == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            give_back()  # freed memory that the process keeps would hide a new peak
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+        self.before = torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else resident("VmRSS")
+
+    def rise(self) -> float:
+        peak = torch.cuda.max_memory_allocated() / 2**20 if DEVICE == "cuda" else resident("VmHWM")
+        return peak - self.before
+
+
+def give_back() -> None:
+    """Return freed memory to the system, if the C library can."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def resident(field: str) -> float:
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith(field)), float("nan"))
+
+
+class Synchronizations(pl.Callback):
+    """Counts, by line, what torch reports as a synchronization of the GPU between two steps in which nothing is due."""
+
+    FIRST, LAST = 3, 9  # steps; what is done once is done
+
+    def on_train_batch_end(self, trainer, *_) -> None:
+        if trainer.global_step == self.FIRST:
+            self.recording = warnings.catch_warnings(record=True)
+            self.warned = self.recording.__enter__()
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+        elif trainer.global_step == self.LAST:
+            torch.cuda.set_sync_debug_mode("default")
+            self.recording.__exit__(None, None, None)
+
+
+def synchronizations(norm: str, model: str, options: Options) -> Measured:
+    """Times that a step between two events makes the host wait for the GPU."""
+    watch = Synchronizations()
+    quiet = [
+        "monitor=none",
+        "log_every_n_steps=1000",
+        "val_every_n_steps=1000",
+        f"max_steps={watch.LAST + 1}",
+    ]
+    trained([*MODELS[model], *quiet, f"norm={norm}", "data=digits", "batch_size=32"], watch)
+    where = sorted({f"{Path(warning.filename).name}:{warning.lineno}" for warning in watch.warned})
+    return [(len(watch.warned) / (watch.LAST - watch.FIRST), 1.0)], {"where": ", ".join(where)}

@@ -1,0 +1,125 @@
+"""scripts/benchmark.py: what it compares, what it keeps, and that docs/performance.md shows the committed numbers."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import benchmark
+import pytest
+import torch
+from benchmarks import Options
+from benchmarks.page import FILE, GPU, tables
+from benchmarks.table import MEASUREMENTS, Measurement
+from doc_tables import DATA, DOCS, filled, read_rows
+from forked import forked
+
+ROOT = Path(__file__).parents[1]
+ROWS = read_rows(DATA / FILE)
+FAST = Options(0, least=2, quick=True)
+
+
+def row(ratio: float, case: str = "mlp, batch 64", name: str = "run") -> dict:
+    return benchmark.row(name, case, [(ratio, 1.0)], {}) | {"machine": "an abacus"}
+
+
+def test_a_row_holds_medians_and_quartiles_of_the_ratios():
+    found = benchmark.row("run", "mlp, batch 64", [(2, 1), (4, 1), (6, 2), (10, 2), (12, 2)], {"peak_mb": 7})
+    assert [found[key] for key in ("low", "ratio", "high")] == [3, 4, 5]
+    assert (found["own"], found["reference"], found["rounds"], found["peak_mb"]) == (6, 2, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "line"), [(1.19, None), (0.2, None), (1.21, "mlp, batch 64: 1.21, was 1.00, allowed <= 1.20")]
+)
+def test_a_ratio_may_be_worse_by_its_tolerance_and_better_by_any_amount(fresh, line):
+    found = benchmark.regressions([row(fresh)], {("run", "mlp, batch 64"): 1.0}, 0.2)
+    assert list(found.values()) == ([line] if line else [])
+
+
+def test_check_names_what_was_worse_twice_and_nothing_else(monkeypatch, capsys):
+    slow = {"mlp, batch 64": [9.0, 1.0], "cnn, batch 64": [9.0, 9.0]}  # the MLP only once
+
+    def measured(name, cases, options):
+        return [row(slow[case].pop(0) if case in slow else 0.1, case) for case in cases], []
+
+    monkeypatch.setattr(benchmark, "measured", measured)
+    with pytest.raises(SystemExit) as stopped:
+        benchmark.main(["check", "run", "growth"])
+    assert stopped.value.code == 1
+    said = capsys.readouterr().out
+    assert [line[:31] for line in said.splitlines() if "regression" in line] == [
+        "regression  run, cnn, batch 64:"
+    ]
+    assert "growth: not checked" in said
+
+
+def test_the_table_names_functions_cases_and_devices_that_there_are():
+    for name, measurement in MEASUREMENTS.items():
+        module, _, function = measurement.function.partition(".")
+        assert callable(getattr(importlib.import_module(f"benchmarks.{module}"), function))
+        assert {*measurement.guard, *(measurement.gpu or ())} <= set(measurement.cases), name
+    assert sum(m.gpu_seconds for m in MEASUREMENTS.values() if m.gpu != ()) < 600
+
+
+def test_committed_rows_are_cases_of_the_table_and_guards_have_committed_rows():
+    committed = {(row["measurement"], row["case"]) for row in ROWS}
+    assert committed <= {(name, case) for name, m in MEASUREMENTS.items() for case in m.cases}
+    assert {(name, case) for name, m in MEASUREMENTS.items() for case in m.guard} <= committed
+    assert all(row["low"] <= row["ratio"] <= row["high"] and row["commit"] and row["date"] for row in ROWS)
+
+
+def test_the_page_shows_the_committed_numbers():
+    page = (DOCS / "performance.md").read_text()
+    assert filled(page, tables(ROWS, read_rows(GPU / FILE))) == page, "run python scripts/benchmark.py page"
+
+
+def test_targets_say_by_how_much_they_are_missed():
+    text = tables([row(1.05), row(1.21, "cnn, batch 64")], [])["targets"]
+    assert text.startswith("1 of 2 targets are met.")
+    assert "| 1.21 | ≤ 1.1 | 10% | One run | cnn, batch 64 |" in text
+
+
+def test_numbers_of_a_gpu_stand_beside_those_of_the_cpu():
+    text = tables([row(1.05)], [row(1.07) | {"machine": "a fast card"}])["run"]
+    assert text.index("an abacus") < text.index("On a GPU:") < text.index("a fast card")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_machine_without_a_gpu_says_so_in_one_line():
+    found = forked("run", "--device", "cuda", script="scripts/benchmark.py")
+    assert found.returncode == 1
+    assert found.stderr.startswith("Error: --device cuda: torch sees no GPU here")
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_case_that_fails_is_named_and_the_others_go_on(monkeypatch):
+    cases = {"good": ("layernorm", "dense", "forward"), "bad": ("no_such_norm", "dense", "forward")}
+    monkeypatch.setitem(MEASUREMENTS, "fake", Measurement("Fake", "norms.norms", ("us", "us"), cases))
+    threads = torch.get_num_threads()
+    found = benchmark.measure_here("fake", json.dumps(list(cases)), json.dumps({"seconds": 0, "quick": True}))
+    torch.set_num_threads(threads)
+    assert list(found["cases"]) == ["good"]
+    assert len(found["errors"]) == 1
+    assert found["errors"][0].startswith("bad: FileNotFoundError")
+
+
+def test_a_measurement_that_takes_too_long_ends_and_says_so(monkeypatch, tmp_path):
+    script = tmp_path / "hangs.py"
+    script.write_text("import time; time.sleep(60)")
+    monkeypatch.setattr(benchmark, "__file__", str(script))
+    monkeypatch.setitem(
+        MEASUREMENTS, "fake", Measurement("Fake", "norms.norms", ("us", "us"), {"a": ()}, gpu_seconds=1)
+    )
+    assert benchmark.measured("fake", ["a"], FAST, on_gpu=True) == ([], ["took more than 1 s"])
+
+
+@pytest.mark.slow
+def test_everything_can_be_measured(tmp_path, mnist_root):
+    words = ["run", *(name for name, m in MEASUREMENTS.items() if m.cpu), "--quick", "--out", str(tmp_path)]
+    command = [sys.executable, "scripts/benchmark.py", *words, f"data.root={mnist_root}"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+    rows = json.loads((tmp_path / FILE).read_text())
+    assert {row["measurement"] for row in rows} == {name for name, m in MEASUREMENTS.items() if m.cpu}
