@@ -44,11 +44,17 @@ def curve(norm: str, batch_size: int, seed: int, lr: float = 0.1) -> list[float]
 
 
 def write_run(
-    root: Path, norm: str, batch_size: int, seed: int, status: str = "completed", **changes
+    root: Path,
+    norm: str,
+    batch_size: int,
+    seed: int,
+    status: str = "completed",
+    fingerprint: str = "",
+    **changes,
 ) -> Path:
     """One run's folder; `changes` are keys of the configuration such as `lr=0.3` or `{"model.depth": 8}`."""
     resolved = config(norm, batch_size, seed, **changes)
-    digest = config_hash(resolved)
+    digest = config_hash(resolved, fingerprint)
     folder = Path(root) / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
     (folder / ".hydra").mkdir(parents=True)
     (folder / ".hydra" / "identity").write_text(digest)
@@ -65,7 +71,7 @@ def write_run(
                 "trainer": "auto", "monitor": "light", "hydra/launcher": "normexp",
             },
             "hash": digest,
-            "fingerprint": "",
+            "fingerprint": fingerprint,
             "metrics": {f"{split}/accuracy": final for split in ("train", "val", "test")} | {"test/loss": 1 - final},
             "convergence": {
                 "steps_to_0.5": reached, "epochs_to_0.5": reached and reached / 20,

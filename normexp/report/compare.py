@@ -19,7 +19,7 @@ from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent, shorten
 from normexp.report.svg import dark_colors
 from normexp.report.tables import finals, number
-from normexp.runs.columns import config_columns
+from normexp.runs.columns import identity_columns
 
 
 def write_comparison(
@@ -99,11 +99,12 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
 
 def differences(first: Study, second: Study) -> pd.DataFrame:
     """The keys that are constant in each study and differ between them."""
+    tables = [study.summaries for study in (first, second)]
+    names = list(dict.fromkeys(name for table in tables for name in identity_columns(table)))
     rows = []
-    columns = [name for name in config_columns(first.summaries) if name in second.summaries]
-    for name in [*columns, "execution.device", "execution.precision", "versions.normexp", "versions.torch"]:
-        columns_of = [study.summaries[name].astype(object) for study in (first, second)]
-        values = [column.where(column.notna(), "null").astype(str).unique() for column in columns_of]
+    for name in [*names, "execution.device", "execution.precision", "versions.normexp", "versions.torch"]:
+        columns = [table.get(name, pd.Series([None])).astype(object) for table in tables]
+        values = [column.where(column.notna(), "null").astype(str).unique() for column in columns]
         if all(len(found) == 1 for found in values) and values[0][0] != values[1][0]:
             rows.append({"key": name, "A": values[0][0], "B": values[1][0]})
     return pd.DataFrame(rows, columns=["key", "A", "B"])

@@ -7,7 +7,7 @@ import pandas as pd
 
 from normexp.counted import counted
 from normexp.report.statistics import LEVEL
-from normexp.report.study import Study, label
+from normexp.report.study import Study, as_text, label
 from normexp.report.tables import number
 from normexp.runs.columns import OLDER
 from normexp.runs.intervals import half_widths
@@ -91,6 +91,13 @@ def source(study: Study) -> str:
     return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
 
 
+def goes_with(study: Study, name: str, by: str) -> str:
+    """A sentence on a value that differs between the arms or levels beside what names them."""
+    values = study.summaries.groupby(by, sort=False)[name].first()
+    each = "; ".join(f"{as_text(value)} with {as_text(of)}" for of, value in list(values.items())[:4])
+    return f"{label(name).capitalize()} goes with {label(by)} ({each}), so a difference may be its doing."
+
+
 def cautions(study: Study) -> list[str]:
     """The limits of the comparison, one sentence each."""
     found = []
@@ -115,6 +122,7 @@ def cautions(study: Study) -> list[str]:
         found.append(
             f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
         )
+    found += [goes_with(study, name, by) for name, by in study.goes_with.items()]
     if before := int((study.summaries["recipe"] == OLDER).sum()):
         found.append(
             f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "

@@ -11,7 +11,7 @@ import pandas as pd
 
 from normexp.report.unfinished_runs import read_ledgers
 from normexp.runs import load_summaries
-from normexp.runs.columns import varying
+from normexp.runs.columns import decided_by, varying
 from normexp.runs.metrics import check_metric, read_metrics
 from normexp.runs.table import samples_of_a_step
 
@@ -41,21 +41,27 @@ class Study:
     x: str | None = field(init=False)  # the numeric factor
     rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
 
+    goes_with: dict[str, str] = field(init=False)  # a column that differs -> the column that decides it
+
     def __post_init__(self) -> None:
-        factors = find_factors(self.summaries)
-        numeric = [name for name in factors if pd.api.types.is_numeric_dtype(self.summaries[name])]
-        order = [name for name in FACTORS if name in numeric] + [
-            name for name in numeric if name not in FACTORS
-        ]
+        runs = self.summaries
+        check_data(self.path, runs)
+        factors, self.goes_with = find_factors(runs)
+        numeric = [name for name in factors if is_axis(runs[name])]
+        order = [name for name in FACTORS if name in numeric]
+        order += [name for name in numeric if name not in FACTORS]
         self.x = order[0] if order else None
+        for name in factors[:]:
+            if self.x not in (None, name) and name not in GROUPS and decided_by(runs, name, self.x):
+                factors.remove(name)
+                self.goes_with[name] = self.x
         self.rate_varies = "lr" in factors and self.x != "lr"
-        self.parts = [name for name in factors if name not in (self.x, "norm") and name != "lr"]
-        self.summaries["arm"] = self.summaries.apply(self._arm, axis=1)
-        self.arms = sorted(self.summaries["arm"].unique(), key=self._order)
-        execution = self.summaries[["execution.mode", "execution.device", "execution.precision"]].astype(str)
-        self.summaries["key"] = list(
-            zip(self.summaries["seed"], execution.agg(" ".join, axis=1), strict=True)
-        )
+        self.parts = [name for name in factors if name not in (self.x, "norm", "lr")]
+        runs["arm"] = runs.apply(self._arm, axis=1)
+        self.arms = sorted(runs["arm"].unique(), key=self._order)
+        execution = runs[["execution.mode", "execution.device", "execution.precision"]].astype(str)
+        runs["key"] = list(zip(runs["seed"], execution.agg(" ".join, axis=1), strict=True))
+        check_points(self, factors)
 
     def _arm(self, row: pd.Series) -> str:
         rest = [_worded(name, row[name]) for name in self.parts]
@@ -163,34 +169,80 @@ def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
     return Study(path, metric, summaries)
 
 
-def find_factors(summaries: pd.DataFrame) -> list[str]:
-    """The columns in which the runs differ, except the seed and columns that another choice decides (`norm.eps`
-    differs between norms, but not within one)."""
-    names = [name for name in varying(summaries) if name != "seed"]
+def check_data(path: Path, summaries: pd.DataFrame) -> None:
+    """Refuse runs that saw different contents of their data. Options of the data may decide the content; so may the
+    seed, where a user's own class draws it."""
+    if summaries["fingerprint"].nunique() < 2:
+        return
+    by = [name for name in varying(summaries) if name.startswith("data.")]
+    contents = (summaries.groupby(by, dropna=False) if by else summaries)["fingerprint"].nunique()
+    if by and (contents == 1).all():
+        return
+    if "data.kind" in summaries:  # normexp.data.OwnData
+        each = summaries.groupby([*by, "seed"], dropna=False)["fingerprint"].agg(["nunique", "first"])
+        if (each["nunique"] == 1).all() and not each.reset_index().duplicated([*by, "first"]).any():
+            return
+    contents = summaries["fingerprint"].unique()
+    found = ", ".join(name[:8] or "none" for name in contents[:4])
+    raise ValueError(
+        f"path={path}: its runs saw {len(contents)} contents of the data (fingerprints {found}), as "
+        "if files had changed between two launches; keep the runs of one, and give others their own name="
+    )
+
+
+def find_factors(summaries: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
+    """The columns in which the runs differ, except the seed and columns that another choice decides. `norm.eps` differs
+    between norms, but not within one; so it makes no arm. A column that a choice of another kind decides makes none
+    either, and stands in the second result, because it may be the reason of a difference."""
+    names = [name for name in varying(summaries) if name not in ("seed", "fingerprint")]
+    # A key that equals the seed in every run, such as data.split_seed=${seed}, is the seed.
+    names = [name for name in names if not (summaries[name] == summaries["seed"]).all()]
     choices = [name for name in GROUPS if name in names]
+    factors, goes_with = list(choices), {}
+    for name in names:
+        group = name.partition(".")[0]
+        if name in choices or (group in choices and decided_by(summaries, name, group)):
+            continue
+        deciding = [choice for choice in choices if decided_by(summaries, name, choice)]
+        if deciding:
+            goes_with[name] = deciding[0]
+        else:
+            factors.append(name)
+    return factors, goes_with
 
-    def follows(name: str) -> bool:
-        return any(
-            (summaries.groupby(choice, observed=True)[name].nunique(dropna=False) == 1).all()
-            for choice in choices
-            if choice != name
-        )
 
-    return [name for name in names if name in choices or not follows(name)]
+def is_axis(column: pd.Series) -> bool:
+    """Whether every run has a number there, so that a figure can have it as its axis."""
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return bool(numeric and column.notna().all())
+
+
+def check_points(study: Study, factors: list[str]) -> None:
+    """Refuse a study in which runs that differ would count as seeds of one point, or one seed would count twice."""
+    runs, point = study.summaries, ["arm", *([study.x] if study.x not in (None, "lr") else []), "lr"]
+    for _, group in runs.groupby(point, dropna=False):
+        apart = [name for name in varying(group) if name in factors and name not in point]
+        same = group[group.duplicated("key", keep=False)].sort_values(["seed", "run"])
+        if apart or len(same):
+            first, second = (same if len(same) else group).iloc[:2]["run"]
+            what = f"the runs differ in {', '.join(apart)}: name one" if apart else "remove one"
+            raise ValueError(
+                f"path={study.path}: {group['arm'].iloc[0]} at seed {(same if len(same) else group)['seed'].iloc[0]} "
+                f"counts twice, by {first} and {second}; {what}"
+            )
 
 
 def _worded(name: str, value: Any) -> str:
     """A value of a factor as part of an arm's name: text unchanged, a number with the factor's name."""
     if isinstance(value, str):
         return value
-    text = (
-        "null"
-        if value is None or value != value
-        else f"{value:g}"
-        if isinstance(value, float)
-        else f"{value}"
-    )
+    text = "null" if value is None or value != value else as_text(value)
     return f"{label(name)} {text}"
+
+
+def as_text(value: Any) -> str:
+    """A number of a factor, with as many digits as tell it from others."""
+    return f"{value:.12g}" if isinstance(value, float) else f"{value}"
 
 
 def label(name: str) -> str:

@@ -16,7 +16,7 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from normexp.report.statistics import curves
-from normexp.report.study import Study, label, open_study
+from normexp.report.study import Study, as_text, label, open_study
 from normexp.runs.table import find_runs
 
 FOLDER = "mean over seeds"
@@ -36,26 +36,33 @@ def write_mean_runs(study: Study, out: Path) -> Path | None:
     """Write a run for each arm and level of a study under `out`. Returns the folder, or None if no arm has two runs."""
     rows = study.metrics
     rows = rows[(rows["status"] == "completed") & rows["metric"].isin([*SHOWN, *LOGARITHMIC])]
-    places = [
-        "/".join([*([in_path(f"{label(study.x)} {level:g}")] if study.x else []), in_path(str(arm))])
-        for arm, level in zip(rows["arm"], rows["level"], strict=True)
-    ]
-    return write_means(rows.assign(place=pd.Categorical(places)), out / FOLDER)
+    points = list(zip(rows["arm"], rows["level"], strict=True))
+    names: dict[tuple, str] = {}
+    for arm, level in dict.fromkeys(points):
+        name = in_path(arm)
+        name = f"{in_path(f'{label(study.x)} {as_text(level)}')}/{name}" if study.x else name
+        while name in names.values():  # as folders, two arms may have one name
+            name += "+"
+        names[arm, level] = name
+    return write_means(rows.assign(place=pd.Categorical([names[point] for point in points])), out / FOLDER)
 
 
 def write_after_sweep(folder: Path) -> Path | None:
     """Write the means of the study in `folder` there, as the end of a sweep. Returns their folder; None if there are
-    none, or if the study is large or cannot be read as one, of which `normexp report` says more."""
+    none, or if the study is large or cannot be read as one, of which `normexp report` says more. Then older means go,
+    because they would be those of other runs."""
     try:
-        if len(find_runs(folder)[0]) > MOST_RUNS:
-            return None
-        return write_mean_runs(open_study(folder), folder)
+        if len(find_runs(folder)[0]) <= MOST_RUNS:
+            return write_mean_runs(open_study(folder), folder)
     except (ValueError, OSError):
-        return None
+        pass
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    return None
 
 
 def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
-    """Write a run for each group of runs. Returns the folder, or None if no group has two runs.
+    """Write a run for each group of runs. Returns the folder, or None if no group has two runs. Raises ValueError if a
+    seed has two runs in a group.
 
     Old files are removed, because TensorBoard would show them too.
 
@@ -65,6 +72,9 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
     shutil.rmtree(folder, ignore_errors=True)
     wanted = {**SHOWN, **{name: name for name in LOGARITHMIC}}
     recorded = rows[rows["metric"].isin(list(wanted))]
+    twice = recorded[recorded.duplicated(["place", "seed", "metric", "step"])]
+    if len(twice):
+        raise ValueError(f"{folder}: seed {twice['seed'].iloc[0]} has two runs in {twice['place'].iloc[0]}")
     seeds = recorded.groupby("place", observed=True)["seed"].nunique()
     for place in seeds[seeds > 1].index:
         own = recorded[recorded["place"] == place]

@@ -4,23 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from normexp.config.settings import shown
+from normexp.config.settings import NOT_IDENTITY
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RESULTS = (
-    "run",
-    "status",
-    "hash",
-    "fingerprint",
-    "steps",
-    "epochs",
-    "seconds",
-    "parameters",
-    "command",
-    "finished",
-)
+    "run", "status", "hash", "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
+)  # fmt: skip
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
 OLDER = "older"  # recipe of a run that is older than recipes
@@ -38,37 +29,68 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     }
     # Omit the many keys `monitor.*`; the column `monitor` names the choice.
     config = {key: value for key, value in summary["config"].items() if key != "monitor"}
-    row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices, **flat(config)}
-    for echo, name in ECHOES.items():
-        if echo in row and row[echo] == row[name]:
-            del row[echo]
-    row |= summary["metrics"]
+    row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices}
+    row |= flat(config, targets=True) | summary["metrics"]
     for group in RESULT_GROUPS:
         row |= {f"{group}.{key}": value for key, value in summary[group].items()}
     return row | {name: summary[name] for name in RESULTS if name not in row}
 
 
-def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested keys joined by dots, lists as JSON. Hydra's own keys are omitted."""
+def flat(config: Mapping[str, Any], prefix: str = "", *, targets: bool = False) -> dict[str, Any]:
+    """Nested keys joined by dots, lists as JSON. Of Hydra's own keys only `_target_` is kept, where asked for."""
     row: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
-            row |= flat(value, f"{prefix}{key}.")
-        # Omit Hydra's `_target_` and `_partial_`; the chosen name says the same.
-        elif not key.startswith("_"):
+            row |= flat(value, f"{prefix}{key}.", targets=targets)
+        elif not key.startswith("_") or (targets and key == "_target_"):
             row[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, (list, tuple)) else value
     return row
 
 
-def config_columns(summaries: "pd.DataFrame") -> list[str]:
-    """The columns that say what a run is: choices and configuration, without place and hardware."""
-    return [
-        name
-        for name in summaries.columns.astype(str)
-        if name not in RESULTS and "/" not in name and name.split(".")[0] not in RESULT_GROUPS and shown(name)
-    ]
+def repeating(summaries: "pd.DataFrame") -> list[str]:
+    """The columns that say again what another says in every row: `data.batch_size`, and the class of a choice."""
+    names = list(summaries.columns.astype(str))
+    found = [
+        echo for echo, name in ECHOES.items()
+        if echo in names and (summaries[echo].isna() | (summaries[echo] == summaries[name])).all()
+    ]  # fmt: skip
+    targets = [name for name in names if name.endswith("._target_")]
+    return found + [name for name in targets if decided_by(summaries, name, name.split(".")[0])]
+
+
+def decided_by(summaries: "pd.DataFrame", name: str, other: str) -> bool:
+    """Whether rows with an equal value of the column `other` have one value of the column `name`."""
+    if other not in summaries:
+        return len(_distinct(summaries[name])) == 1
+    return all(len(_distinct(own)) == 1 for _, own in summaries.groupby(other, dropna=False)[name])
+
+
+def identity_columns(summaries: "pd.DataFrame") -> list[str]:
+    """The columns that say what a run is: choices, configuration and content of the data, without places, hardware."""
+
+    def counts(name: str) -> bool:
+        parts = name.split(".")
+        paths = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+        result = (name in RESULTS and name != "fingerprint") or "/" in name or parts[0] in RESULT_GROUPS
+        return not (
+            result or paths & NOT_IDENTITY or name == "trainer"
+        )  # trainers are hardware, their options count
+
+    return [name for name in summaries.columns.astype(str) if counts(name)]
 
 
 def varying(summaries: "pd.DataFrame") -> list[str]:
-    """The columns of `config_columns` in which the rows differ."""
-    return [name for name in config_columns(summaries) if summaries[name].nunique(dropna=False) > 1]
+    """The columns of `identity_columns` in which the rows differ."""
+    found = []
+    for name in identity_columns(summaries):
+        column = summaries[name]
+        if name == "max_epochs" and "max_steps" in summaries:
+            column = column[summaries["max_steps"].isna()]  # elsewhere max_steps decides, and it is ignored
+        if len(_distinct(column)) > 1:
+            found.append(name)
+    return found
+
+
+def _distinct(column: "pd.Series") -> set[Any]:
+    """The values of a column. None and NaN are one, 1 and 1.0 too, but not 1 and True."""
+    return {None if value is None or value != value else (isinstance(value, bool), value) for value in column}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.runs.columns import flatten, varying
+from normexp.runs.columns import flatten, repeating, varying
 from normexp.runs.metrics import read_metrics
 from normexp.runs.summary import SUMMARY, read_summary
 
@@ -66,6 +66,7 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not rows:
         raise ValueError(f"path={path}: its runs were deleted while they were read")
     table = pd.DataFrame(rows)
+    table = table.drop(columns=repeating(table))
     for name in table.columns.astype(str):  # a column of nulls counts as a column of numbers
         if "/" in name or name.startswith("convergence."):
             table[name] = pd.to_numeric(table[name])
@@ -148,10 +149,9 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
     for cell in cells:
         if len(found[cell]) > 1:
             differing = [name for name in varying(found[cell]) if name not in names]
-            raise ValueError(
-                f"grid: cell {_cell(names, cell)} holds {len(found[cell])} runs, which differ in "
-                f"{', '.join(differing)}; add these columns to the grid"
-            )
+            why = f"differ in {', '.join(differing)}; add these columns to the grid"
+            why = why if differing else "are the same run; remove all but one"
+            raise ValueError(f"grid: cell {_cell(names, cell)} holds {len(found[cell])} runs, which {why}")
     return summaries.loc[[found[cell].index[0] for cell in cells]].reset_index(drop=True)
 
 

@@ -1,13 +1,16 @@
 """What a study compares: its arms, its factor, its selection of runs, and its refusals."""
 
+import itertools
 import json
 import shutil
 
 import pytest
 from fabricated import edit_summary, write_run, write_study
 
+from normexp.report.finding import cautions
 from normexp.report.study import open_study
 from normexp.report.tables import choose_baseline, comparison, markdown
+from normexp.report.tensorboard_means import write_after_sweep, write_mean_runs
 from normexp.report.unfinished_runs import open_runs
 from normexp.runs import load
 
@@ -25,6 +28,70 @@ def test_further_choices_make_arms_so_that_nothing_is_pooled(tmp_path):
     study = open_study(tmp_path)
     assert study.arms == ["none · depth 2", "none · depth 4"]
     assert len(study.chosen) == 8
+
+
+@pytest.mark.parametrize("key", ["trainer.gradient_clip_val", "norm._target_", "data.classes"])
+def test_every_value_that_varies_within_an_arm_makes_arms(tmp_path, key):
+    """Issue 26: runs clipped and unclipped were averaged as seeds of one arm, and half of them vanished."""
+    for value, seeds in (("a", 3), ("b", 2)):
+        write_study(tmp_path, ("none", "layernorm"), (8,), seeds=seeds, **{key: value})
+    study = open_study(tmp_path)
+    name = key.split(".")[-1].replace("_", " ")
+    assert len(study.arms) == 4, name
+    table = comparison(study, study.arms[0])
+    assert sorted(table["n"]) == [2, 2, 3, 3]
+    folder = write_mean_runs(study, tmp_path / "out")
+    assert len(list(folder.rglob("events*"))) == 4
+
+
+def test_a_value_that_differs_with_the_norm_is_said(tmp_path):
+    write_study(tmp_path, ("none",), (8,), seeds=2)
+    write_study(tmp_path, ("layernorm",), (8,), seeds=2, **{"trainer.gradient_clip_val": 0.5})
+    study = open_study(tmp_path)
+    assert study.arms == ["none", "layernorm"]
+    (text,) = [text for text in cautions(study) if "clip" in text]
+    assert text.startswith("Gradient clip val goes with norm (")
+    assert "0.5 with layernorm" in text
+
+
+def test_a_run_without_a_value_of_the_axis_stays_in_the_tables(tmp_path):
+    for depth in (None, 2, 4):
+        write_study(tmp_path, ("none",), (8,), seeds=2, **{"model.depth": depth})
+    study = open_study(tmp_path)
+    assert comparison(study, study.arms[0])["n"].sum() == 6
+
+
+def test_images_that_changed_between_two_launches_are_refused(tmp_path):
+    write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2, fingerprint="a" * 64)
+    write_run(tmp_path, "none", 8, 2, fingerprint="b" * 64)
+    with pytest.raises(ValueError, match="saw 2 contents of the data") as caught:
+        open_study(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_data_may_depend_on_their_options_and_own_data_on_the_seed(tmp_path):
+    for size in (10, 20):
+        write_study(
+            tmp_path / "a", ("none",), (8,), seeds=2, fingerprint=f"{size}" * 32, **{"data.train_size": size}
+        )
+    assert open_study(tmp_path / "a").levels == [10, 20]
+    for norm, seed in itertools.product(("none", "layernorm"), range(3)):
+        write_run(tmp_path / "b", norm, 8, seed, fingerprint=f"{seed}" * 64, **{"data.kind": "image"})
+    assert open_study(tmp_path / "b").arms == ["none", "layernorm"]
+
+
+def test_a_seed_that_sets_two_keys_is_one_seed(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path, "none", 8, seed, **{"data.split_seed": seed})
+    assert open_study(tmp_path).arms == ["none"]
+
+
+def test_older_means_go_where_the_study_is_refused(tmp_path):
+    write_study(tmp_path, ("none",), (8,), seeds=3)
+    assert write_after_sweep(tmp_path)
+    write_run(tmp_path, "none", 8, 3, fingerprint="changed")
+    assert write_after_sweep(tmp_path) is None
+    assert not (tmp_path / "mean over seeds").exists()
 
 
 def test_each_point_takes_the_learning_rate_best_on_validation(tmp_path):
