@@ -16,10 +16,10 @@ from normexp.claims.evidence.cost import plan_text, run_count
 from normexp.claims.evidence.kept import keep
 from normexp.claims.evidence.search import search
 from normexp.claims.evidence.subjects import import_data
+from normexp.claims.judge import judge
 from normexp.claims.judge.verdict import (
     UNTUNED,
     VERDICT,
-    make_verdict,
     untestable,
     write_verdict,
 )
@@ -164,7 +164,7 @@ def verify(
         table, verdict = evidence or train_one(asking(claim, out, command), out, command)
     else:
         table = search(claim) if claim.search else functions.gather(claim, claim.looks[-1])
-        verdict = make_verdict(claim, table, looks=1, extra={})
+        verdict = judge(table, claim)
     seconds = time.perf_counter() - start + verdict.get("seconds", 0.0)  # those of training stand there
     verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
     write_verdict(folder, verdict)

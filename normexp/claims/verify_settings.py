@@ -11,9 +11,9 @@ from normexp.claims.evidence.kept import Kept
 from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER, read_ledger, read_own_ledger
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, Anew, FromTable, Source
+from normexp.claims.judge import judge
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.settings_verdict import make_settings_verdict
-from normexp.claims.judge.settings_word import INCONCLUSIVE
+from normexp.claims.judge.random_effects import INCONCLUSIVE
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registered_first import not_after, registry_of, started
 from normexp.claims.spec.registry import REGISTRY, Row, digest, latest, read_registry, subject_of
@@ -34,9 +34,9 @@ def over_settings(
         late, against = came_before(row, runs, root) if row else (0, "")
         if against:
             row, why = None, against
-        verdict = make_settings_verdict(
-            claim,
+        verdict = judge(
             settings,
+            claim,
             looks=len(claim.looks),
             row=row,
             late=f"registered after {late} of {len(runs)} runs" if late else "",

@@ -130,16 +130,14 @@ def page(path: Path, out: str) -> str:
         raise ValueError(
             f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
         )
+    claims = load_claims(CONFIGS)
     if out != DEFAULTS["out"]:
-        budgets = {budget: load_claims(CONFIGS, budget) for budget in BUDGETS}
-        if path.suffix == ".md":
-            return write_page(path, budgets, Path(out))
-        from normexp.claims.pages.site.write import write_site
+        verdicts = verdicts_in({budget: load_claims(CONFIGS, budget) for budget in BUDGETS}, Path(out))
+    else:
+        from normexp.claims.judge_again import judge_all_again  # imports torch, though it makes no network
 
-        return write_site(path, budgets["quick"], verdicts_in(budgets, Path(out)), folder.CONFIGS.parent)
-    from normexp.claims.judge_again import write_page_again  # imports torch, though it makes no network
-
-    return write_page_again(path, load_claims(CONFIGS))
+        verdicts = judge_all_again(claims)
+    return write_page(path, claims, verdicts)
 
 
 def show_help() -> None:

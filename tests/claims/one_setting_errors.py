@@ -4,8 +4,7 @@ import numpy as np
 from scipy import stats
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.decide import ALPHA, decide, p_decided
-from normexp.claims.judge.estimate import MeanEstimate
+from normexp.claims.judge.estimate import ALPHA, mean_of, p_region
 
 LEVEL = 0.95
 ACCURACIES = {"accuracy": 0.95, "accuracy99": 0.99}
@@ -28,7 +27,7 @@ def coverage(shape: str, seeds: int, method: str, trials: int = 2000) -> float:
     """How often the 95% interval over `seeds` effects holds their true mean 0."""
     effects = draw(shape, np.random.default_rng(0), (trials, seeds))
     if method == "t":
-        ends = np.array([MeanEstimate(row).interval(LEVEL) for row in effects])
+        ends = np.array([mean_of(row).interval(LEVEL) for row in effects])
     else:
         ends = np.array([bootstrap(row, method) for row in effects])
     return float(((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).mean())
@@ -52,16 +51,11 @@ def claimed(shape: str, seeds: int, margin: float, shift: float = 0.0, trials: i
     effects = draw(shape, np.random.default_rng(1), (trials, seeds))
     unit = draw(shape, np.random.default_rng(2), (100_000,)).std()
     comparison = Comparison(kind="different", arm="a", baseline="a again", margin=margin * unit)
-    words = [word_for(comparison, row + shift * unit) for row in effects]
-    return float(np.mean([word == "supported" for word in words]))
+    return float(np.mean([supported(comparison, row + shift * unit) for row in effects]))
 
 
-def word_for(comparison: Comparison, effects: np.ndarray, looks: int = 1) -> str:
-    estimate = MeanEstimate(effects)
-    p = p_decided(estimate, comparison)
-    if p > ALPHA / looks:
-        return "inconclusive"  # without asking how many more seeds it would take
-    return decide(comparison, estimate, p, p, ALPHA / looks).verdict
+def supported(comparison: Comparison, effects: np.ndarray, looks: int = 1) -> bool:
+    return bool(p_region(mean_of(effects), comparison.supporting()) <= ALPHA / looks)
 
 
 def claimed_with_looks(looks: list[int], trials: int = 2000) -> float:
@@ -70,6 +64,5 @@ def claimed_with_looks(looks: list[int], trials: int = 2000) -> float:
     comparison = Comparison(kind="different", arm="a", baseline="a again")
     errors = 0
     for effects in generator.normal(size=(trials, looks[-1])):
-        words = (word_for(comparison, effects[:n], len(looks)) for n in looks)
-        errors += any(word == "supported" for word in words)
+        errors += any(supported(comparison, effects[:n], len(looks)) for n in looks)
     return errors / trials

@@ -2,30 +2,31 @@
 
 import json
 
+import calibrate
 import numpy as np
 import pytest
 from forked import forked
 from scipy import stats
-from statsmodels.stats.meta_analysis import combine_effects
-
-from normexp.claims.judge import calibration
-from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.error_rates import CALIBRATION, error_rates
-from normexp.claims.judge.false_words import (
+from simulated_designs import (
+    DESIGNS,
+    PRACTICAL,
+    SHAPES,
+    called_different,
     cells_of,
     false_in_one_setting,
     false_over_settings,
     false_with_weights,
     pooled_of,
     power,
-    qualifies,
+    spread_of,
 )
-from normexp.claims.judge.judge_settings import judge_settings
-from normexp.claims.judge.known_designs import DESIGNS, called_different
+from statsmodels.stats.meta_analysis import combine_effects
+
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.settings_word import decide_over_settings
-from normexp.claims.judge.shapes import SHAPES, spread_of
-from normexp.claims.judge.voting import Rules
+from normexp.claims.judge.random_effects import decide_over_settings
+from normexp.claims.judge.several_settings import Rules, judge_settings
+from normexp.claims.pages.error_rates import CALIBRATION, error_rates, qualifies
 
 TRIALS = 2000
 
@@ -65,7 +66,7 @@ def test_weights_of_one_over_variance_are_those_of_statsmodels():
 
 
 def test_an_effect_of_practical_size_is_found_more_often_than_not():
-    for question in calibration.PRACTICAL.values():
+    for question in PRACTICAL:
         assert power(SHAPES["normal"], 1.0, question, 8, 8, TRIALS) > 0.9
         assert power(SHAPES["lognormal(1)"], spread_of(SHAPES["lognormal(1)"]), question, 8, 8, TRIALS) > 0.5
 
@@ -95,7 +96,7 @@ def test_a_test_set_that_is_a_sample_is_counted(name):
 
 
 def test_a_quick_table_has_every_row_and_the_page_shows_them(tmp_path):
-    found = calibration.calibrate(trials=100, slow_trials=20, report=lambda line: None)
+    found = calibrate.calibrate(trials=100, slow_trials=20, report=lambda line: None)
     assert [row["name"] for row in found["shapes"]] == list(SHAPES)
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(found))

@@ -1,6 +1,6 @@
 """The section of words that changed, and the file behind it."""
 
-from normexp.claims.pages.changed_words import changed_words, first_words
+from normexp.claims.pages.verdicts_page import changed_words, first_words
 from normexp.claims.spec.claim_files import load_claims
 from normexp.config.folder import CONFIGS
 

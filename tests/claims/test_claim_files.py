@@ -13,9 +13,9 @@ from normexp.claims.evidence.cost import cost, plan_text
 from normexp.claims.evidence.functions import gather
 from normexp.claims.evidence.search import search
 from normexp.claims.evidence.subjects import composed, law
-from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.judge import judge
 from normexp.claims.pages import verdicts_page
-from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.select import select
@@ -86,7 +86,7 @@ def check(claim):
         verdict = over_settings(claim)[1]
     else:
         table = search(claim) if claim.search else gather(claim, claim.looks[-1])
-        verdict = make_verdict(claim, table, looks=1, extra={})
+        verdict = judge(table, claim)
     assert verdict["verdict"] == claim.expected, verdict["note"]
 
 
@@ -208,13 +208,13 @@ def test_help_into_a_closed_pipe_ends_quietly():
 def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path, monkeypatch):
     monkeypatch.setattr(verdicts_page, "error_rates", lambda real: "")  # its numbers have tests of their own
     verify(CLAIMS["S29"], tmp_path, tuned=True, command="")
-    budgets = {budget: CLAIMS for budget in BUDGETS}
-    assert write_page(tmp_path / "page.md", budgets, tmp_path).endswith(
+    found = verdicts_in({budget: CLAIMS for budget in BUDGETS}, tmp_path)
+    assert write_page(tmp_path / "page.md", CLAIMS, found).endswith(
         f"1 verdicts of {len(CLAIMS) - 1} claims that can be tested"
     )
     text = (tmp_path / "page.md").read_text()
     assert all(f"\n| {claim} | " in text for claim in CLAIMS)
     assert "**refuted**" in text
     changed = CLAIMS | {"S29": dataclasses.replace(CLAIMS["S29"], seeds=9)}
-    write_page(tmp_path / "page.md", {budget: changed for budget in BUDGETS}, tmp_path)
+    write_page(tmp_path / "page.md", changed, verdicts_in({budget: changed for budget in BUDGETS}, tmp_path))
     assert "**refuted**" not in (tmp_path / "page.md").read_text()

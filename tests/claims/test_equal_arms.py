@@ -1,41 +1,40 @@
-"""The table of equal arms: which comparisons stand in it, and what it says of their error rate."""
+"""The table of equal arms: what is compared, and what it says of the judge's error rate."""
 
-from pathlib import Path
+import numpy as np
+from calibrate import halved
+from settings import errors
 
-from committed import CLAIMS
-from tables import table_of
-
-from normexp.claims.judge.equal_arms import equal_arms
-from normexp.claims.judge.error_rates import chance, of_real_runs
-from normexp.claims.judge.false_words import most_errors
+from normexp.claims.pages.error_rates import chance, most_errors, of_real_runs
 
 
-def write(folder: Path, name: str, arms: dict[str, list]) -> None:
-    (folder / name).mkdir()
-    table_of(arms).to_csv(folder / name / "evidence.csv", index=False)
+def test_an_arms_first_seeds_meet_its_others_on_the_same_examples():
+    setting = errors({"a": 0.1, "b": 0.2}, n=9)
+    found = halved(setting, ("b", ""))
+    first, second = found.outcomes["a", ""], found.outcomes["b", ""]
+    assert first.seeds.tolist() == second.seeds.tolist() == [0, 1, 2, 3]
+    whole = setting.outcomes["b", ""].examples
+    assert np.array_equal(first.examples, whole[:4])
+    assert np.array_equal(second.examples, whole[4:8])
+    assert (found.design, found.guess) == (setting.design, setting.guess)
 
 
-def test_each_arm_of_ten_seeds_meets_itself_once(tmp_path):
-    same, other = [0.9 + 0.01 * (seed % 3) for seed in range(10)], [*[0.1, 0.11, 0.1, 0.12, 0.1], *[0.9] * 5]
-    write(tmp_path, "P12", {"norm_free": same, "batchnorm": other})
-    # Runs that P12 has already, and too few.
-    write(tmp_path, "P11", {"powernorm": same, "batchnorm": same[:5]})
-    write(tmp_path, "S32", {"after": same})  # judged over settings
-    write(tmp_path, "S31", {"a": same})  # not trained
-    found = equal_arms(CLAIMS, ["P12", "P11", "S32", "S31"], tmp_path)
-    assert [(row["claim"], row["arm"], row["different"]) for row in found] == [
-        ("P12", "norm_free", False),
-        ("P12", "batchnorm", True),
-    ]
-    assert "1 of 2 are called different" in "\n".join(of_real_runs(found))
+def test_the_page_counts_what_is_called_different():
+    row = {
+        "claim": "P01",
+        "arm": "none",
+        "effect": 0.1,
+        "interval": [-0.1, 0.3],
+        "p": 0.2,
+        "different": False,
+    }
+    text = "\n".join(of_real_runs([row, row | {"arm": "batchnorm", "p": 0.01, "different": True}]))
+    assert "1 of 2 are" in text
+    assert "| P01 | batchnorm | 0.1 [-0.1, 0.3] | 0.01 | **yes** |" in text
 
 
 def test_chance_is_one_minus_the_probability_of_fewer_errors():
     assert abs(chance(1, 40) - (1 - 0.95**40)) < 1e-12
     assert chance(0, 40) == 1.0
-
-
-def test_the_bound_is_the_most_errors_whose_chance_exceeds_five_percent():
     for trials in (40, 100, 2000):
         most = most_errors(trials)
         assert chance(most, trials) > 0.05 >= chance(most + 1, trials)

@@ -8,11 +8,9 @@ import pytest
 from settings import FEWER, errors, family
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.depends import judge_contrast
-from normexp.claims.judge.judge_settings import judge_settings
 from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.claims.judge.several_settings import Rules, judge_contrast, judge_settings
 from normexp.claims.judge.verdict import _plain
-from normexp.claims.judge.voting import Rules
 
 
 def judged(settings, comparison=FEWER, **rules):

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from normexp.claims.judge.multiplicity import counts_by_kind, expected_false, p_of, page_rows
-from normexp.claims.pages.how_many_false import by_kind, how_many_false
+from normexp.claims.pages.multiplicity import (
+    by_kind,
+    counts_by_kind,
+    expected_false,
+    how_many_false,
+    p_of,
+    page_rows,
+)
 from normexp.claims.spec.claim import Claim
 
 

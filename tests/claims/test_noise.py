@@ -7,8 +7,8 @@ from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from normexp.claims.judge.noise import crossed, cut_again, over_seeds
-from normexp.claims.judge.uncertain_mean import UncertainMean
+from normexp.claims.judge.estimate import UncertainMean
+from normexp.claims.judge.setting_effect import crossed, cut_again, over_seeds
 
 
 def test_seeds_alone_are_students_t_with_the_third_k_statistic():

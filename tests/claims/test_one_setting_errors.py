@@ -7,8 +7,7 @@ import pytest
 from one_setting_errors import claimed, claimed_with_looks, coverage
 from scipy import stats
 
-from normexp.claims.judge.estimate import MeanEstimate, RankEstimate
-from normexp.claims.judge.power import seeds_to_decide, seeds_to_decide_by_rank
+from normexp.claims.judge.estimate import RankEstimate, mean_of, seeds_to_decide
 
 TRIALS = 2000
 
@@ -54,8 +53,8 @@ def test_a_planted_effect_is_found_with_the_power_of_a_t_test():
 def test_ranks_ask_for_about_as_many_seeds_as_the_t_interval():
     effects = stats.norm.ppf((np.arange(12) + 0.5) / 12, loc=0.4)  # normal scores: no luck in the draw
     sides = [(0.0, math.inf), (-math.inf, 0.0)]
-    by_t = 12 + seeds_to_decide(MeanEstimate(effects), sides, 0.05)
-    by_rank = 12 + seeds_to_decide_by_rank(RankEstimate(effects, effects), sides, 0.05)
+    by_t = 12 + seeds_to_decide(mean_of(effects), 12, sides, 0.05)
+    by_rank = 12 + seeds_to_decide(RankEstimate(effects), 12, sides, 0.05)
     assert by_t <= by_rank <= 1.5 * by_t
     effects[:7] = math.inf
-    assert seeds_to_decide_by_rank(RankEstimate(effects, effects), sides, 0.05) is None
+    assert seeds_to_decide(RankEstimate(effects), 12, sides, 0.05) is None

@@ -9,13 +9,17 @@ from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.holm import holm
-from normexp.claims.judge.noise import over_seeds
+from normexp.claims.judge.estimate import UncertainMean, holm
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.over_settings import Pooled, covariance, covariances, pool, pool_settings
-from normexp.claims.judge.setting_effect import SettingEffect, effect_in
-from normexp.claims.judge.settings_word import decide_over_settings
-from normexp.claims.judge.uncertain_mean import UncertainMean
+from normexp.claims.judge.random_effects import (
+    Pooled,
+    covariance,
+    covariances,
+    decide_over_settings,
+    pool,
+    pool_settings,
+)
+from normexp.claims.judge.setting_effect import SettingEffect, effect_in, over_seeds
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
 

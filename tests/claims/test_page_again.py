@@ -8,8 +8,8 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence.kept import KEPT, read_kept
-from normexp.claims.judge_again import EQUAL_ARMS, judge_all_again, write_page_again
-from normexp.claims.pages.verdicts_page import table
+from normexp.claims.judge_again import judge_all_again
+from normexp.claims.pages.verdicts_page import EQUAL_ARMS, table, write_page
 
 UNTRAINED = {name: claim for name, claim in CLAIMS.items() if claim.evidence != "training"}
 
@@ -75,6 +75,6 @@ def test_no_two_settings_of_a_claim_are_the_same_network():
 
 @pytest.mark.slow
 def test_the_whole_page_is_what_is_committed(tmp_path):
-    write_page_again(tmp_path / "page.md", CLAIMS, ROOT)
+    write_page(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS, ROOT), ROOT)
     assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "verdicts.md").read_text()
     assert (ROOT / EQUAL_ARMS).exists()

@@ -8,8 +8,8 @@ from tables import table_of
 from torch import nn
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.decide import judge
-from normexp.claims.judge.false_words import most_errors
+from normexp.claims.judge.one_setting import judge_one_setting
+from normexp.claims.pages.error_rates import most_errors
 from normexp.models import MLP
 from normexp.norms import BatchNorm
 
@@ -38,5 +38,8 @@ def test_equal_arms_of_real_runs_are_called_different_in_at_most_five_percent():
     assert len(set(values)) > 20  # seeds do differ
     pairs = values.reshape(COMPARISONS, 2, SEEDS)
     comparison = Comparison(kind="different", arm="a", baseline="b")
-    errors = sum(judge(table_of({"a": a, "b": b}), [comparison])[0].verdict == "supported" for a, b in pairs)
+    errors = sum(
+        judge_one_setting(table_of({"a": a, "b": b}), [comparison])[0].verdict == "supported"
+        for a, b in pairs
+    )
     assert errors <= most_errors(COMPARISONS) == 4

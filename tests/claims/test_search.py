@@ -11,7 +11,7 @@ from committed import CLAIMS, ROOT
 from normexp.claims.evidence.kept import KEPT, read_kept
 from normexp.claims.evidence.search import changed, draw, search
 from normexp.claims.evidence.subjects import network
-from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.judge import judge
 from normexp.claims.laws.depth import gradient_growth
 from normexp.claims.laws.weights import Weights, fill, matrix
 from normexp.claims.spec.claim_files import read_claim
@@ -145,11 +145,11 @@ def test_a_counterexample_holds_when_it_is_built_by_hand():
 
 
 def test_words_of_a_search(found):
-    verdict = make_verdict(CLAIMS["P17b"], found, looks=1, extra={})
+    verdict = judge(found, CLAIMS["P17b"])
     assert verdict["verdict"] == "refuted"
     assert verdict["scope"] == "by a counterexample, after a search of 400 cases"
     assert "of 400 cases fail, the worst: " in verdict["note"]
-    verdict = make_verdict(CLAIMS["P17b"], found.assign(value=1.0), looks=1, extra={})
+    verdict = judge(found.assign(value=1.0), CLAIMS["P17b"])
     assert (verdict["verdict"], verdict["scope"]) == ("no counterexample", "in 400 cases")
 
 

@@ -8,10 +8,10 @@ from settings import errors, values
 from tables import table_of
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.noise import crossed
+from normexp.claims.judge.failures import saturation
+from normexp.claims.judge.one_setting import judge_one_setting
 from normexp.claims.judge.outcomes import Outcomes, Setting, blocks
-from normexp.claims.judge.saturation import saturation
-from normexp.claims.judge.setting_effect import contrast, effect_in
+from normexp.claims.judge.setting_effect import crossed, effect_in
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True)
 
@@ -63,17 +63,18 @@ def test_measures_without_examples_are_judged_by_todays_effects():
     expected = np.log(arms["a"]) - np.log(arms["b"])
     assert found.mean.effect == pytest.approx(expected.mean())
     assert found.mean.variance == pytest.approx(expected.var(ddof=1) / 5)
-    assert FEWER.estimate(table_of(arms), None).effect == pytest.approx(found.mean.effect)
+    one = judge_one_setting(table_of(arms), [FEWER], trained=True)[0]
+    assert one.effect == pytest.approx(found.mean.effect)
 
 
 def test_contrast_of_a_trend_gives_the_slope_of_the_logs():
     levels = [2, 8, 32]
     comparison = Comparison(kind="increasing", arm="a", baseline="b", log2_factor=True, log=True)
-    weights = contrast(comparison, levels)
+    weights = comparison.weights(levels)
     slope = np.polyfit([1, 3, 5], [0.3, 0.1, 0.7], 1)[0] - np.polyfit([1, 3, 5], [0.2, 0.5, 0.4], 1)[0]
     logs = {("a", 2): 0.3, ("a", 8): 0.1, ("a", 32): 0.7, ("b", 2): 0.2, ("b", 8): 0.5, ("b", 32): 0.4}
     assert sum(weights[arm] * logs[arm] for arm in logs) == pytest.approx(slope)
-    at = contrast(Comparison(kind="greater", arm="a", baseline="b", at=8), levels)
+    at = Comparison(kind="greater", arm="a", baseline="b", at=8).weights(levels)
     assert at == {("a", 8): 1.0, ("b", 8): -1.0}
 
 
@@ -173,6 +174,6 @@ def test_mistakes_are_one_line():
     with pytest.raises(ValueError, match="setting=mnist: runs without test examples"):
         values({"a": [1.0] * 5}, design="test set")
     with pytest.raises(ValueError, match="over=x: is not judged over settings"):
-        contrast(Comparison(kind="increasing", arm="a", over="x"), [1, 2])
+        Comparison(kind="increasing", arm="a", over="x").weights([1, 2])
     with pytest.raises(ValueError, match="ranks need a measure without examples"):
         effect_in(errors({"a": 0.1}), Comparison(kind="increasing", arm="a", by="rank"))

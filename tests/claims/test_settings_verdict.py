@@ -10,8 +10,7 @@ from tables import spread, table_of
 
 from normexp.claims.evidence.functions import gather
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.settings_verdict import make_settings_verdict
-from normexp.claims.judge.verdict import make_verdict, write_verdict
+from normexp.claims.judge.verdict import judge, write_verdict
 from normexp.claims.judge.verdict_text import paragraph, section, title, with_scope
 from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.spec.registry import Row
@@ -41,7 +40,7 @@ ROW = Row(
 
 
 def test_the_verdict_has_all_that_a_page_needs(tmp_path):
-    verdict = make_settings_verdict(CLAIM, family([-0.5] * 6), row=ROW)
+    verdict = judge(family([-0.5] * 6), CLAIM, row=ROW)
     write_verdict(tmp_path, verdict)
     read = json.loads((tmp_path / "verdict.json").read_text())
     assert read["verdict"] == "supported"
@@ -65,7 +64,7 @@ def test_the_verdict_has_all_that_a_page_needs(tmp_path):
 
 
 def test_the_word_never_stands_without_its_scope():
-    verdict = make_settings_verdict(CLAIM, family([-0.5] * 6)) | {"untuned": False, "command": "c"}
+    verdict = judge(family([-0.5] * 6), CLAIM) | {"untuned": False, "command": "c"}
     assert verdict["scope"].endswith(", unregistered")
     assert title(verdict) == (
         "Q1: supported in 6 of 6 settings (digits, MNIST, CIFAR-10; MLP, CNN), unregistered"
@@ -84,31 +83,31 @@ def test_the_word_never_stands_without_its_scope():
 
 def test_an_amendment_and_looks_share_alpha():
     settings = family([-0.35] * 6, noise=0.7, n=10, seed=None)
-    assert make_settings_verdict(CLAIM, settings)["verdict"] == "supported"
-    strict = make_settings_verdict(CLAIM, settings, row=ROW, looks=2)
+    assert judge(settings, CLAIM)["verdict"] == "supported"
+    strict = judge(settings, CLAIM, row=ROW, looks=2)
     assert (strict["verdict"], strict["level"]) == ("inconclusive", 0.9875)
 
 
 def test_a_claim_falls_with_one_comparison_and_varies_before_it_is_inconclusive():
     other = Comparison(kind="greater", arm="a", baseline="b", log=True, margin=0.1)
     both = dataclasses.replace(CLAIM, comparisons=[FEWER, other])
-    found = make_settings_verdict(both, family([-0.5] * 6))
+    found = judge(family([-0.5] * 6), both)
     assert (found["verdict"], found["comparison"]["kind"]) == ("refuted", "greater")
-    assert make_settings_verdict(both, family([-0.5] * 3 + [0.5] * 3))["verdict"] == "varies across settings"
+    assert judge(family([-0.5] * 3 + [0.5] * 3), both)["verdict"] == "varies across settings"
 
 
 def test_a_confirmed_contrast_gives_the_word():
     contrast = Contrast(varies="the place of the norm", key="k", groups={}, first_seed=100, seeds=30)
     claim = dataclasses.replace(CLAIM, contrast=contrast)
     groups = {name: family([own] * 2, n=30, first=100) for name, own in (("before", -0.5), ("after", 0.1))}
-    found = make_settings_verdict(claim, family([-0.5] * 3 + [0.1] * 3), contrast=groups, row=ROW)
+    found = judge(family([-0.5] * 3 + [0.1] * 3), claim, contrast=groups, row=ROW)
     assert found["verdict"] == "depends on the place of the norm"
     assert found["scope"] == "supported where before, refuted where after"
     assert found["p_raw"] < 0.025
     assert found["contrast"]["confirmed"]
     assert title(found) == "Q1: depends on the place of the norm: supported where before, refuted where after"
     unconfirmed = {name: family([-0.5] * 2, n=30, first=100) for name in groups}
-    found = make_settings_verdict(claim, family([-0.5] * 3 + [0.1] * 3), contrast=unconfirmed)
+    found = judge(family([-0.5] * 3 + [0.1] * 3), claim, contrast=unconfirmed)
     assert found["verdict"] == "varies across settings"
 
 
@@ -117,13 +116,13 @@ def test_a_causal_word_needs_a_manipulation_that_held():
     claim = dataclasses.replace(
         CLAIM, manipulation=Manipulation(measure="shift", comparison=changed, metric="m")
     )
-    held = make_settings_verdict(claim, family([-0.5] * 6), manipulation=family([-0.3] * 6))
+    held = judge(family([-0.5] * 6), claim, manipulation=family([-0.3] * 6))
     assert (held["verdict"], held["manipulation"]["held"]) == ("supported", True)
-    failed = make_settings_verdict(claim, family([-0.5] * 6), manipulation=family([0.3] * 6))
+    failed = judge(family([-0.5] * 6), claim, manipulation=family([0.3] * 6))
     assert failed["verdict"] == "inconclusive"
     assert failed["note"] == "the manipulation check did not hold: shift is refuted"
     # "refuted" would acquit a cause that was never present
-    without_effect = make_settings_verdict(claim, family([0.5] * 6), manipulation=family([0.3] * 6))
+    without_effect = judge(family([0.5] * 6), claim, manipulation=family([0.3] * 6))
     assert without_effect["verdict"] == "inconclusive"
 
 
@@ -132,7 +131,7 @@ def test_failure_as_the_measure():
         CLAIM, metric="failed", comparisons=[Comparison(kind="smaller", arm="a", baseline="b", margin=0.1)]
     )
     settings = [values({"a": [1.0] * 12, "b": [1.0] * 12}, str(i), {"b": [True] * 12}) for i in range(6)]
-    found = make_settings_verdict(claim, settings)
+    found = judge(settings, claim)
     assert (found["verdict"], found["failures"]["baseline"]) == ("supported", 72)
     assert found["arms"]["a"]["0"] == 1.0
 
@@ -148,7 +147,7 @@ def test_failure_as_the_measure():
 def test_verdicts_of_one_setting_say_so_and_cases_prove_nothing(name, word, scope):
     claim = CLAIMS[name]
     table = gather(claim, claim.looks[-1])
-    found = make_verdict(claim, table, looks=1, extra={})
+    found = judge(table, claim)
     assert found["verdict"] == word
     if scope:
         assert found["scope"] == f"in {len(table)} cases"
@@ -159,7 +158,7 @@ def test_verdicts_of_one_setting_say_so_and_cases_prove_nothing(name, word, scop
 def test_an_old_verdict_of_training_is_one_setting_and_counts_what_failed():
     claim = CLAIMS["P08"]
     table = table_of({"rmsnorm": [*spread(0.9, 0.01, 9), float("nan")], "layernorm": spread(0.9, 0.01, 10)})
-    found = make_verdict(claim, table, looks=1, extra={})
+    found = judge(table, claim)
     assert found["scope"] == "one setting, unregistered"
     assert found["failures"] == {"rmsnorm": {"failed": 1, "of": 10}, "layernorm": {"failed": 0, "of": 10}}
     assert title(found).startswith("P08: ")

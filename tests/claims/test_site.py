@@ -14,7 +14,7 @@ from settings import FEWER, family
 
 from normexp.claims.evidence.drawn_runs import ledger_of
 from normexp.claims.evidence.ledger import LEDGER
-from normexp.claims.judge.settings_verdict import make_settings_verdict
+from normexp.claims.judge import judge
 from normexp.claims.pages.site.facts import index_row
 from normexp.claims.pages.site.forest import WIDTH, forest, lines_of
 from normexp.claims.pages.site.panels import over_rate
@@ -46,7 +46,7 @@ UNTESTED = Claim(
 
 @pytest.fixture(scope="module")
 def verdict():
-    found = make_settings_verdict(CLAIM, family(EFFECTS))
+    found = judge(family(EFFECTS), CLAIM)
     for place, row in enumerate(found["settings"]):
         row["name"] = f"cell{place}"
     return found | {"command": "normexp verify claim=Q1"}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from normexp.claims.judge.tuning import over_rates, rate_table, tuned, widening
+from normexp.claims.judge.tuning import rate_table, tuned, widened_rates
 
 RATES = [0.01, 0.03, 0.1, 0.3]
 
@@ -59,44 +59,26 @@ def inner(n: int, at: int) -> list[list[float]]:
 
 def test_the_grid_is_widened_where_more_than_a_fifth_of_an_arms_seeds_take_an_edge():
     calm = {"a": inner(10, 2), "b": inner(10, 0)}
-    assert widening(rate_table(rows(calm)), "m").asked == []
-    found = widening(rate_table(rows({"a": inner(10, 3), "b": inner(10, 0)})), "m")
-    assert (found.asked, found.allowed) == (["high"], True)
-    assert found.rates == pytest.approx([*RATES, 0.9])
-    assert found.at_edge == {"a": (0.0, 0.3), "b": (0.0, 0.0)}
+    assert widened_rates(rate_table(rows(calm)), "m") == RATES
+    found = widened_rates(rate_table(rows({"a": inner(10, 3), "b": inner(10, 0)})), "m")
+    assert found == pytest.approx([*RATES, 0.9])
     both = {"a": [[3, 0, 0, 1]] * 2 + [[0, 0, 1, 3]] * 2 + [[0, 3, 0, 0]] * 6}
-    assert widening(rate_table(rows(both)), "m").rates == pytest.approx([0.01 / 3, *RATES, 0.9])
-
-
-def test_a_grid_is_widened_at_most_twice_and_then_says_so():
-    table = rate_table(rows({"a": inner(5, 5)}))
-    assert widening(table, "m", 1).rates[-1] == pytest.approx(0.9)
-    last = widening(table, "m", 2)
-    assert (last.rates, last.allowed) == (RATES, False)
-    assert last.note == "rates at the high edge of a grid that was widened 2 times"
-    assert widening(table, "m", 1).note == ""
+    assert widened_rates(rate_table(rows(both)), "m") == pytest.approx([0.01 / 3, *RATES, 0.9])
 
 
 def test_the_rule_is_blind_to_how_arms_compare():
     a, b = inner(10, 4), inner(10, 1)
     better = [[score + 100 for score in seed] for seed in b]
     for pair in ({"a": a, "b": b}, {"a": a, "b": better}, {"a": better, "b": a}):
-        assert widening(rate_table(rows(pair)), "m").rates == pytest.approx([*RATES, 0.9])
+        assert widened_rates(rate_table(rows(pair)), "m") == pytest.approx([*RATES, 0.9])
 
 
 def test_failed_rates_take_no_edge_and_one_rate_has_none():
     lost = {("a", seed, 0.3) for seed in range(5)}
-    assert widening(rate_table(rows({"a": inner(5, 5)}, failed=lost)), "m").asked == []
-    assert widening(rate_table(rows({"a": [[1]] * 5}, rates=[0.1])), "m").rates == [0.1]
+    assert widened_rates(rate_table(rows({"a": inner(5, 5)}, failed=lost)), "m") == RATES
+    assert widened_rates(rate_table(rows({"a": [[1]] * 5}, rates=[0.1])), "m") == [0.1]
     never = {("a", seed, rate) for seed in range(5) for rate in RATES}
-    assert widening(rate_table(rows({"a": inner(5, 5)}, failed=never)), "m").asked == []
-
-
-def test_the_measure_over_rates_has_its_mean_deviation_and_failures():
-    table = rate_table(rows({"a": [[1, 2, 3, 4], [3, 2, 3, 4], [8, 2, 3, 4]]}, failed={("a", 2, 0.01)}))
-    first = over_rates(table).iloc[0]
-    assert (first["mean"], first["runs"], first["failed"]) == (np.mean([1, 3 + 1]), 2, 1)
-    assert first["deviation"] == pytest.approx(np.std([1, 4], ddof=1))
+    assert widened_rates(rate_table(rows({"a": inner(5, 5)}, failed=never)), "m") == RATES
 
 
 def test_missing_or_doubled_runs_are_named():
@@ -106,7 +88,7 @@ def test_missing_or_doubled_runs_are_named():
     with pytest.raises(ValueError, match="41 rows; every arm needs each rate"):
         rate_table([*table, table[0]])
     with pytest.raises(ValueError, match="setting=x: has no runs; the settings are m"):
-        widening(rate_table(table), "x")
+        widened_rates(rate_table(table), "x")
 
 
 def test_tuning_inside_keeps_the_level_that_tuning_outside_loses():

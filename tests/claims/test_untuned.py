@@ -10,7 +10,7 @@ from tables import spread, table_of
 from normexp.claims import verify_claims
 from normexp.claims.evidence import training_runs
 from normexp.claims.pages import verdicts_page
-from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.verify_claims import verify_all
 
@@ -70,7 +70,7 @@ def test_the_page_shows_it_with_the_tuned_verdict_and_never_instead(tmp_path):
 
 def written(out: Path) -> str:
     """P08's row from its verdict on."""
-    write_page(out / "page.md", {budget: CLAIMS for budget in BUDGETS}, out)
+    write_page(out / "page.md", CLAIMS, verdicts_in({budget: CLAIMS for budget in BUDGETS}, out))
     return next(row for row in (out / "page.md").read_text().split("\n") if row.startswith("| P08 ")).split(
         " | "
     )[2]
@@ -87,5 +87,6 @@ def test_a_sentence_that_cannot_be_tested_writes_that_with_its_reason(tmp_path):
     verdict = json.loads((tmp_path / "S26" / "verdict.json").read_text())
     assert {"verdict", "effect", "interval", "n_seeds", "measure", "source"} <= set(verdict)
     assert (verdict["verdict"], verdict["reason"]) == ("cannot be tested", CLAIMS["S26"].reason)
-    write_page(tmp_path / "page.md", {budget: CLAIMS for budget in BUDGETS}, tmp_path)
+    found = verdicts_in({budget: CLAIMS for budget in BUDGETS}, tmp_path)
+    write_page(tmp_path / "page.md", CLAIMS, found)
     assert "| S26 |" in (tmp_path / "page.md").read_text()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
-from normexp.claims.judge.verdict import make_verdict
+from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
 from normexp.own_process import imports
 
@@ -42,7 +42,7 @@ def stages(claim: Claim, runs: "Runs") -> Generator[list[Wanted], None, Evidence
     for seeds in claim.looks:
         yield wanted(claim, rates, claim.seed_range(seeds))
         table = training_runs.gather(claim, runs, rates, claim.seed_range(seeds))
-        verdict = make_verdict(claim, table, looks=len(claim.looks), extra={})
+        verdict = judge(table, claim, looks=len(claim.looks))
         if verdict["verdict"] != "inconclusive":
             break
     edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune and chosen else ()

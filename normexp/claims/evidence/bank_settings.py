@@ -9,10 +9,10 @@ import pandas as pd
 
 from normexp.claims.evidence.chosen_runs import runs_at
 from normexp.claims.evidence.ledger import read_examples
+from normexp.claims.judge.estimate import UncertainMean
 from normexp.claims.judge.failures import never_above_chance
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, blocks
 from normexp.claims.judge.setting_effect import noise_of_mean
-from normexp.claims.judge.uncertain_mean import UncertainMean
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from normexp.claims.evidence.subjects import law, network, norm_factory
-from normexp.claims.judge.evidence_table import check_complete, make_table
+from normexp.claims.judge.outcomes import check_complete, make_table
 from normexp.claims.spec.claim import Claim
 
 

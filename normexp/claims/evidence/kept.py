@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.judge.scope import ONE_SETTING
+from normexp.claims.judge.verdict import ONE_SETTING
 from normexp.claims.spec.claim import Claim
 from normexp.runs.files import write_json
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.evidence.subjects import composed, plain
-from normexp.claims.judge.rules import RULES
+from normexp.claims.judge.several_settings import RULES
 from normexp.claims.spec.bank import load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, Seeds, digest, register

@@ -14,7 +14,7 @@ from normexp.claims.evidence.metric import read_metric
 from normexp.claims.evidence.subjects import composed, composed_with_hydra
 from normexp.claims.evidence.train_call import TrainCall
 from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
-from normexp.claims.judge.evidence_table import check_complete, make_table
+from normexp.claims.judge.outcomes import check_complete, make_table
 from normexp.claims.spec.claim import Claim
 from normexp.composition import files_of
 from normexp.config.code import changed, in_words

@@ -9,7 +9,7 @@ import dataclasses
 import pandas as pd
 
 from normexp.claims.evidence.chosen_runs import scored
-from normexp.claims.judge.tuning import MOST_WIDENINGS, widening
+from normexp.claims.judge.tuning import MOST_WIDENINGS, widened_rates
 from normexp.claims.spec.bank import Bank, BankCell
 
 Grid = tuple[float, ...]
@@ -26,11 +26,11 @@ def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[G
     If runs of the last grid are missing, they must be trained next; then the rule is asked again.
     """
     found = [cell.rates]
-    for widened in range(MOST_WIDENINGS):
+    for _ in range(MOST_WIDENINGS):
         own = runs[runs["lr"].isin(found[-1])]
         if len(own) < each * len(found[-1]):
             break
-        asked = widening(scored(own, measure), cell.name, widened).rates
+        asked = widened_rates(scored(own, measure), cell.name)
         wider = tuple(map(_short, asked))
         if wider == found[-1]:
             break

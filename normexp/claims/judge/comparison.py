@@ -1,21 +1,20 @@
 """One comparison: its arms, the smallest effect that matters, and the effects that support or refute it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
-from normexp.claims.judge.estimate import Estimate, MeanEstimate, RankEstimate, TiedEstimate
-from normexp.claims.judge.evidence_table import bounds, difference
+from normexp.claims.judge.estimate import Region
+from normexp.claims.judge.outcomes import Arm, Outcomes
 from normexp.claims.spec.claim_checks import COMPARISON, check_values
 
 Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
 TRENDS = ("increasing", "decreasing", "flat")
 DIFFERENCES = ("greater", "smaller", "different", "equivalent")
-Region = list[tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,68 +115,95 @@ class Comparison:
             return [(-m, math.inf)]
         return [(-m, m)] if self.kind == "different" else [(-math.inf, -m), (m, math.inf)]
 
-    def estimate(self, table: pd.DataFrame, better: str | None) -> Estimate:
-        """The effect over seeds: by ranks if a value is infinite or censored, else by the mean.
-
-        The values decide this, not the effects: two diverged runs tie, and their difference of 0 is not measured.
-        """
-        if self.at is not None:
-            table = table[table["factor"] == self.at]
-        lows, highs = self.effects(table, better)
-        values = table[table["arm"].isin([self.arm, self.baseline, self.over])]
-        diverged = ~np.isfinite(values["value"].to_numpy(float))
-        if diverged.all() and (self.baseline is not None or self.kind in TRENDS):
-            return TiedEstimate(lows, highs)
-        measured = not diverged.any() and not values["censored"].any() and np.isfinite(lows).all()
-        return MeanEstimate(lows) if measured and self.by == "slope" else RankEstimate(lows, highs)
-
-    def effects(self, table: pd.DataFrame, better: str | None) -> tuple[np.ndarray, np.ndarray]:
-        both = bounds(table, self.named_arm, better, self.log)  # each (seeds, factors)
-        if self.kind in TRENDS:
-            x = self._abscissa(table, better)
-            both = self._trend(both, x)
-            if self.baseline is None:
-                target = self.target or 0.0
-                return both[0] - target, both[1] - target
-            return difference(both, self._trend(bounds(table, self.baseline, better, self.log), x))
-        if self.baseline is None:
-            if self.target is None:
-                raise ValueError(f"kind={self.kind}: needs a baseline or a target; write target: 0 for 0")
-            target = math.log(self.target) if self.log else self.target
-            return both[0].mean(1) - target, both[1].mean(1) - target
-        lows, highs = difference(both, bounds(table, self.baseline, better, self.log))
-        return _mean_over_factor(lows, -math.inf), _mean_over_factor(highs, math.inf)
-
-    def _abscissa(self, table: pd.DataFrame, better: str | None) -> np.ndarray:
-        """The x values of a trend: (seeds, factors), or (1, factors) if all seeds share them."""
+    def weights(self, levels: list) -> dict[Arm, float]:
+        """The weight of each arm and level. The effect is the weighted sum of their values, minus the target."""
         if self.over is not None:
-            return bounds(table, self.over, better, log=False)[0]
-        factors = np.sort(table["factor"].unique().astype(float))
-        return (np.log2(factors) if self.log2_factor else factors)[None]
-
-    def _trend(self, both: tuple[np.ndarray, np.ndarray], x: np.ndarray) -> tuple:
-        lows, highs = both
-        if self.by == "rank":
-            values = np.where(np.isinf(highs), highs, lows)
-            tau = np.array(
-                [_kendall(*rows) for rows in zip(np.broadcast_to(x, lows.shape), values, strict=True)]
-            )
-            return tau, tau
-        if not (np.isfinite(lows).all() and np.array_equal(lows, highs)):
             raise ValueError(
-                "comparison: a slope needs values that are finite and not censored; use by: rank with 8 seeds"
+                f"over={self.over}: is not judged over settings; compare with a baseline or a target"
             )
+        levels = levels if self.at is None else [self.at]
+        if self.kind in TRENDS:
+            x = self._x(levels)
+            each = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+        else:
+            each = np.full(len(levels), 1 / len(levels))
+        arm, baseline = self.named_arm, self.baseline
+        found = {(arm, level): float(weight) for level, weight in zip(levels, each, strict=True)}
+        if baseline is not None:
+            for level, weight in zip(levels, each, strict=True):
+                found[baseline, level] = found.get((baseline, level), 0.0) - float(weight)
+        return found
+
+    def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
+        """The outcomes that the effect is made of."""
+        arms = (self.arm, self.baseline, self.over)
+        return {key: own for key, own in outcomes.items() if key[0] in arms and self.at in (None, key[1])}
+
+    @property
+    def scaled_target(self) -> float:
+        """Of values the logarithm of the target if logarithms are compared; 0 if there is none. A target of a slope of
+        logarithms is no value, and stays."""
+        if self.target and self.log and self.kind not in TRENDS:
+            return math.log(self.target)
+        return self.target or 0.0
+
+    def effects(self, outcomes: Mapping[Arm, Outcomes], better: str | None) -> np.ndarray:
+        """(n,) the effect of each seed.
+
+        A value that is not finite (a diverged run) is infinitely bad, in the direction opposite to `better`, and two of
+        them tie. Raises ValueError if there is one without a direction, or in a slope.
+        """
+        levels = [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
+        if not levels:
+            raise ValueError(f"comparison: no value of arm={self.arm} at={self.at}; check the yaml")
+        arm, baseline = (
+            self._values(outcomes, name, levels, better) for name in (self.named_arm, self.baseline)
+        )
+        if self.kind in TRENDS:
+            x = self._x(levels)[None]
+            if self.over is not None:
+                x = np.stack([outcomes[self.over, level].values for level in levels], 1)
+            arm, baseline = (None if own is None else self._trend(own, x) for own in (arm, baseline))
+        with np.errstate(invalid="ignore"):  # of equal infinities
+            effects = (
+                arm if baseline is None else np.nan_to_num(arm - baseline, posinf=math.inf, neginf=-math.inf)
+            )
+            if effects.ndim == 2:
+                effects = np.nan_to_num(effects.mean(1), posinf=math.inf, neginf=-math.inf)
+        return effects - self.scaled_target
+
+    def _values(
+        self, outcomes: Mapping[Arm, Outcomes], arm: str | None, levels: list, better: str | None
+    ) -> np.ndarray | None:
+        """(n, levels) the values of an arm, or their logarithms; None without an arm."""
+        if arm is None:
+            return None
+        values = np.stack([outcomes[arm, level].values for level in levels], 1)
+        diverged = ~np.isfinite(values)
+        if diverged.any() and better is None:
+            raise ValueError(
+                f"evidence: arm={arm} has {diverged.sum()} values that are not finite and the claim does not say which "
+                "direction is worse; set better: lower or better: higher"
+            )
+        values = np.where(diverged, math.inf if better == "lower" else -math.inf, values)
+        if not self.log:
+            return values
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(values, 0))
+
+    def _x(self, levels: list) -> np.ndarray:
+        """The levels as numbers, over which slopes are taken."""
+        x = np.array(levels, float)
+        return np.log2(x) if self.log2_factor else x
+
+    def _trend(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The slope of each row of `values` (n, levels) over `x` (n or 1, levels), or Kendall's tau: (n,)."""
+        if self.by == "rank":
+            rows = zip(np.broadcast_to(x, values.shape), values, strict=True)
+            return np.array(
+                [0.0 if (y == y[0]).all() else stats.kendalltau(own, y).statistic for own, y in rows]
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("comparison: a slope needs values that are finite; use by: rank with 8 seeds")
         x = x - x.mean(1, keepdims=True)
-        slopes = (lows * x).sum(1) / (x**2).sum(1)  # (seeds,)
-        return slopes, slopes
-
-
-def _kendall(x: np.ndarray, y: np.ndarray) -> float:
-    return 0.0 if (y == y[0]).all() else float(stats.kendalltau(x, y).statistic)
-
-
-def _mean_over_factor(x: np.ndarray, unknown: float) -> np.ndarray:
-    """Mean of each row, (seeds, factors) -> (seeds). A row with infinities of both signs gets `unknown`."""
-    with np.errstate(invalid="ignore"):
-        mean = x.mean(1)
-    return np.where(np.isnan(mean), unknown, mean)
+        return (values * x).sum(1) / (x**2).sum(1)

@@ -1,7 +1,9 @@
-"""Failure as an outcome: which runs failed, whether one arm fails more often, and what effect that can hide."""
+"""Runs and settings that show no effect: runs that failed, whether one arm fails more often and what effect that can
+hide; settings that are too easy or not learned."""
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +11,14 @@ import numpy as np
 from scipy import stats
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
-from normexp.claims.judge.setting_effect import contrast, point_effect
-from normexp.claims.judge.uncertain_mean import UncertainMean
+from normexp.claims.judge.estimate import UncertainMean
+from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.claims.judge.setting_effect import point_effect
 
 ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
 UNEQUAL = 0.05
+FEWEST_WRONG = 5.0  # wrong answers per run; with fewer, one image is more than a fifth of the errors
+FLOOR = 0.9  # of the value of guessing
 
 
 def never_above_chance(right: np.ndarray, examples: int, chance: float) -> np.ndarray:
@@ -74,7 +78,7 @@ def count_failures(settings: list[Setting], comparison: Comparison) -> Failures:
 def failed_pairs(setting: Setting, comparison: Comparison) -> np.ndarray:
     """(n, 2): whether the arm failed, and whether the baseline failed, at each seed. Without a baseline: False."""
     found: dict[str, list[np.ndarray]] = {}
-    for arm, level in contrast(comparison, setting.levels):
+    for arm, level in comparison.weights(setting.levels):
         found.setdefault(arm, []).append(setting.outcomes[arm, level].failed)
     arm = np.any(found[comparison.named_arm], axis=0)
     baseline = np.any(found[comparison.baseline], axis=0) if comparison.baseline else np.zeros_like(arm)
@@ -94,32 +98,42 @@ def difference_of_failures(pairs: np.ndarray) -> UncertainMean:
 def worst_case(setting: Setting, comparison: Comparison, better: str | None) -> tuple[float, float]:
     """The lowest and the highest effect over all seeds, if each failed run may take any value between the best run of
     the setting and guessing. Infinite if a run failed and the value of guessing is not known."""
-    weights = contrast(comparison, setting.levels)
+    weights = comparison.weights(setting.levels)
     own = {arm: setting.outcomes[arm] for arm in weights}
-    trained = [outcomes.values[~outcomes.failed] for outcomes in own.values()]
-    if all(
-        len(values) == len(outcomes.seeds) for values, outcomes in zip(trained, own.values(), strict=True)
-    ):
-        effect = point_effect(setting, own, weights, comparison, better)
+    if not any(outcomes.failed.any() for outcomes in own.values()):
+        effect = point_effect(setting, own, comparison, better)
         return effect, effect
-    if setting.guess is None or not any(map(len, trained)):
+    trained = np.concatenate([outcomes.values[~outcomes.failed] for outcomes in own.values()])
+    if setting.guess is None or not len(trained):
         return -np.inf, np.inf
-    best = (np.max if better == "higher" else np.min)(np.concatenate(trained))
-    low, high = sorted((float(best), setting.guess))
-    least, most = (
-        point_effect(setting, _filled(own, weights, *ends), weights, comparison, better)
-        for ends in ((low, high), (high, low))
-    )
-    return least, most
+    low, high = sorted((float(trained.max() if better == "higher" else trained.min()), setting.guess))
+
+    def effect_if(raising: float, lowering: float) -> float:
+        """The effect if failed runs have the value `raising` in arms that raise it, and `lowering` in the others."""
+        ends = {arm: raising if weight > 0 else lowering for arm, weight in weights.items()}
+        filled = {arm: np.where(o.failed, ends[arm], o.values) for arm, o in own.items()}
+        outcomes = {arm: dataclasses.replace(o, values=filled[arm]) for arm, o in own.items()}
+        return point_effect(setting, outcomes, comparison, better)
+
+    return effect_if(low, high), effect_if(high, low)
 
 
-def _filled(
-    own: Mapping[Arm, Outcomes], weights: Mapping[Arm, float], raising: float, lowering: float
-) -> dict[Arm, Outcomes]:
-    """Give failed runs the value `raising` in arms that raise the effect, and `lowering` in arms that lower it."""
-    return {
-        arm: dataclasses.replace(
-            o, values=np.where(o.failed, raising if weights[arm] > 0 else lowering, o.values)
-        )
-        for arm, o in own.items()
-    }
+def saturation(setting: Setting, compared: Iterable[Outcomes]) -> str:
+    """`ceiling` (too easy to show an effect), `floor` (not learned) or nothing. Such a setting is shown and does not
+    vote.
+
+    Ceiling: wrong answers are counted, and there are fewer than 5 per run on average over arms. Floor: on average over
+    arms, the error, loss or time is at least nine tenths of that of a run that learned nothing. Failed runs do not
+    count, because failure is a separate outcome. The rules use only the mean over all compared arms, which stays the
+    same if arms change places, so no rule can remove the settings that favor one side.
+    """
+    trained = [outcomes.at(~outcomes.failed) for outcomes in compared]
+    means = [float(outcomes.values.mean()) for outcomes in trained if len(outcomes.seeds)]
+    if not means:
+        return "floor"
+    if setting.counts:
+        examples = next(outcomes.known_examples.shape[1] for outcomes in trained if len(outcomes.seeds))
+        if np.mean(means) * examples < FEWEST_WRONG:
+            return "ceiling"
+    guess = math.inf if setting.guess is None else setting.guess
+    return "floor" if np.mean(means) >= FLOOR * guess else ""

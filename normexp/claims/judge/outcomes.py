@@ -2,12 +2,14 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 
 Design = Literal["seeds", "test set", "cut again"]
-DESIGNS = ("seeds", "test set", "cut again")
+Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
+COLUMNS = ["arm", "factor", "seed", "value", "censored"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +61,6 @@ class Outcomes:
         return Outcomes(self.seeds, values, np.zeros_like(self.failed), examples, self.runs)
 
 
-Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
-
-
 @dataclass(frozen=True, eq=False)
 class Setting:
     """One named cell of what a sentence leaves open, with the runs of every arm in it.
@@ -89,8 +88,8 @@ class Setting:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.design not in DESIGNS:
-            raise ValueError(f"design={self.design}: choose from {', '.join(DESIGNS)}")
+        if self.design not in get_args(Design):
+            raise ValueError(f"design={self.design}: choose from {', '.join(get_args(Design))}")
         seeds = [tuple(own.seeds) for own in self.outcomes.values()]
         if any(own != seeds[0] for own in seeds):
             raise ValueError(
@@ -101,6 +100,17 @@ class Setting:
             raise ValueError(
                 f"setting={self.name}: runs without test examples; train them again, or give design=seeds"
             )
+
+    @classmethod
+    def of_table(cls, table: pd.DataFrame, name: str = "", **options) -> "Setting":
+        """A setting with one number per seed, from the columns arm, factor, seed and value. A value that is not a
+        number is a failure."""
+        outcomes: dict[Arm, Outcomes] = {}
+        for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
+            rows = rows.sort_values("seed")
+            values = rows["value"].to_numpy(float)
+            outcomes[str(arm), level] = Outcomes(rows["seed"].to_numpy(), values, ~np.isfinite(values))
+        return cls(name, outcomes, **options)
 
     @property
     def levels(self) -> list:
@@ -116,3 +126,28 @@ def blocks(losses: np.ndarray, size: int) -> np.ndarray:
             f"size={size}: {losses.shape[-1]} windows give {count} blocks; at least 2 are needed"
         )
     return losses[..., : count * size].reshape(*losses.shape[:-1], count, size).mean(-1)
+
+
+def make_table(rows: list[dict]) -> pd.DataFrame:
+    """Evidence in one setting, with the columns arm, factor, seed, value, censored. `factor` and `censored` may be
+    omitted. A censored value is a time at which a run stopped before it reached its target."""
+    table = pd.DataFrame(rows)
+    for column, default in (("factor", ""), ("censored", False)):
+        if column not in table:
+            table[column] = default
+    return table[COLUMNS]
+
+
+def check_complete(table: pd.DataFrame, arms: list[str], factors: list, seeds: list[int]) -> None:
+    """Raise ValueError unless every (arm, factor, seed) occurs exactly once. A missing run is an error."""
+    found = list(table[["arm", "factor", "seed"]].itertuples(index=False, name=None))
+    wanted = [(arm, factor, seed) for arm in arms for factor in factors for seed in seeds]
+    missing = [cell for cell in wanted if cell not in set(found)]
+    if missing:
+        arm, factor, seed = missing[0]
+        raise ValueError(
+            f"evidence: {len(missing)} of {len(wanted)} values are missing, the first arm={arm} factor={factor} "
+            f"seed={seed}; run it, since a missing run decides nothing"
+        )
+    if len(found) != len(set(found)):
+        raise ValueError("evidence: the same arm, factor and seed stand there twice; keep one row of each")

@@ -5,9 +5,7 @@ different in 5 to 19% of comparisons instead of 5%.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 CELL = ["setting", "arm", "level"]
@@ -46,33 +44,8 @@ def tuned(table: pd.DataFrame) -> pd.DataFrame:
     return best.assign(rate=best["rate"].where(~best["failed"])).reset_index(drop=True)
 
 
-@dataclass(frozen=True)
-class Widening:
-    """The result of the widening rule for the grid of one setting.
-
-    Attributes:
-        rates: the grid for all arms, widened if the rule demands and allows it.
-        asked: the ends at which the rule demands it: `low`, `high`.
-        allowed: whether the grid has been widened fewer than two times.
-        at_edge: for each arm and level, the share of its seeds that take the lowest and the highest rate.
-    """
-
-    rates: list[float]
-    asked: list[str]
-    allowed: bool
-    at_edge: dict[str, tuple[float, float]]
-
-    @property
-    def note(self) -> str:
-        if not self.asked or self.allowed:
-            return ""
-        return (
-            f"rates at the {' and '.join(self.asked)} edge of a grid that was widened {MOST_WIDENINGS} times"
-        )
-
-
-def widening(table: pd.DataFrame, setting: str, widened: int = 0) -> Widening:
-    """Widen the grid of a setting if more than a fifth of the seeds of one arm take an edge.
+def widened_rates(table: pd.DataFrame, setting: str) -> list[float]:
+    """The grid of a setting, wider if more than a fifth of the seeds of one arm take an edge.
 
     At each such end, the grid continues by the ratio of its last two rates. The grid is the same for all arms. It
     depends on which rate is best, never on how the arms compare. Seeds whose runs all failed take no edge.
@@ -84,29 +57,12 @@ def widening(table: pd.DataFrame, setting: str, widened: int = 0) -> Widening:
         )
     rates = sorted(own["rate"].unique())
     if len(rates) < 2:
-        return Widening(rates, [], widened < MOST_WIDENINGS, {})
+        return rates
     chosen = tuned(own)
-    at_edge, asked = {}, set()
-    for (arm, level), runs in chosen.groupby(["arm", "level"], sort=False):
-        low, high = (float((runs["rate"] == edge).mean()) for edge in (rates[0], rates[-1]))
-        at_edge[f"{arm} {level}".strip()] = (low, high)
-        if low + high > EDGE_SHARE:
-            asked |= {"low"} if low else set()
-            asked |= {"high"} if high else set()
-    allowed = widened < MOST_WIDENINGS
-    wider = (
-        [rates[0] ** 2 / rates[1]] * ("low" in asked)
-        + rates
-        + [rates[-1] ** 2 / rates[-2]] * ("high" in asked)
-    )
-    return Widening(wider if allowed else rates, sorted(asked), allowed, at_edge)
-
-
-def over_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """The table for a figure of the measure over the rate. For each setting, arm, level and rate: the mean value of the
-    runs that did not fail, their deviation, their number, and the number of failed runs."""
-    trained = table.assign(value=table["value"].where(~table["failed"], np.nan))
-    groups = trained.groupby([*CELL, "rate"], sort=False)
-    return groups.agg(
-        mean=("value", "mean"), deviation=("value", "std"), runs=("value", "count"), failed=("failed", "sum")
-    ).reset_index()
+    edges = [
+        (chosen["rate"] == edge).groupby([chosen["arm"], chosen["level"]]).mean()
+        for edge in (rates[0], rates[-1])
+    ]
+    crowded = edges[0] + edges[1] > EDGE_SHARE
+    low, high = (bool((crowded & (share > 0)).any()) for share in edges)
+    return [rates[0] ** 2 / rates[1]] * low + rates + [rates[-1] ** 2 / rates[-2]] * high

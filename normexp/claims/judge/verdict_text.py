@@ -3,7 +3,7 @@
 import textwrap
 from typing import Any
 
-from normexp.claims.judge.scope import ONE_SETTING
+from normexp.claims.judge.verdict import ONE_SETTING
 
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 

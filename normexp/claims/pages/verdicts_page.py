@@ -5,16 +5,27 @@ import json
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge.equal_arms import equal_arms
-from normexp.claims.judge.error_rates import error_rates
+import yaml
+
 from normexp.claims.judge.verdict import UNTUNED, VERDICT
 from normexp.claims.judge.verdict_text import describe_question, with_scope
-from normexp.claims.pages.changed_words import changed_words, first_words
-from normexp.claims.pages.how_many_false import by_kind, how_many_false
-from normexp.claims.pages.page_counts import counts, scopes, seconds_of, status
+from normexp.claims.pages import markdown_table
+from normexp.claims.pages.error_rates import error_rates
+from normexp.claims.pages.multiplicity import by_kind, counts_by_kind, how_many_false, words_table
 from normexp.claims.spec.claim import Claim
+from normexp.config.folder import CONFIGS
 from normexp.duration import duration
 
+FIRST_WORDS = Path("docs") / "evidence" / "first_words.yaml"
+EQUAL_ARMS = Path("docs") / "evidence" / "equal_arms.json"
+PLACES = {"training": "at this scale", "initialization": "at initialization"}
+SCOPES = (
+    "a law",
+    "in cases",
+    "over settings, registered",
+    "over settings, unregistered",
+    "one setting, unregistered",
+)
 HEAD = """# Verdicts
 
 <!-- Written by `python scripts/verify.py page=docs/verdicts.md`; changes by hand are lost. -->
@@ -34,15 +45,29 @@ Runs that diverged or never reached their target are compared by ranks, and give
 If each arm has its own learning rate, "untuned" is the word with one learning rate for all, if that was asked too
 (`tune=none`).
 """
+SAID = """## Words that changed
+
+The first verdicts rested on one small network each, most of them on one split of digits with 360 test images. A review
+found what was wrong with them. "First" is the word at that time, "why" the reason to judge again. A word that stayed
+stayed after the new test.
+"""
 
 
-def write_page(path: Path, budgets: dict[str, dict[str, Claim]], out: Path) -> str:
-    """Write the page from the verdicts found in `out` and the claims of every budget. Returns a line on its content.
+def write_page(
+    path: Path, claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
+) -> str:
+    """Write the page of all verdicts, or their site where `path` does not end in .md. A claim without a verdict counts
+    as not yet run. `root` holds `docs/evidence`. Returns a line on the content."""
+    if path.suffix != ".md":
+        from normexp.claims.pages.site.write import write_site
 
-    If a verdict belongs to another protocol than the yaml's, the claim counts as not yet run.
-    """
-    claims, verdicts = budgets["quick"], verdicts_in(budgets, out)
-    return write_text(path, page_of(claims, verdicts, equal_arms(claims, verdicts, out)), claims, verdicts)
+        return write_site(path, claims, verdicts, root)
+    real = root / EQUAL_ARMS
+    text = page_of(claims, verdicts, json.loads(real.read_text()) if real.exists() else [])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    testable = sum(claim.evidence != "none" for claim in claims.values())
+    return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
 
 
 def verdicts_in(budgets: dict[str, dict[str, Claim]], out: Path) -> dict[str, dict[str, Any]]:
@@ -66,14 +91,6 @@ def page_of(
     parts.append(changed_words(first_words(), claims, verdicts))
     parts += [by_kind(claims, words), how_many_false(verdicts), error_rates(equal)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
-
-
-def write_text(path: Path, text: str, claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """Write a page. Returns a line on its content."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    testable = sum(claim.evidence != "none" for claim in claims.values())
-    return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
 
 
 def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
@@ -113,9 +130,6 @@ def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
-PLACES = {"training": "at this scale", "initialization": "at initialization"}
-
-
 def _surprising(verdict: dict[str, Any]) -> bool:
     if verdict["evidence"] == "law":
         return False
@@ -124,33 +138,25 @@ def _surprising(verdict: dict[str, Any]) -> bool:
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
     """The claims whose id starts with `letter`, one row each, in Markdown."""
-    rows = [
-        "| id | sentence | verdict | effect [interval] | asked | seeds | tier, cost | command |",
-        "|---|---|---|---|---|--:|---|---|",
-    ]
-    for claim in claims.values():
-        if not claim.id.startswith(letter):
-            continue
-        verdict = verdicts.get(claim.id)
-        whose = f", {claim.kind}" if claim.kind else ""
-        sentence = f"{cell(claim.sentence)} *{cell(claim.source)}{whose}*" + (
-            f" {cell(claim.note)}" if claim.note else ""
-        )
-        if verdict is None:
-            command = "" if claim.evidence == "none" else f"`python scripts/verify.py claim={claim.id}`"
-            rows.append(
-                f"| {claim.id} | {sentence} | {status(claim, None)} | {cell(claim.reason)} | | | | {command} |"
-            )
-            continue
-        question = cell(verdict.get("asked") or describe_question(verdict["comparison"]))
-        cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
-        word, seeds = f"**{cell(with_scope(verdict))}**", verdict["n_seeds"]
-        word += f" (untuned: {verdict['untuned_word']})" if verdict["untuned_word"] else ""
-        rows.append(
-            f"| {claim.id} | {sentence} | {word} | {effect_of(verdict)} | {question} | {seeds} | {cost} "
-            f"| `{verdict['command']}` |"
-        )
-    return "\n".join(rows)
+    own = [claim for claim in claims.values() if claim.id.startswith(letter)]
+    columns = ("id", "sentence", "verdict", "effect [interval]", "asked", "seeds", "tier, cost", "command")
+    return markdown_table(columns, [_claim_row(claim, verdicts.get(claim.id)) for claim in own], numbers=(5,))
+
+
+def _claim_row(claim: Claim, verdict: dict[str, Any] | None) -> tuple:
+    whose = f", {claim.kind}" if claim.kind else ""
+    sentence = f"{cell(claim.sentence)} *{cell(claim.source)}{whose}*" + (
+        f" {cell(claim.note)}" if claim.note else ""
+    )
+    if verdict is None:
+        command = "" if claim.evidence == "none" else f"`python scripts/verify.py claim={claim.id}`"
+        return claim.id, sentence, status(claim, None), cell(claim.reason), "", "", "", command
+    word = f"**{cell(with_scope(verdict))}**"
+    word += f" (untuned: {verdict['untuned_word']})" if verdict["untuned_word"] else ""
+    question = cell(verdict.get("asked") or describe_question(verdict["comparison"]))
+    cost = f"{verdict['budget']}, {duration(seconds_of(verdict))}"
+    command = f"`{verdict['command']}`"
+    return claim.id, sentence, word, effect_of(verdict), question, verdict["n_seeds"], cost, command
 
 
 def effect_of(verdict: dict[str, Any]) -> str:
@@ -167,3 +173,89 @@ def effect_of(verdict: dict[str, Any]) -> str:
 def cell(text: str) -> str:
     """Text escaped for a table in Markdown."""
     return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
+    """The number of claims with each verdict, as a table in Markdown, and their cost."""
+    words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
+    rows = {}
+    for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
+        own = {key: claim for key, claim in claims.items() if key.startswith(letter)}
+        rows[name] = counts_by_kind(dict.fromkeys(own, name), words).get(name, {})
+    exact = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] != "training"]
+    trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
+    return (
+        words_table(rows)
+        + "\n\nWith a verdict, even an inconclusive one: "
+        + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
+        + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
+        + f"{duration(sum(trained))} of training, runs that claims share counted in each."
+    )
+
+
+def scopes(verdicts: dict[str, dict]) -> str:
+    """For each kind of evidence, the number of verdicts over several settings, in one, in cases, or as a law."""
+    rows: dict[str, dict[str, int]] = {}
+    for verdict in verdicts.values():
+        row = rows.setdefault(verdict["evidence"], dict.fromkeys(SCOPES, 0))
+        row[scope_kind(verdict)] += 1
+    table = [(name, *row.values()) for name, row in sorted(rows.items())]
+    numbers = range(1, len(SCOPES) + 1)
+    return "## Where words hold\n\n" + markdown_table(("evidence", *SCOPES), table, numbers)
+
+
+def scope_kind(verdict: dict[str, Any]) -> str:
+    """The one of `SCOPES` that a verdict has."""
+    if verdict["settings"]:
+        return SCOPES[3] if "unregistered" in verdict["scope"] else SCOPES[2]
+    if " cases" in verdict["scope"]:
+        return SCOPES[1]
+    return SCOPES[4] if verdict["scope"] else SCOPES[0]
+
+
+def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
+    """The number of statements of the sources with a verdict. One statement may need several claims."""
+    numbers = [
+        {name[:3] for claim in some for name in claims[claim].covers if name[0] == letter}
+        for some in (verdicts, claims)
+    ]
+    what = {"S": "statements of the source documents", "P": "claims of papers"}[letter]
+    return f"{len(numbers[0])} of {len(numbers[1])} {what}"
+
+
+def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
+    """The verdict's word, or why there is none."""
+    if claim.evidence == "none":
+        return "cannot be tested"
+    return verdict["verdict"] if verdict else "not yet run"
+
+
+def seconds_of(verdict: dict[str, Any]) -> float:
+    """Seconds of a verdict. For training claims, those of all their runs, cached ones too."""
+    return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
+
+
+def first_words(root: Path = CONFIGS.parent) -> dict[str, dict[str, str]]:
+    """The word of each claim's first verdict and why it was judged again, by id; empty outside a checkout."""
+    path = root / FIRST_WORDS
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+def changed_words(
+    first: dict[str, dict[str, str]], claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]
+) -> str:
+    """The section; empty if none of these claims has a first word.
+
+    Args:
+        first: as `first_words` gives it.
+        claims, verdicts: of today, by id.
+    """
+    known = {name: was for name, was in first.items() if name in claims}
+    if not known:
+        return ""
+    now = {name: verdicts.get(name) for name in known}
+    rows = [
+        (name, was["word"], was["why"], with_scope(now[name]) if now[name] else status(claims[name], None))
+        for name, was in known.items()
+    ]
+    return SAID + "\n" + markdown_table(("claim", "first", "why", "now"), rows)

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from normexp.claims.judge.comparison import TRENDS, Comparison
-from normexp.claims.judge.decide import FEWEST_SEEDS
+from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, check_values, shorten
 from normexp.claims.spec.family_checks import check_family

@@ -1,4 +1,5 @@
-"""The mean effect over settings with equal weights, its interval, and the interval for one more setting.
+"""The mean effect over settings with equal weights, and the word that it allows. Works on arrays, so that errors can be
+counted.
 
 It is the random-effects mean with Hartung and Knapp's interval, with the same weight for all settings. Meta-analyses
 use weights of 1 / variance. With those, the noise of the settings would decide what is estimated. And with variances
@@ -8,12 +9,20 @@ variances then go with effects on one side. Student's t over independent means o
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.estimate import Region, UncertainMean, holm, p_region
+from normexp.claims.judge.one_setting import INCONCLUSIVE, REFUTED, SUPPORTED
 from normexp.claims.judge.setting_effect import SettingEffect
-from normexp.claims.judge.uncertain_mean import UncertainMean
 from normexp.runs.intervals import t_quantile
+
+VARIES = "varies across settings"
+FEWEST_SETTINGS = 4
+FEWEST_PAIRS_TOGETHER = 60  # log(0.05) / log(0.95) = 58.4
+POINTING = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +68,15 @@ def pool(effects: np.ndarray, covariance: np.ndarray, third: np.ndarray) -> Pool
 
 def pool_settings(effects: list[SettingEffect]) -> Pooled:
     """The mean effect over settings. It accounts for correlations between settings that share examples or runs."""
+    cells = cells_of(effects)
+    return pool(cells.effect, covariances(effects), cells.third)
+
+
+def cells_of(effects: list[SettingEffect]) -> UncertainMean:
+    """The means of settings as arrays (k,)."""
     means = [effect.known_mean for effect in effects]
-    return pool(
-        np.array([mean.effect for mean in means]),
-        covariances(effects),
-        np.array([mean.third for mean in means]),
+    return UncertainMean(
+        *np.array([(m.effect, m.variance, m.df, m.third) for m in means], float).reshape(-1, 4).T
     )
 
 
@@ -112,3 +125,58 @@ def _cross(x: np.ndarray, y: np.ndarray) -> float:
 
 def _rest(z: np.ndarray) -> np.ndarray:
     return z - z.mean(1, keepdims=True) - z.mean(0, keepdims=True) + z.mean()
+
+
+class Decision(NamedTuple):
+    """Numbers, or arrays over leading axes. `cells` and `points` have one more axis, with one value per setting."""
+
+    word: np.ndarray
+    p: np.ndarray  # smallest alpha at which the word holds; if inconclusive, at which any word would hold
+    points: np.ndarray  # +1: the effect of the setting lies where the sentence says, -1: outside
+    cells: np.ndarray  # +1: the setting decides for the sentence after Holm, -1: against, 0: neither
+
+
+def decide_over_settings(
+    comparison: Comparison,
+    pooled: Pooled,
+    cells: UncertainMean,
+    pairs: np.ndarray | int,
+    alpha: float,
+    p_mean: np.ndarray | float | None = None,
+) -> Decision:
+    """The word of one comparison. The data cannot change its rules.
+
+    - supported, refuted: the interval of the mean over settings lies where the sentence says, or wholly outside. At
+      least 80% of the settings point that way, and none decides against it, after Holm over the settings.
+    - varies across settings: some settings decide for the sentence and some against it, after Holm.
+    - inconclusive: everything else, and always if there are fewer than 60 pairs of runs or fewer than four settings
+      that vote. An accident that strikes one run in twenty shows at least once in 60 runs, with 95%. In fewer runs it
+      may stay unseen.
+
+    Args:
+        cells: the effect in each setting that votes, arrays (..., k).
+        pairs: number of runs of each arm in all these settings together.
+        p_mean: adjusted p of the mean, if there are several comparisons.
+    """
+    supporting, refuting = comparison.supporting(), comparison.refuting()
+    p_for, p_against = p_region(pooled.mean, supporting), p_region(pooled.mean, refuting)
+    p_mean = np.minimum(p_for, p_against) if p_mean is None else np.asarray(p_mean)
+    side = np.where(p_for <= p_against, 1, -1)
+    effects = np.asarray(cells.effect)
+    points = np.where(_inside(effects, supporting), 1, -1)
+    cell_for, cell_against = p_region(cells, supporting), p_region(cells, refuting)
+    p_cells, sides = holm(np.minimum(cell_for, cell_against)), np.where(cell_for <= cell_against, 1, -1)
+    decided = np.where(p_cells <= alpha, sides, 0)
+    enough = (np.asarray(pairs) >= FEWEST_PAIRS_TOGETHER) & (effects.shape[-1] >= FEWEST_SETTINGS)
+    agree = (points == side[..., None]).mean(-1) >= POINTING
+    opposed = (decided == -side[..., None]).any(-1)
+    holds = enough & (p_mean <= alpha) & agree & ~opposed
+    p_varies = np.max([np.where(sides == one, p_cells, 1.0).min(-1) for one in (1, -1)], axis=0)
+    varies = enough & ~holds & (p_varies <= alpha)
+    word = np.select([holds & (side == 1), holds, varies], [SUPPORTED, REFUTED, VARIES], INCONCLUSIVE)
+    return Decision(word, np.where(varies, p_varies, p_mean), points, decided)
+
+
+def _inside(effect: np.ndarray, region: Region) -> np.ndarray:
+    """Whether each effect lies in one of the intervals of `region`."""
+    return np.any([(low < effect) & (effect < high) for low, high in region], axis=0)
