@@ -19,7 +19,8 @@ from numpy.typing import DTypeLike
 from rich.console import Console
 from torch import Tensor
 
-FORMAT = 1  # of what is stored; raise it to compute everything anew
+FORMAT = 2  # of what is stored; raise it to compute everything anew
+MANIFEST = "manifest.json"  # size, time and sha256 of each file of a folder
 LARGE = 2**30  # bytes; a larger file may not fit into memory
 
 
@@ -34,7 +35,8 @@ def cached(chosen: str | None, name: str, source: Any, content: Any, build: Call
     """The folder `<cache>/<name>-<hash of source>/<hash of content>`. `build` fills it if it does not exist.
 
     The folder is built under another name and then renamed, so it is never incomplete. One process builds it while the
-    others wait. A folder built from earlier content of the same source is removed.
+    others wait. A folder whose files were changed or cut off since is built anew, and one that was built from earlier
+    content of the same source is removed.
 
     Args:
         chosen: `data.cache`.
@@ -45,12 +47,19 @@ def cached(chosen: str | None, name: str, source: Any, content: Any, build: Call
     """
     place = cache_folder(chosen) / f"{name}-{_hash(source)}"
     folder = place / _hash([FORMAT, content])
-    if folder.is_dir():
-        return folder
     try:
+        if _damage(folder) is None:
+            return folder
         place.mkdir(parents=True, exist_ok=True)
         with _locked(place / ".lock"):
-            if not folder.is_dir():
+            damage = _damage(folder)
+            if damage is not None:
+                if folder.is_dir():
+                    Console(stderr=True).print(
+                        f"{folder}: {damage} since it was written; it is made anew",
+                        highlight=False,
+                        soft_wrap=True,
+                    )
                 _build(place, folder, build)
     except OSError as error:
         raise ValueError(
@@ -61,12 +70,14 @@ def cached(chosen: str | None, name: str, source: Any, content: Any, build: Call
 
 
 def _build(place: Path, folder: Path, build: Callable[[Path], None]) -> None:
-    for stale in place.iterdir():  # built from other content, or left by a killed process
+    for stale in place.iterdir():  # built from other content, damaged, or left by a killed process
         if stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(dir=place, prefix=".partial-"))
     try:
         build(partial)
+        manifest = {path.name: [*_size_and_time(path), _sha256(path)] for path in partial.iterdir()}
+        (partial / MANIFEST).write_text(json.dumps(manifest))
         for path in partial.iterdir():
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
@@ -75,6 +86,30 @@ def _build(place: Path, folder: Path, build: Callable[[Path], None]) -> None:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def _damage(folder: Path) -> str | None:
+    """What happened to a folder of the cache; None if it is as it was built. Files are read if their times changed."""
+    try:
+        for name, (size, time, digest) in json.loads((folder / MANIFEST).read_text()).items():
+            now = _size_and_time(folder / name)
+            if now != (size, time) and (now[0] != size or _sha256(folder / name) != digest):
+                return f"{name} was changed or cut off"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} was removed"
+    except (ValueError, TypeError, AttributeError):  # no JSON, or of another form
+        return f"{MANIFEST} was changed or cut off"
+    return None
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -29,7 +29,6 @@ class Images:
         num_classes: number of classes.
         fingerprint: see `DataModule`.
         file: the file that the pixels are mapped from, or None.
-        folder: the folder of the cache that holds them, or None.
     """
 
     pixels: Tensor
@@ -39,7 +38,6 @@ class Images:
     num_classes: int
     fingerprint: str = ""
     file: MappedFile | None = None
-    folder: Path | None = None
 
     def check(self) -> None:
         """Raise ValueError with one line if the labels do not fit these images."""
@@ -71,7 +69,7 @@ class Images:
         with np.load(folder / LABELS, allow_pickle=False) as arrays:
             rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
         file = MappedFile(folder / PIXELS, about.pop("shape"))
-        return cls(file.tensor, **rows, **about, file=file, folder=folder)
+        return cls(file.tensor, **rows, **about, file=file)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -112,13 +110,6 @@ class ImageData(DataModule):
 
     def read(self) -> dict[str, Rows]:
         images = self.read_images()
-        try:
-            images.check()
-        except ValueError as error:
-            where = f" in {images.folder}" if images.folder else ""
-            raise ValueError(
-                f"data: labels are damaged{where} ({error}); repair the files, and remove what was kept"
-            ) from None
         self.num_classes, self.fingerprint = images.num_classes, images.fingerprint
         self._input_shape = tuple(images.pixels.shape[1:])
         val_size, train_size = self._sizes(len(images.train))
