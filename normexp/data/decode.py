@@ -8,6 +8,7 @@ The script that trains needs no `if __name__ == "__main__":`.
 import io
 import itertools
 import pickle
+import signal
 import subprocess
 import sys
 import warnings
@@ -24,6 +25,10 @@ CHUNK, CHUNK_BYTES = 4096, 2**25  # most images, and bytes of them, that a progr
 
 class Undecodable(Exception):
     """Number of an image, and the reason why it cannot be decoded."""
+
+
+class DecoderFailed(Exception):
+    """How a process that decodes images for this one ended."""
 
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
@@ -56,7 +61,7 @@ def decode_all(
         contents: encoded images. This process reads them one after the other. Others decode them, unless they are few.
         progress: called from any thread with the number of images decoded since its last call.
 
-    Raises Undecodable for a bad image, OSError if the file cannot be written.
+    Raises Undecodable for a bad image, DecoderFailed for a process that ended, OSError if the file cannot be written.
     """
     from normexp.cores import cores  # the program does without normexp
 
@@ -75,8 +80,11 @@ def decode_all(
     def decode_elsewhere(first: int, some: list[bytes]) -> None:
         arguments = pickle.dumps((path, first, some, size, channels))
         done = subprocess.run(command, input=arguments, capture_output=True, check=False)
+        if done.returncode < 0:
+            raise DecoderFailed(f"was killed by {signal.Signals(-done.returncode).name}")
         if done.returncode:
-            raise OSError(f"a process that decodes images ended with {done.returncode}")
+            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise DecoderFailed(": ".join([f"ended with exit code {done.returncode}", *last]))
         error = pickle.loads(done.stdout)  # only our program writes there
         if error is not None:
             raise error if isinstance(error, OSError) else Undecodable(*error)

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from normexp.cores import in_bytes, memory
 from normexp.data.cache import MappedFile, cached
-from normexp.data.decode import Undecodable, decode_all
+from normexp.data.decode import DecoderFailed, Undecodable, decode_all
 from normexp.data.images import PIXELS, ImageData, Images
 
 SUFFIXES = {".png", ".jpg", ".jpeg"}
@@ -178,6 +178,11 @@ class ImageFolder(ImageData):
             name, reason = error.args
             raise ValueError(
                 f"data.path={self.path}: cannot read {name} ({reason}); repair or remove it"
+            ) from error
+        except DecoderFailed as error:
+            raise ValueError(
+                f"data.path={self.path}: a process that decodes its images {error}, as happens where memory runs out; "
+                "run again, with more memory or a smaller data.image_size"
             ) from error
         return Images.read(folder)
 

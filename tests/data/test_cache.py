@@ -163,6 +163,29 @@ def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path,
     assert not list((tmp_path / "mine").rglob("pixels.u8"))
 
 
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
+        ("raise SystemExit('no Pillow')", "ended with exit code 1: no Pillow"),
+    ],
+    ids=["killed", "failed"],
+)
+def test_a_decoding_process_that_ends_is_not_called_a_cache_without_room(
+    program, reason, folder, tmp_path, monkeypatch
+):
+    (tmp_path / "program.py").write_text(program)
+    monkeypatch.setattr(decode_module, "CHUNK", 20)
+    monkeypatch.setattr(decode_module, "__file__", str(tmp_path / "program.py"))
+    with pytest.raises(
+        ValueError, match=rf"data.path=.*: a process that decodes its images {reason}"
+    ) as error:
+        load(folder, cache=str(tmp_path / "mine"))
+    assert "cannot be written" not in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list((tmp_path / "mine").rglob("pixels.u8"))
+
+
 def test_a_cache_that_cannot_be_written_is_one_line(folder, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(
