@@ -76,7 +76,7 @@ def _build(place: Path, folder: Path, build: Callable[[Path], None]) -> None:
     partial = Path(tempfile.mkdtemp(dir=place, prefix=".partial-"))
     try:
         build(partial)
-        manifest = {path.name: [*_size_and_time(path), _sha256(path)] for path in partial.iterdir()}
+        manifest = {path.name: [*size_and_time(path), _sha256(path)] for path in partial.iterdir()}
         (partial / MANIFEST).write_text(json.dumps(manifest))
         for path in partial.iterdir():
             with open(path, "rb") as file:
@@ -92,7 +92,7 @@ def _damage(folder: Path) -> str | None:
     """What happened to a folder of the cache; None if it is as it was built. Files are read if their times changed."""
     try:
         for name, (size, time, digest) in json.loads((folder / MANIFEST).read_text()).items():
-            now = _size_and_time(folder / name)
+            now = size_and_time(folder / name)
             if now != (size, time) and (now[0] != size or _sha256(folder / name) != digest):
                 return f"{name} was changed or cut off"
     except FileNotFoundError as error:
@@ -102,7 +102,8 @@ def _damage(folder: Path) -> str | None:
     return None
 
 
-def _size_and_time(path: Path) -> tuple[int, int]:
+def size_and_time(path: Path) -> tuple[int, int]:
+    """Of a file; they change when it is written."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 

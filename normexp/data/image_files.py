@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from normexp.cores import in_bytes, memory
-from normexp.data.cache import MappedFile, cached
+from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.decode import DecoderFailed, Undecodable, decode_all
 from normexp.data.images import PIXELS, ImageData, Images
 
@@ -101,21 +101,27 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.content = [path.stat().st_size, path.stat().st_mtime_ns]
+        self.content = size_and_time(path)
         self.names: list[Name] | None = None
 
     def images(self) -> Iterator[tuple[Name, bytes]]:
         try:
             with self._plain() as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=2**20) as archive:
+                seen, top = set[Name](), None
                 for member in archive:
-                    *_, part, label, file = ("", "", "", *PurePosixPath(member.name).parts)
+                    *above, part, label, file = ("", "", "", *PurePosixPath(member.name).parts)
                     if member.isreg() and part in PARTS and _shown(label) and _is_image(file):
+                        name = Name(part, label, file)
+                        top = above if top is None else top
+                        if name in seen or above != top:  # two data sets, or two versions of one
+                            raise Unreadable(name, "the archive holds it twice, or under two folders")
+                        seen.add(name)
                         if member.size > MOST_BYTES:
-                            raise Unreadable(Name(part, label, file), TOO_LARGE)
+                            raise Unreadable(name, TOO_LARGE)
                         content = archive.extractfile(member).read()
                         if len(content) < member.size:
                             raise EOFError("it ends too early")
-                        yield Name(part, label, file), content
+                        yield name, content
                     archive.members = []  # tarfile would keep a record of every file
         except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise Unreadable(self.path, error) from error

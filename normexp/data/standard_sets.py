@@ -1,5 +1,6 @@
 """Standard image data sets: the digits of scikit-learn, MNIST and CIFAR in torchvision's files, CIFAR-10 as JPEGs."""
 
+import errno
 import gzip
 import os
 import shutil
@@ -14,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from normexp.data.cache import cached
+from normexp.data.cache import cached, size_and_time
 from normexp.data.image_files import Archive, ImageFolder
 from normexp.data.images import ImageData, Images
 from normexp.data.order import stratified_order
@@ -76,7 +77,7 @@ class TorchvisionImages(ImageData):
         if found is None:
             download(dataset, places[0], files)
             found = [places[0] / file for file in files]
-        status = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        status = [(path.name, *size_and_time(path)) for path in found]
         source = str(found[0].parent.resolve())
         name = dataset.__name__.lower()
         folder = cached(self.cache, name, source, status, lambda new: self._build(dataset, files, found, new))
@@ -94,11 +95,13 @@ class TorchvisionImages(ImageData):
         return None
 
     def _build(self, dataset: type, files: list[str], found: list[Path], folder: Path) -> None:
-        with tempfile.TemporaryDirectory() as root:
+        with tempfile.TemporaryDirectory(dir=folder) as root:
             try:
                 _link_or_unpack(found, Path(root), files)
                 images = _images(dataset(root, train=True), dataset(root, train=False))
             except Exception as error:  # each parser fails in its own way on a damaged file
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise  # no room in the cache
                 where = found[0].parent.resolve()
                 raise ValueError(
                     f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "

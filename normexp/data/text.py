@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from normexp.data.base import DIGESTED, DataModule, digest
-from normexp.data.cache import MappedFile, cached
+from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.order import WindowOrder, split_random
 from normexp.data.rows import Rows, Windows, fits, kept_as_numbers
 
@@ -145,12 +145,11 @@ class TextFile(TextData):
             raise ValueError("data.path is not set: name a text file with data.path=FILE, plain or .gz")
         path = Path(self.path).expanduser()
         try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(path.stat().st_mode):
                 raise OSError(0, "Is a directory" if path.is_dir() else "Is no file")
+            now = size_and_time(path)
         except OSError as error:
             raise self._unreadable(error) from error
-        now = [status.st_size, status.st_mtime_ns]
         folder = cached(self.cache, "text", str(path.resolve()), now, lambda new: self._build(path, new))
         about = json.loads((folder / ABOUT).read_text())
         self.vocabulary, self.fingerprint = about["vocabulary"], about["fingerprint"]
@@ -160,7 +159,7 @@ class TextFile(TextData):
         return {"train": tokens[:train_end], "val": tokens[train_end:val_end], "test": tokens[val_end:]}
 
     def _build(self, path: Path, folder: Path) -> None:
-        digest = hashlib.sha256()
+        digest, before = hashlib.sha256(), size_and_time(path)
         vocabulary = vocabulary_of(self._texts(path, digest))
         if not vocabulary:
             raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
@@ -169,6 +168,8 @@ class TextFile(TextData):
             for text in self._texts(path):
                 file.write(encoder(text))
                 length += len(text)
+        if size_and_time(path) != before:  # the tokens would be of another text than the fingerprint
+            raise ValueError(f"data.path={self.path}: the file changed while it was read; run again")
         about = {"length": length, "vocabulary": vocabulary, "fingerprint": digest.hexdigest()}
         (folder / ABOUT).write_text(json.dumps(about))
 

@@ -123,6 +123,18 @@ def test_an_archive_that_was_cut_off_is_refused_in_one_line_and_leaves_nothing(k
     assert not list((tmp_path / "mine").glob("*/*/"))
 
 
+@pytest.mark.parametrize("again", ["train/cat/00.jpg", "old/train/cat/00.jpg", "old/train/cat/more.jpg"])
+def test_an_archive_that_holds_an_image_twice_or_two_data_sets_is_refused(again, folder, tmp_path):
+    """`tar -r` appends a newer version; two folders in one archive were trained on together."""
+    with tarfile.open(tmp_path / "images.tar", "w") as tar:
+        tar.add(folder, ".")
+        tar.add(folder / "train/cat/01.jpg", again)
+    with pytest.raises(
+        ValueError, match=r"cannot read train/cat/.*\.jpg \(the archive holds it twice, or under"
+    ):
+        load(tmp_path / "images.tar")
+
+
 def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
     archive = tmp_path / "images.tar"
     with tarfile.open(archive, "w") as tar:

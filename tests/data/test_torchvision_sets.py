@@ -1,5 +1,6 @@
 """torchvision's data sets: read from disk, unpacked, refused in one line; no test asks the network."""
 
+import errno
 import socket
 import urllib.error
 from pathlib import Path
@@ -137,6 +138,17 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, no_network):
     with pytest.raises(ValueError, match="are damaged") as error:
         MNIST(root=str(tmp_path), **OPTIONS).load()
     assert "\n" not in str(error.value)
+
+
+def test_a_full_disk_is_not_called_damaged_files(tmp_path, monkeypatch, no_network):
+    make_idx(tmp_path / "MNIST" / "raw", pack=True)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("normexp.data.standard_sets._link_or_unpack", full)
+    with pytest.raises(ValueError, match=r"data.cache=.*: cannot be written \(No space left on device\)"):
+        MNIST(root=str(tmp_path), **OPTIONS).load()
 
 
 def test_a_damaged_archive_is_not_half_unpacked(tmp_path, no_network):
