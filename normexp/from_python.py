@@ -35,29 +35,26 @@ def train(
     from normexp.leaving_nothing import leaving_nothing
 
     with leaving_nothing():
-        from normexp.build import build_all
         from normexp.cli import one_line
-        from normexp.composition import compose_with_hydra
         from normexp.config.allowed import allow_from
         from normexp.config.own_folder import use_folder
-        from normexp.training.launch import folder_of, launch, launch_replicas
+        from normexp.config.run_spec import specs
+        from normexp.training.train import train as train_specs
 
         asked = [*overrides, *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else [])]
         allow_from(asked)
         use_folder(config_dir)
         try:
-            cfg, hydra_config = compose_with_hydra(asked)
+            found = specs(asked)
         except Exception as error:  # Hydra's errors have many lines
             raise ValueError(one_line(error)) from None
-        words = f"normexp train {shlex.join(asked)}"
-        all_parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, words)
         try:
-            summaries = [launch(all_parts[0])] if len(all_parts) == 1 else launch_replicas(all_parts)
+            summaries = train_specs(found, f"normexp train {shlex.join(asked)}")
         except SystemExit as interrupted:
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
-        folders = [None if parts.config["fast_dev_run"] else folder_of(parts) for parts in all_parts]
+    folders = [None if spec.config["fast_dev_run"] else spec.folder for spec in found]
     runs = [Run(folder, summary) for folder, summary in zip(folders, summaries, strict=False)]
-    return runs[0] if len(all_parts) == 1 else runs
+    return runs[0] if len(found) == 1 else runs
 
 
 def sweep(*overrides: str, allow_targets: Iterable[str] = (), config_dir: str | Path | None = None) -> Study:
@@ -74,7 +71,7 @@ def sweep(*overrides: str, allow_targets: Iterable[str] = (), config_dir: str | 
     given = dict(part.lstrip("+").partition("=")[::2] for part in overrides)
     if "name" in given or "experiment" not in given:
         return Study(Path(given.get("outputs", "outputs")) / given.get("name", "runs"))
-    from normexp.composition import compose
+    from normexp.config.compose import compose
 
     cfg, _ = compose(
         [f"experiment={given['experiment']}", *[o for o in overrides if o.startswith("outputs=")]]

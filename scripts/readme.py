@@ -50,13 +50,13 @@ def read_walk(folder: Path) -> dict[str, Any]:
 
 def blocks(record: dict[str, Any]) -> dict[str, str]:
     """Marker -> what stands there."""
-    from normexp.build import resolved
     from normexp.claims.evidence.ledger import LEDGER, read_ledger
     from normexp.claims.evidence.widened_grid import widened_bank
     from normexp.claims.pages.bank_page import bank_table
     from normexp.claims.spec.bank import load_bank
-    from normexp.composition import compose
+    from normexp.config.compose import compose
     from normexp.config.construct import construct
+    from normexp.config.run_spec import resolved
 
     data = construct("data", resolved(compose(["data=digits"])[0])["data"], ())
     data.load()

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
-from hydra_cache import cache_hydra
 from unsynced import leave_to_the_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +44,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: no later search for garbage, of which libraries ask for some, walks it."""
-    cache_hydra()
     gc.freeze()
     gc.enable()
 
@@ -77,11 +75,11 @@ def cache_folder(tmp_path_factory):
 @pytest.fixture
 def make_parts(tmp_path) -> Callable:
     """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""
-    from normexp.build import build
-    from normexp.composition import compose
+    from normexp.config.run_spec import specs
+    from normexp.training.build import build
 
     def make(*overrides: str):
-        return build(*compose([*SMALL, f"outputs={tmp_path / 'outputs'}", *overrides]))
+        return build(specs([*SMALL, f"outputs={tmp_path / 'outputs'}", *overrides])[0])
 
     return make
 

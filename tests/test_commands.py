@@ -13,8 +13,8 @@ import pytest
 import yaml
 from forked import forked
 
-from normexp.build import build
-from normexp.composition import compose
+from normexp.config.run_spec import specs
+from normexp.training.build import build
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]
@@ -162,7 +162,7 @@ def test_replica_says_how_it_is_run_alone(tmp_path):
     assert forked(*small, "replicas.seeds=[4,7]", "replicas.lr=[0.2]").returncode == 0
     (folder,) = tmp_path.rglob("*-s7-*")
     overrides = yaml.safe_load((folder / ".hydra" / "overrides.yaml").read_text())
-    assert build(*compose(overrides)).digest == (folder / ".hydra" / "identity").read_text()
+    assert build(specs(overrides)[0]).digest == (folder / ".hydra" / "identity").read_text()
 
 
 @pytest.mark.slow

@@ -6,11 +6,12 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from normexp.build import build, resolved
 from normexp.choices import groups
-from normexp.composition import compose
+from normexp.config.compatibility import check_kinds
+from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.kinds_and_names import check_kinds
+from normexp.config.run_spec import resolved, runs_of, specs
+from normexp.training.build import build
 
 SMALL = {
     "mlp": ["model.depth=1", "model.width=8"],
@@ -59,7 +60,7 @@ def accepts(config: dict) -> str:
 def test_every_model_builds_with_layernorm(model):
     text = accepts(resolved(compose(model_of(model))[0])) == "text"
     default = ["data=python_docs"] if text else []
-    parts = build(*compose([*model_of(model), *SMALL.get(model, default)]))
+    parts = build(specs([*model_of(model), *SMALL.get(model, default)])[0])
     assert parts.choices["model"] == model
     assert [site for site in parts.module.model.sites() if site.kind == "norm"]
 
@@ -96,7 +97,7 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
 )
 def test_what_cannot_train_is_refused_before_training(overrides, message):
     with pytest.raises(ValueError, match=message) as caught:
-        build(*compose(overrides))
+        build(specs(overrides)[0])
     assert "\n" not in str(caught.value)
 
 
@@ -104,7 +105,7 @@ def test_same_seed_gives_every_norm_the_same_weights_and_batches():
     import torch
 
     def start(norm):
-        parts = build(*compose([f"norm={norm}", *SMALL["mlp"]]))
+        parts = build(specs([f"norm={norm}", *SMALL["mlp"]])[0])
         norms = {
             id(p)
             for site in parts.module.model.sites()
@@ -124,7 +125,8 @@ def test_same_seed_gives_every_norm_the_same_weights_and_batches():
 def test_saved_configuration_builds_the_same_run():
     cfg, choices = compose(["norm=batchnorm", "seed=5"])
     again = OmegaConf.create(OmegaConf.to_yaml(cfg))
-    assert build(again, choices).digest == build(cfg, choices).digest
+    digests = [next(runs_of(one, (), choices=choices)).digest for one in (again, cfg)]
+    assert digests == [specs(["norm=batchnorm", "seed=5"])[0].digest] * 2
 
 
 def test_configs_lie_beside_the_package():

@@ -15,14 +15,11 @@ TORCH = {"torch", "torchvision"}
 HEAVY = TORCH | {"pytorch_lightning", "lightning_fabric"}
 HYDRA = {"hydra", "omegaconf"}
 KNOWS_HYDRA = {
-    "build.py",
-    "cli.py",
     "commands/train.py",
-    "compose_once.py",
-    "composition.py",
+    "config/compose.py",
+    "config/run_spec.py",
+    "config/saved.py",
     "hydra_gate.py",
-    "kinds_and_names.py",
-    "saved_configuration.py",
 }
 
 # part -> top-level packages and parts of normexp that it must not import

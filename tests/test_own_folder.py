@@ -10,7 +10,7 @@ import pytest
 
 from normexp.commands import verify
 from normexp.commands.new import new
-from normexp.composition import compose
+from normexp.config.compose import compose
 from normexp.config.own_folder import VARIABLE, as_option, own_folder, use_folder
 
 ROOT = Path(__file__).parents[1]

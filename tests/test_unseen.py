@@ -38,13 +38,13 @@ pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 @pytest.mark.parametrize("why", STREAMS)
 @pytest.mark.parametrize("options", [[], ["replicas=2"]], ids=["a run", "replicas"])
 def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):
-    from normexp.build import build_all
-    from normexp.composition import compose
+    from normexp.config.run_spec import specs
+    from normexp.training.build import build_all
     from normexp.training.launch import launch_replicas
 
     small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=4", "max_epochs=2"]
     with lost(why):
-        launch_replicas(build_all(*compose([*small, *options, f"outputs={tmp_path}"])))
+        launch_replicas(build_all(specs([*small, *options, f"outputs={tmp_path}"])))
     assert len(list(tmp_path.rglob("summary.json"))) == (2 if options else 1)
     assert capfd.readouterr().err == SAID.format(why)
 

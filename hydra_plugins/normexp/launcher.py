@@ -1,10 +1,12 @@
-"""The project's launcher. Hydra imports this file at every start, so slow imports stand in `launch`."""
+"""The project's launcher and sweeper. Hydra imports this file at every start, so slow imports stand in `launch`."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra.core.utils import JobReturn, setup_globals
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.utils import JobReturn, JobStatus, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
@@ -13,39 +15,56 @@ from normexp.sweeps.options import Options
 
 
 class NormexpLauncher(Launcher):
-    """Checks the whole grid before the first run starts, skips finished runs, keeps every failure.
-
-    Args:
-        options: see `normexp.sweeps.options.Options`.
-    """
+    """Hands the cells of `-m` to `normexp.sweeps.grid`. Its options are those of `normexp.sweeps.options.Options`."""
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
         more = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
         self.options = Options(**options, slurm=more).check("hydra.launcher.")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
+        self.loader, self.config = hydra_context.config_loader, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
+        from normexp.config.compose import Composer
+        from normexp.invocation import restore_command
+        from normexp.sweeps.grid import sweep
+
+        restore_command()
+        using = Composer(lambda overrides: self.loader.load_sweep_config(self.config, overrides))
         folder = Path(self.config.hydra.sweep.dir)
         try:
-            from hydra_plugins.normexp._sweep import Sweep
-
-            sweep = Sweep(self, folder, [list(overrides) for overrides in job_overrides])
-        except BaseException:  # no run was started, so leave nothing behind
-            _remove(folder)
-            raise
-        done = sweep.run()
-        if self.options.plan:
-            _remove(folder)
-        return done
+            status = sweep(list(map(list, job_overrides)), using, self.options, folder, list(sys.argv))
+        finally:
+            _remove_if_unused(folder)
+        if status:
+            sys.exit(status)
+        return [JobReturn(overrides=own, status=JobStatus.COMPLETED) for own in job_overrides]
 
 
-def _remove(folder: Path) -> None:
-    """Remove what Hydra's sweeper made for this sweep. The folder and its parents are removed only if they are empty,
-    because hydra.sweep.dir may name any folder."""
-    (folder / "multirun.yaml").unlink(missing_ok=True)
+class NormexpSweeper(BasicSweeper):
+    """The product of all overrides, without Hydra's check of each cell: the launcher makes a better one."""
+
+    def validate_batch_is_legal(self, batch) -> None:
+        if not isinstance(self.launcher, NormexpLauncher):
+            super().validate_batch_is_legal(batch)
+
+    def sweep(self, arguments: list[str]) -> None:
+        # Hydra would make the folder itself, but its error names neither the key nor a remedy.
+        try:
+            Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"outputs={self.config.outputs}: cannot be written ({error.strerror}); choose another folder"
+            ) from None
+        super().sweep(arguments)
+
+
+def _remove_if_unused(folder: Path) -> None:
+    """Remove what Hydra's sweeper made for this sweep, if no run was started. Folders are removed only if they are
+    empty, because hydra.sweep.dir may name any folder."""
+    if not (folder / "sweep.json").exists():
+        (folder / "multirun.yaml").unlink(missing_ok=True)
     for place in (folder, *list(folder.parents)[:3]):  # .sweeps, the study, outputs
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()

@@ -63,11 +63,11 @@ def verify_all(
     missing = {claim.id: run_count(claim) for claim in claims if trains(claim)} | training.at_most()
     print(plan_text(claims, missing), flush=True)
     if options.plan:
-        training.prepare()
+        training.show_plan()
         return 0
 
     def say(line: str) -> None:
-        training.launch.say(line) if training.launch else print(line, flush=True)
+        print(line, flush=True)
 
     def judged(claim: Claim, evidence: Evidence | None = None) -> dict[str, Any] | str:
         return outcome(claim, lambda own: _verify(out, tuned, command, keep_in, own, evidence))
@@ -95,13 +95,12 @@ def verify_all(
     import_data(plain)
     for claim, verdict in zip(plain, side_by_side(judged, plain, workers, measures_time), strict=True):
         conclude(claim, verdict)
-    training.prepare()
     for own in training.run():
         if own.evidence is not None:
             conclude(by_id[own.claim.id], judged(by_id[own.claim.id], own.evidence))
             say_means(own)
-    if training.launch and (status := training.launch.end()) > 128:
-        sys.exit(status)
+    if training.status > 128:
+        sys.exit(training.status)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for name, line in training.failed.items():

@@ -40,13 +40,13 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
         raise ValueError(f"{weights}: not found; name the folder of a run that was trained")
     allow_from(overrides)
 
-    from normexp.build import build
     from normexp.config.recipe import older
-    from normexp.saved_configuration import configuration
+    from normexp.config.saved import saved_spec
+    from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.summarize import final_metrics
 
-    parts = build(*configuration(run, summary, overrides))
+    parts = build(saved_spec(run, summary, overrides))
     state = load_checkpoint(weights)
     try:
         parts.module.load_state_dict(state["state_dict"])

@@ -1,6 +1,5 @@
 """Train one network with a norm of your choice: `normexp train norm=layernorm`, or `python train.py`."""
 
-import contextlib
 import sys
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from normexp.own_process import imports
 with cli.one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-    from omegaconf import DictConfig
+    from omegaconf import DictConfig, open_dict
 
 
 def main() -> None:
@@ -36,23 +34,21 @@ def absolute_config_path(argv: list[str]) -> None:
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def task(cfg: DictConfig) -> None:
-    """Hydra calls this for one run. In a sweep the project's launcher calls it for each cell."""
-    # In a single run, print an error as one line here, before Hydra adds its own. In a sweep the launcher keeps it.
-    with contextlib.nullcontext() if HydraConfig.get().mode == RunMode.MULTIRUN else cli.one_line_errors():
+    """Hydra calls this for a run. The cells of a sweep go to the project's launcher."""
+    with cli.one_line_errors():  # here, before Hydra adds lines of its own
         run(cfg)
 
 
 def run(cfg: DictConfig) -> None:
-    """Build and train the runs of a composed configuration."""
+    """Train the runs of a composed configuration."""
     restore_command()
-    hydra_config = HydraConfig.get()
     # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
     with imports():
-        from normexp.build import build_all
-        from normexp.training.launch import launch, launch_replicas
+        from normexp.config.run_spec import runs_of
+        from normexp.training.train import train
 
-        parts = build_all(cfg, dict(hydra_config.runtime.choices), hydra_config, typed(sys.argv))
-    if len(parts) == 1:
-        launch(parts[0])
-    else:
-        launch_replicas(parts)
+        node = HydraConfig.get()
+        with open_dict(cfg):
+            cfg.hydra = node
+        specs = list(runs_of(cfg, node.overrides.task))
+        train(specs, typed(sys.argv))

@@ -19,6 +19,15 @@ from normexp.config.nodes import check_group, check_keys, check_plain, check_typ
 from normexp.config.settings import GROUPS, ROOT, Setting
 from normexp.invocation import command
 
+# Options that normexp gives the trainer itself -> the setting that decides each.
+SET_ELSEWHERE = {
+    "max_epochs": "max_epochs", "max_steps": "max_steps", "fast_dev_run": "fast_dev_run",
+    "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
+    "log_every_n_steps": "log_every_n_steps", "default_root_dir": "outputs", "callbacks": "monitor",
+    "logger": "log_every_n_steps", "num_sanity_val_steps": None, "enable_model_summary": None,
+    "use_distributed_sampler": None, "enable_checkpointing": None, "enable_progress_bar": None,
+}  # fmt: skip
+
 
 def validate(
     config: dict[str, Any], allowed: Iterable[str] | None = None, groups: Sequence[str] = GROUPS
@@ -58,6 +67,8 @@ def validate(
         )
     for group in groups:
         check_group(group, config[group], packages)
+    if "trainer" in groups:
+        check_options(config["trainer"])
 
 
 def check_setting(setting: Setting, value: Any) -> None:
@@ -83,3 +94,18 @@ def check_compiler(config: dict[str, Any]) -> None:
         raise ValueError(
             f"compile={config['compile']}: no C++ compiler found ({', '.join(names)}); install g++ or leave it out"
         )
+
+
+def check_options(trainer: dict[str, Any]) -> None:
+    """Raise a ValueError of one line for the first harmful option."""
+    for key in trainer.keys() & SET_ELSEWHERE.keys():
+        other = SET_ELSEWHERE[key]
+        remedy = f"set {other} instead" if other else "leave it out"
+        raise ValueError(f"trainer.{key}={trainer[key]}: is decided by normexp; {remedy}")
+    clip, batches = trainer.get("gradient_clip_val"), trainer.get("accumulate_grad_batches", 1)
+    if clip is not None and not clip > 0:
+        raise ValueError(
+            f"trainer.gradient_clip_val={clip}: must be above 0; use trainer.gradient_clip_val=null to clip nothing"
+        )
+    if not batches >= 1:
+        raise ValueError(f"trainer.accumulate_grad_batches={batches}: must be at least 1")

@@ -1,13 +1,15 @@
-"""One cell of a sweep: a run or several replicas, and its state."""
+"""One cell of many: a run, or several replicas, from its plan to its end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from normexp.config.code import changed
+from normexp.config.run_spec import RunSpec
 from normexp.runs import read_summary
 from normexp.sweeps.places.child import STOPS
-from normexp.sweeps.turns import Elsewhere, elsewhere
+from normexp.sweeps.queue import Elsewhere, elsewhere
 
 # planned, running and elsewhere (trained by another launch) are passing states. Skipped runs were finished before.
 STATES = ("planned", "running", "elsewhere", "completed", "diverged", "failed", "interrupted", "skipped")
@@ -15,32 +17,43 @@ WAITING = ("planned", "running", "elsewhere")
 STOPPED = tuple(128 + number for number in STOPS)  # exit statuses
 
 
-@dataclass
+@dataclass(eq=False)
 class Cell:
-    """One point of a sweep's grid, from its plan to its end."""
+    """What one process trains, and what became of it.
 
-    name: str  # the overrides in which the cells differ, e.g. "norm=batchnorm batch_size=2 seed=0"
-    overrides: list[str]
-    choices: dict[str, str]
-    config: dict[str, Any]  # resolved
-    digest: str
-    folders: list[Path]  # one per run
-    estimate: float | None = None  # seconds
+    Attributes:
+        name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
+        specs: its run, or the runs that train side by side.
+        estimate: seconds; None where a GPU computes.
+        tries: how often in a row it was lost without a new checkpoint.
+    """
+
+    name: str
+    specs: Sequence[RunSpec]
+    estimate: float | None = None
     state: str = "planned"
     seconds: float | None = None
     error: str | None = None
     log: Path | None = None
-    tries: int = 0  # how often in a row it was lost without a new checkpoint
+    tries: int = 0
     other_code: list[str] = field(default_factory=list)
 
     @property
+    def folders(self) -> list[Path]:
+        return [spec.folder for spec in self.specs]
+
+    @property
     def folder(self) -> Path:
-        return self.folders[0]
+        return self.specs[0].folder
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.specs[0].config
 
     @property
     def run(self) -> str:
         """The run's name inside its study, as TensorBoard shows it."""
-        return f"{self.choices['model']}/{self.folder.name}"
+        return f"{self.specs[0].choices['model']}/{self.folder.name}"
 
     def finish(self, exit_code: int | None, seconds: float, *, stopped: bool) -> None:
         """Note how the cell's process ended. Its summaries have the result: no summary, no run."""
@@ -75,6 +88,24 @@ class Cell:
         if not all(summaries):
             return None
         return "diverged" if any(s["status"] == "diverged" for s in summaries) else "completed"
+
+
+def cells_of(specs: Sequence[RunSpec], names: Sequence[str], estimates: Sequence[float | None]) -> list[Cell]:
+    """A cell for each run, and one for all runs that train side by side. A run that stands twice counts once."""
+    found: dict[str, Cell] = {}
+    seen: set[Path] = set()
+    for spec, name, estimate in zip(specs, names, estimates, strict=True):
+        if spec.folder in seen:
+            continue
+        seen.add(spec.folder)
+        key = f"together {spec.together}" if spec.together else str(spec.folder)
+        if key not in found:
+            found[key] = Cell(name, [spec], estimate)
+        else:
+            cell = found[key]
+            cell.specs = [*cell.specs, spec]
+            cell.estimate = None if estimate is None or cell.estimate is None else cell.estimate + estimate
+    return list(found.values())
 
 
 def _reason(exit_code: int | None, log: Path | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.child import AT_ONCE, STOPS
 from normexp.sweeps.places.place import Ended, Event, Job, Place
-from normexp.sweeps.turns import Elsewhere, Turns
+from normexp.sweeps.queue import Elsewhere, JobQueue
 
 POLL_SECONDS = 0.2
 TRIES = 3  # in a row without a new checkpoint, for a run that is lost without an error of its own (its machine is gone)
@@ -47,7 +47,7 @@ class Engine:
         self.previous: Any = None  # the earlier handler of that signal
         self._by_folder: dict[Path, Cell] = {}
         self._new: list[Cell] = []  # not yet submitted to the place
-        self._turns: Turns[Cell] = Turns([], Cell.look)
+        self._queue: JobQueue[Cell] = JobQueue([], Cell.look)
         self._open: dict[str, _Open] = {}  # at the place, by the job's key
         self._kill = False
 
@@ -70,7 +70,7 @@ class Engine:
         asked = False
         previous = {number: signal.signal(number, self._stop) for number in STOPS}
         try:
-            while self._open or (self.stopped_by is None and (self._new or self._turns)):
+            while self._open or (self.stopped_by is None and (self._new or self._queue)):
                 if self.stopped_by is None:
                     self._find_running()
                     yield from self._start()
@@ -99,12 +99,12 @@ class Engine:
             if _key(cell) in found:
                 self._open[_key(cell)] = _Open(cell, time.monotonic(), cell.checkpoints())
             else:
-                self._turns.add(cell)
+                self._queue.add(cell)
 
     def _start(self) -> Iterator[Cell]:
         jobs: list[Job] = []
         room = self.place.room
-        while len(jobs) < room and (turn := self._turns.take()):
+        while len(jobs) < room and (turn := self._queue.take()):
             cell, found = turn
             if found is Elsewhere.FINISHED:  # another launch has finished it meanwhile
                 cell.skip_if_finished()
@@ -113,8 +113,8 @@ class Engine:
             jobs.append(_job(cell, self.payload(cell)))
             self._open[_key(cell)] = _Open(cell, time.monotonic(), cell.checkpoints())
         for job in self.place.submit(jobs) if jobs else ():
-            self._turns.add(self._open.pop(job.key).cell)
-        for cell in self._turns.busy:
+            self._queue.add(self._open.pop(job.key).cell)
+        for cell in self._queue.busy:
             if cell.state != "elsewhere":
                 cell.state = "elsewhere"
                 yield cell
@@ -129,7 +129,7 @@ class Engine:
             event, cell, got_on=cell.checkpoints() != own.checkpoints
         ):
             cell.state = "planned"
-            self._turns.add(cell)
+            self._queue.add(cell)
         else:
             code = 0 if event.lost and cell.status() else event.exit_code
             cell.finish(code, time.monotonic() - own.since, stopped=self.stopped_by is not None)

@@ -1,34 +1,30 @@
-"""Check a whole grid before anything starts: every cell is composed and validated, its model built and tried."""
+"""Check a whole grid before anything starts: each kind of run is built and tried, and one step of it timed."""
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from normexp.cli import one_line
-from normexp.config.identity import config_hash, default_folder
-from normexp.config.run_parts import Parts
-from normexp.sweeps.cell import Cell
-from normexp.sweeps.run_time import estimate, seconds_per_step
+from normexp.config.run_spec import RunSpec, kind_of
+from normexp.sweeps.cell import Cell, cells_of
+from normexp.training.build import Parts, build
 
 SHOWN = 3  # errors that a message shows; it counts the others
+AROUND_A_STEP = 1.4  # factor on forward and backward, for the training loop, light monitors and validation
+AROUND_A_RUN = 1.0  # seconds to build, evaluate and save
 
 
 def plan(
-    names: Sequence[str],
-    overrides: Sequence[list[str]],
-    resolve: Callable[[int], tuple[list[dict[str, Any]], dict[str, str]]],
-    build: Callable[[int], Parts],
-    threads: int = 0,
+    names: Sequence[str], attempts: Sequence[Sequence[RunSpec] | Exception], threads: int = 0
 ) -> list[Cell]:
-    """The checked cells of a sweep. Finished cells are marked as skipped.
+    """The checked cells of a grid. Finished cells are marked as skipped.
 
     Args:
-        names, overrides: of each cell, for the screen and for its command.
-        resolve: the validated configuration of each run of the i-th cell, and the cell's choices.
-        build: the parts of the i-th cell. It is called once for all cells that differ only in seed and learning rate.
+        names: of each cell, for the screen.
+        attempts: the runs of each cell, or why they are none.
         threads: of each run, so that a timed step takes as long as in the run; 0 for all threads of this process.
 
     Raises ValueError with one line that names the cells that cannot run, or two cells that are the same run.
@@ -37,35 +33,60 @@ def plan(
         torch.set_num_threads(threads)
     cells: list[Cell] = []
     broken: dict[str, list[str]] = {}  # error -> cells
-    # Kind -> what was learned from building one cell of it.
-    built: dict[str, tuple[str, int, float | None]] = {}
-    step_seconds: dict[str, float] = {}
-    for index, name in enumerate(names):
+    estimates = Estimates()
+    for name, specs in zip(names, attempts, strict=True):
         try:
-            configs, choices = resolve(index)
-            config = configs[0]
-            kind = _kind(config)
-            if kind not in built:
-                parts = build(index)
-                steps = parts.module.total_steps
-                built[kind] = (parts.data.fingerprint, steps, _timed(parts, step_seconds))
+            if isinstance(specs, Exception):
+                raise specs
+            seconds = [estimates.seconds(spec) for spec in specs]
         except Exception as error:
             broken.setdefault(one_line(error), []).append(name)
             continue
-        fingerprint, steps, seconds = built[kind]
-        digests = [config_hash(one, fingerprint) for one in configs]
-        folders = [
-            Path(one["run_dir"]) if one["run_dir"] else default_folder(one, choices, digest)
-            for one, digest in zip(configs, digests, strict=True)
-        ]
-        time = None if seconds is None else estimate(steps, seconds) * len(configs)
-        cell = Cell(name, list(overrides[index]), choices, config, digests[0], folders, time)
-        cell.skip_if_finished()
-        cells.append(cell)
+        cells += cells_of(specs, [name] * len(specs), seconds)
     if broken:
         raise ValueError(_describe(broken, len(names)))
     _refuse_twins(cells)
+    for cell in cells:
+        cell.skip_if_finished()
     return cells
+
+
+class Estimates:
+    """Seconds of runs. One of each kind is built, which refuses what cannot run; a step is timed once per model, data
+    and batch size, because the norm changes little."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, float | None] = {}  # by kind
+        self._steps: dict[str, float] = {}
+
+    def seconds(self, spec: RunSpec) -> float | None:
+        """Seconds of a run with its start and end; None on a GPU. Raises ValueError for one that cannot run."""
+        kind = kind_of(spec)
+        if kind not in self._runs:
+            parts = build(spec)
+            step = self._step(parts)
+            total = parts.module.total_steps
+            self._runs[kind] = None if step is None else AROUND_A_RUN + total * step * AROUND_A_STEP
+        return self._runs[kind]
+
+    def _step(self, parts: Parts) -> float | None:
+        if parts.config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available():
+            return None
+        key = json.dumps([parts.config[name] for name in ("model", "data", "batch_size")], default=str)
+        if key not in self._steps:
+            self._steps[key] = seconds_per_step(parts)
+        return self._steps[key]
+
+
+def seconds_per_step(parts: Parts) -> float:
+    """One forward and backward pass of a training batch on the CPU; the first pass warms up."""
+    batch = parts.data.probe_batch(parts.config["batch_size"])
+    for _ in range(2):
+        started = time.perf_counter()
+        parts.module.losses_of(batch)[0].backward()
+        seconds = time.perf_counter() - started
+    # If validation has fewer samples than a batch, scale the time in proportion.
+    return seconds * parts.config["batch_size"] / len(batch[0])
 
 
 def _describe(broken: dict[str, list[str]], total: int) -> str:
@@ -76,26 +97,6 @@ def _describe(broken: dict[str, list[str]], total: int) -> str:
     if len(broken) > SHOWN:
         parts.append(f"and {len(broken) - SHOWN} other errors")
     return f"{sum(map(len, broken.values()))} of {total} cells cannot run: {'; '.join(parts)}"
-
-
-def _kind(config: dict[str, Any]) -> str:
-    """A key that is equal for runs that build alike and whose steps take equally long: all values but the seed and the
-    learning rate, and those of data and optimizer if they follow."""
-    kept = {**config, "seed": None, "lr": None}
-    for group, key in (("data", "seed"), ("optimizer", "lr")):
-        if config[group].get(key) == config[key]:
-            kept[group] = {**config[group], key: None}
-    return json.dumps(kept, default=str)
-
-
-def _timed(parts: Parts, step_seconds: dict[str, float]) -> float | None:
-    """Seconds of a step, timed once per model, data and batch size, because the norm changes little. None on a GPU."""
-    if parts.config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available():
-        return None
-    key = json.dumps([parts.config[name] for name in ("model", "data", "batch_size")], default=str)
-    if key not in step_seconds:
-        step_seconds[key] = seconds_per_step(parts)
-    return step_seconds[key]
 
 
 def _refuse_twins(cells: list[Cell]) -> None:

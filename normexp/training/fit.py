@@ -8,10 +8,10 @@ import pytorch_lightning as pl
 import torch
 from rich.console import Console
 
-from normexp.config.run_parts import Parts
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import TestExamples, write_test_examples
+from normexp.training.build import Parts
 from normexp.training.checkpoint import (
     BestCheckpoint,
     GeneratorState,

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from normexp.config.identity import default_folder
-from normexp.config.run_parts import Parts
 from normexp.runs import finished_summary, write_summary
+from normexp.training.build import Parts
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
@@ -23,21 +22,13 @@ from normexp.training.survive import Interrupted, give_up, stopping
 from normexp.unseen import screen
 
 
-def folder_of(parts: Parts) -> Path:
-    """The folder of a run: `run_dir`, or the default folder of its identity."""
-    config = parts.config
-    return (
-        Path(config["run_dir"]) if config["run_dir"] else default_folder(config, parts.choices, parts.digest)
-    )
-
-
 def run_folder(parts: Parts) -> RunFolder:
     """The context that makes, locks and cleans the folder of a run."""
     key = "run_dir" if parts.config["run_dir"] else "outputs"
     return RunFolder(
-        folder_of(parts),
+        parts.spec.folder,
         parts.digest,
-        parts.files,
+        parts.spec.files(),
         asked=f"{key}={parts.config[key]}",
     )
 
@@ -61,7 +52,7 @@ def launch(parts: Parts) -> dict[str, Any]:
             summary = fit(parts, None, console)
         show_result(summary, None, console)
         return summary
-    path = folder_of(parts)
+    path = parts.spec.folder
     if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
         with contextlib.suppress(Interrupted):
             return fit(parts, path, console)

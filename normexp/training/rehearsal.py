@@ -25,14 +25,6 @@ KNOWN = ("torch.", "normexp.")  # layers that write into no input, and keep what
 SMALL_BYTES, SMALL_TENSORS = 2**28, 2000  # a model below both is built without a check
 MOST_TENSORS = 50_000  # takes a minute to build; a network of 10,000 layers has some 40,000
 COPIES = 3  # weights, gradients, and at least as much for the optimizer
-# Options that normexp gives the trainer itself -> the setting that decides each.
-SET_ELSEWHERE = {
-    "max_epochs": "max_epochs", "max_steps": "max_steps", "fast_dev_run": "fast_dev_run",
-    "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
-    "log_every_n_steps": "log_every_n_steps", "default_root_dir": "outputs", "callbacks": "monitor",
-    "logger": "log_every_n_steps", "num_sanity_val_steps": None, "enable_model_summary": None,
-    "use_distributed_sampler": None, "enable_checkpointing": None, "enable_progress_bar": None,
-}  # fmt: skip
 
 
 class _TooLarge(Exception):
@@ -211,18 +203,3 @@ def check_trainer(
             f"batch_size={config['batch_size']}: cannot be shared equally by {world_size} devices; "
             f"choose a multiple of {world_size}"
         )
-
-
-def check_options(trainer: dict[str, Any]) -> None:
-    """Raise a ValueError of one line for the first harmful option."""
-    for key in trainer.keys() & SET_ELSEWHERE.keys():
-        other = SET_ELSEWHERE[key]
-        remedy = f"set {other} instead" if other else "leave it out"
-        raise ValueError(f"trainer.{key}={trainer[key]}: is decided by normexp; {remedy}")
-    clip, batches = trainer.get("gradient_clip_val"), trainer.get("accumulate_grad_batches", 1)
-    if clip is not None and not clip > 0:
-        raise ValueError(
-            f"trainer.gradient_clip_val={clip}: must be above 0; use trainer.gradient_clip_val=null to clip nothing"
-        )
-    if not batches >= 1:
-        raise ValueError(f"trainer.accumulate_grad_batches={batches}: must be at least 1")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -20,11 +19,11 @@ from rich.text import Text
 from normexp.config.code import changed, in_words
 from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes, own_recipe
-from normexp.config.run_parts import Parts
 from normexp.config.settings import RECORDED
 from normexp.counted import counted
 from normexp.monitors.sites import sites_of
 from normexp.runs.intervals import half_widths
+from normexp.training.build import Parts
 
 LEVEL = 0.95
 SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
@@ -74,8 +73,7 @@ def _norms(parts: Parts) -> str:
     norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
     if not norms:
         return "no norm sites"
-    overrides = yaml.safe_load(parts.files.get("overrides.yaml", "")) or []
-    own = [words for override in overrides if (words := override.lstrip("+~")).startswith("norm.")]
+    own = [words for override in parts.spec.overrides if (words := override.lstrip("+~")).startswith("norm.")]
     return f"{len(norms)} × {parts.choices['norm']}" + (f" ({', '.join(own)})" if own else "")
 
 

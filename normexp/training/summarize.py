@@ -14,12 +14,12 @@ from torch import Tensor
 from normexp import __version__
 from normexp.config.code import TRAINING, checkout, sources
 from normexp.config.recipe import changes
-from normexp.config.run_parts import Parts
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.monitors import convergence
 from normexp.norms import recompute_population_statistics
 from normexp.runs import TestExamples
+from normexp.training.build import Parts
 from normexp.training.lightning import callbacks_of, data_of
 from normexp.training.recorder import Recorder, stopped_early
 

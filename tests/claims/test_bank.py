@@ -180,8 +180,8 @@ def test_an_unknown_cell_names_the_nearest(tmp_path):
 
 
 def test_cells_of_the_committed_bank_compose_and_pin_what_decides():
-    from normexp.build import resolved
-    from normexp.composition import compose
+    from normexp.config.compose import compose
+    from normexp.config.run_spec import resolved
 
     for cell in load_cells(ROOT / "configs").values():
         cfg, choices = compose([*cell.overrides, "norm=none", f"lr={cell.rates[0]}"])

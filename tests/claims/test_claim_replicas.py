@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from normexp.claims.evidence.train_call import train
 from omegaconf import OmegaConf
 
-from normexp.build import build
-from normexp.claims.evidence.train_call import train
 from normexp.claims.evidence.training_runs import Runs, tune
 from normexp.claims.evidence.wanted import Wanted, tuning
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, read_claim
-from normexp.composition import compose
 from normexp.config.folder import CONFIGS
+from normexp.config.run_spec import runs_of, specs
+from normexp.training.build import build
 
 FIXED = [
     "data=digits", "data.train_size=128", "model.depth=1", "model.width=8", "max_steps=2", "batch_size=32",
@@ -102,8 +102,8 @@ def test_a_run_in_the_cache_says_how_it_was_composed_as_any_run_does(cache, repl
     assert {path.name for path in saved.iterdir()} == names
     overrides = yaml.safe_load((saved / "overrides.yaml").read_text())
     assert {"norm=none", "seed=1", *FIXED} <= set(overrides)
-    assert build(*compose(overrides)).digest == (saved / "identity").read_text()
-    again = build(OmegaConf.load(saved / "config.yaml"), {"model": "mlp", "data": "digits", "trainer": "cpu"})
+    assert build(specs(overrides)[0]).digest == (saved / "identity").read_text()
+    (again,) = runs_of(OmegaConf.load(saved / "config.yaml"), (), choices={"model": "mlp", "norm": "none"})
     assert again.digest == (saved / "identity").read_text()
 
 

@@ -7,9 +7,9 @@ import math
 import pytest
 from committed import TRAINED, claims
 from made_sets import make_cifar, make_idx
+from normexp.claims.evidence.train_call import train
 
 from normexp.claims.evidence.metric import read_metric
-from normexp.claims.evidence.train_call import train
 from normexp.claims.evidence.training_runs import Runs
 from normexp.claims.evidence.wanted import Wanted
 from normexp.lit_model import LitModel

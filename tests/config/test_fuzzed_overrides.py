@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from normexp import cli
-from normexp.build import build_all
 from normexp.choices import choices
-from normexp.composition import compose
 from normexp.config.allowed import VARIABLE, allow_from
+from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
+from normexp.config.run_spec import specs
 from normexp.hydra_gate import guard
+from normexp.training.build import build_all
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
 GROUPS = {
@@ -84,7 +85,7 @@ def launch_until_the_first_step(arguments: list[str]) -> None:
     with cli.one_line_errors():
         allow_from(arguments)
         guard(arguments)
-        build_all(*compose(arguments))
+        build_all(specs(arguments))
 
 
 def check(arguments: list[str]) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.build import resolved
 from normexp.claims.evidence.subjects import composed
-from normexp.composition import compose
+from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
 from normexp.config.recipe import changes, older
+from normexp.config.run_spec import resolved
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 RECIPES = sorted(path.stem for path in (CONFIGS / "recipe").glob("*.yaml"))

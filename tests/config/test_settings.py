@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.build import resolved
-from normexp.composition import compose
+from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
+from normexp.config.run_spec import resolved
 from normexp.config.settings import GROUPS, NOT_IDENTITY, RECORDED, ROOT, SETTINGS, shown
 from normexp.config.targets import resolve_target
 from normexp.config.types import fits_type

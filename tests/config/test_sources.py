@@ -106,7 +106,7 @@ def test_norm_reaches_the_mathematics_and_no_other_norm(norm, there, not_there):
 def test_training_reaches_what_trains_and_no_norm():
     found = set(Code(ROOT).files(*ROOTS[TRAINING], without=LEFT_OUT, but=BUT))
     assert {
-        "normexp.build",
+        "normexp.training.build",
         "normexp.lit_model",
         "normexp.training.fit",
         "normexp.training.recorder",

@@ -9,13 +9,13 @@ import pytest
 import pytorch_lightning as pl
 from committed import CLAIMS, ROOT
 
-from normexp.build import build
 from normexp.claims.evidence import training_runs
 from normexp.claims.evidence.wanted import Wanted
-from normexp.composition import compose
 from normexp.config.code import changed, in_words, record
 from normexp.config.code.changes import OLDER
 from normexp.config.code.imports import Code
+from normexp.config.run_spec import specs
+from normexp.training.build import build
 from normexp.training.launch import launch
 
 RUN = ("model=transformer", "model.heads=1", "norm=layernorm", "max_steps=0")
@@ -27,7 +27,7 @@ def finished(tmp_path_factory):
     """The summary of a finished run, and its configuration, which no test changes."""
     overrides = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", *RUN]
     overrides.append(f"outputs={tmp_path_factory.mktemp('finished')}")
-    return launch(build(*compose(overrides))), overrides
+    return launch(build(specs(overrides)[0])), overrides
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_finished_run_says_so_and_no_verdict_uses_it(
 ):
     summary, overrides = finished
     edit(file)
-    launch(build(*compose(overrides)))
+    launch(build(specs(overrides)[0]))
     classes = rf"another version of ([\w.]+, )*{named}(, [\w.]+)*; "
     assert re.search(rf"finished with {classes}name=<another> trains it again", capsys.readouterr().out)
     with pytest.raises(ValueError, match=rf"computed by {classes}.*out=<another>"):
@@ -88,7 +88,7 @@ def test_code_that_the_run_does_not_reach_leaves_it_valid(finished, edit, monkey
         "training/progress.py",
     )
     edit(*others, *aside, "training/replicas/replica_module.py")
-    launch(build(*compose(overrides)))
+    launch(build(specs(overrides)[0]))
     assert "another version" not in capsys.readouterr().out
     assert verdict_reads(summary, monkeypatch, tmp_path) is summary
 

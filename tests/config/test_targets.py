@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from normexp.build import build, resolved
-from normexp.composition import compose
 from normexp.config.allowed import VARIABLE, allow_from, allowed_packages
+from normexp.config.compose import compose
 from normexp.config.construct import construct
+from normexp.config.run_spec import resolved, specs
 from normexp.config.targets import LIGHTNING, resolve_target
+from normexp.training.build import build
 
 NOT_ALLOWED = "not a class of normexp, torch or Lightning"
 # path, name, packages that are allowed, what is said
@@ -127,10 +128,10 @@ def package(tmp_path, monkeypatch):
 
 
 def test_own_class_is_built_where_its_package_is_allowed_as_an_argument(package):
-    cfg, choices = compose(["model.width=8", f"norm._target_={package}.Mine"])
+    overrides = ["model.width=8", f"norm._target_={package}.Mine"]
     with pytest.raises(ValueError, match=r"add allow_targets=\[own_norms\] to the command line"):
-        build(cfg, choices)
-    parts = build(cfg, choices, allowed=[package])
+        specs(overrides)
+    parts = build(*specs(overrides, allowed=[package]))
     assert {type(site.module).__name__ for site in parts.module.model.sites() if site.kind == "norm"} == {
         "Mine"
     }
@@ -139,7 +140,7 @@ def test_own_class_is_built_where_its_package_is_allowed_as_an_argument(package)
 def test_own_class_is_built_where_the_command_line_allows_its_package(package, monkeypatch):
     monkeypatch.setenv(VARIABLE, "")
     allow_from(["norm=layernorm", f"allow_targets=[{package}]"])
-    parts = build(*compose(["model.width=8", f"norm._target_={package}.Mine", f"allow_targets=[{package}]"]))
+    parts = build(specs(["model.width=8", f"norm._target_={package}.Mine", f"allow_targets=[{package}]"])[0])
     assert parts.config["norm"]["_target_"] == f"{package}.Mine"
 
 

@@ -22,7 +22,8 @@ import torch
 import torch.utils.tensorboard
 from results import difference, results
 
-from normexp import build, cli, composition
+from normexp import build, cli
+from normexp.config.run_spec import specs
 from normexp.training import checkpoint
 from normexp.training.launch import launch, launch_replicas
 
@@ -84,12 +85,12 @@ class Case:
     def __init__(self, scenario: str, folder: Path, full_disk: bool):
         self.folder, self.near = folder, NEAR.get(scenario, 0.0)
         self.act = kill_points.fill_disk if full_disk else kill_points.die
-        self.cfg, self.choices = composition.compose(SCENARIOS[scenario])
-        self.loaded = build.build_all(self.cfg, self.choices)[0].data  # forks share it
+        self.specs = specs(SCENARIOS[scenario])
+        self.loaded = build.build_all(self.specs)[0].data  # forks share it
 
     def launch(self) -> None:
         torch.manual_seed(random.randrange(2**31))  # nothing may hang on what came before
-        all_parts = build.build_all(self.cfg, self.choices)
+        all_parts = build.build_all(self.specs)
         if len(all_parts) > 1:
             launch_replicas(all_parts)
         else:

@@ -111,8 +111,8 @@ def test_what_cannot_be_trained_on_is_one_line(target, options, message):
 
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
-    from normexp.build import build
-    from normexp.composition import compose
+    from normexp.config.run_spec import specs
+    from normexp.training.build import build
 
     overrides = [
         "data=module",
@@ -121,15 +121,15 @@ def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
         "trainer=cpu",
         "monitor=none",
     ]
-    parts = build(*compose(overrides), allowed=["own_sets"])
+    parts = build(specs(overrides, allowed=["own_sets"])[0])
     assert len(parts.data.splits["train"]) == 70
     assert parts.choices["data"] == "module"
     with pytest.raises(ValueError, match=r"allow_targets=\[own_sets\]"):
-        build(*compose(overrides), allowed=[])
+        build(specs(overrides, allowed=[])[0])
     with pytest.raises(ValueError, match=r"data.path: is missing; add data.path=VALUE"):
-        build(*compose(["data=module"]))
+        build(specs(["data=module"])[0])
     with pytest.raises(ValueError, match=r"did you mean data.module.size"):
-        build(*compose([*overrides, "+data.module.siz=1"]), allowed=["own_sets"])
+        build(specs([*overrides, "+data.module.siz=1"], allowed=["own_sets"])[0])
 
 
 @pytest.mark.parametrize(

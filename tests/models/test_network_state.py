@@ -6,13 +6,13 @@ import own_nets
 import pytest
 import torch
 
-from normexp.build import build_all
-from normexp.composition import compose
+from normexp.config.run_spec import specs
 from normexp.lit_model import LitModel
 from normexp.models import OwnNetwork
 from normexp.runs import load_test_examples
 from normexp.schedules import Constant
-from normexp.training.launch import folder_of, launch, launch_replicas
+from normexp.training.build import build_all
+from normexp.training.launch import launch, launch_replicas
 
 SMALL = [
     "model=module", "model.swap=false", "norm=none", "trainer=float64", "max_epochs=2", "data.train_size=160",
@@ -21,7 +21,7 @@ SMALL = [
 
 
 def parts_of(name: str, *overrides: str):
-    return build_all(*compose([*SMALL, f"model.path=own_nets.{name}", *overrides]), allowed=["own_nets"])
+    return build_all(specs([*SMALL, f"model.path=own_nets.{name}", *overrides], allowed=["own_nets"]))
 
 
 def state(folder):
@@ -39,7 +39,7 @@ def test_replicas_keep_the_modes_of_a_network_as_alone(tmp_path):
         expected = launch(alone)
         assert summary["execution"]["mode"] == "replica"
         assert summary["metrics"] == pytest.approx(expected["metrics"], rel=1e-10)
-        found, wanted = (state(folder_of(p)) for p in (parts, alone))
+        found, wanted = (state(p.spec.folder) for p in (parts, alone))
         for name, value in wanted.items():
             torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
         assert found["model.network.norm.num_batches_tracked"] == 0
@@ -79,13 +79,13 @@ def test_a_state_that_no_checkpoint_keeps_is_refused():
 def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
     (parts,) = parts_of("Plain", "trainer=cpu", "trainer.precision=bf16-true", f"outputs={tmp_path}")
     summary = launch(parts)
-    examples = load_test_examples(folder_of(parts))
+    examples = load_test_examples(parts.spec.folder)
     assert summary["metrics"]["test/loss"] == pytest.approx(float(examples.loss.mean(dtype=float)), rel=1e-6)
 
 
 def test_the_batch_that_is_trained_is_rehearsed_under_accumulation():
     """batch_size is that of each batch, of which a step takes several. BatchNorm refuses batches of one."""
     small = ["batch_size=2", "trainer.accumulate_grad_batches=2", "data.train_size=160", "max_epochs=2"]
-    (parts,) = build_all(*compose(["model=mlp", "norm=batchnorm", *small]))
+    (parts,) = build_all(specs(["model=mlp", "norm=batchnorm", *small]))
     assert parts.data.train_dataloader().order.batch_size == 2
     assert parts.module.total_steps == 2 * 80 / 2

@@ -12,10 +12,10 @@ from small_models import norm_factory
 from torch import nn
 from torchvision.models import list_models
 
-from normexp.build import build
-from normexp.composition import compose
+from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Timm, Torchvision
 from normexp.norm_layers import is_norm
+from normexp.training.build import build
 
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
 IMAGE = (3, 32, 32)
@@ -47,7 +47,7 @@ def test_one_seed_gives_every_norm_the_same_start_and_the_same_sites(name):
 
 def test_a_run_is_built_and_measured_like_any_other():
     overrides = ["model=torchvision", "model.name=shufflenet_v2_x0_5", "norm=groupnorm", "norm.num_groups=1"]
-    parts = build(*compose(overrides))
+    parts = build(specs(overrides)[0])
     assert parts.config["recipe"] == "torchvision"
     assert len([site for site in parts.module.model.sites() if site.kind == "norm"]) == 56
     norms = [site.module for site in parts.module.model.sites() if site.kind == "norm"]
@@ -190,25 +190,25 @@ def test_own_network_is_given_what_its_constructor_takes():
 def test_own_network_trains_by_its_path_where_the_command_allows_it():
     overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=4", "norm=rmsnorm"]
     with pytest.raises(ValueError, match=r"add allow_targets=\[own_nets\]"):
-        build(*compose(overrides))
-    parts = build(*compose(overrides), allowed=["own_nets"])
+        build(specs(overrides)[0])
+    parts = build(specs(overrides, allowed=["own_nets"])[0])
     assert parts.module.model.network.norm.num_features == 4
     assert {site.kind for site in parts.module.model.sites()} == {"norm", "linear"}
     text = ["model=module", "model.path=own_nets.Words", "model.accepts=text", "data=python_docs"]
-    assert build(*compose(text), allowed=["own_nets"]).choices["model"] == "module"
+    assert build(specs(text, allowed=["own_nets"])[0]).choices["model"] == "module"
     with pytest.raises(ValueError, match="reads text data, and data=digits is image data"):
-        build(*compose([*text[:3]]), allowed=["own_nets"])
+        build(specs([*text[:3]], allowed=["own_nets"])[0])
     with pytest.raises(ValueError, match="OwnNetwork refuses its options: 'layers'"):
-        build(*compose(["model=module", "model.path=own_nets.Broken"]), allowed=["own_nets"])
+        build(specs(["model=module", "model.path=own_nets.Broken"], allowed=["own_nets"])[0])
     with pytest.raises(ValueError, match="not a class of the kind"):
-        build(*compose(["model=module", "model.path=own_nets.torch.Tensor"]), allowed=["own_nets", "torch"])
+        build(specs(["model=module", "model.path=own_nets.torch.Tensor"], allowed=["own_nets", "torch"])[0])
 
 
 @pytest.mark.parametrize("name", ["WritesIntoInputs", "WritesIntoAView"])
 def test_a_network_that_writes_into_its_inputs_is_refused(name):
     """Evaluation hands out views of the split, so each validation would see other images."""
     with pytest.raises(ValueError, match=r"^model: writes into its inputs.* work on a copy"):
-        build(*compose(["model=module", f"model.path=own_nets.{name}"]), allowed=["own_nets"])
+        build(specs(["model=module", f"model.path=own_nets.{name}"], allowed=["own_nets"])[0])
 
 
 def test_lazy_layers_get_their_sizes_from_the_data():
@@ -219,9 +219,8 @@ def test_lazy_layers_get_their_sizes_from_the_data():
     assert kept.norm.running_var.tolist() == [1.0] * 6
     assert kept.norm.num_batches_tracked == 0
     assert kept.training
-    parts = build(
-        *compose(["model=module", "model.path=own_nets.Lazy", "norm=rmsnorm"]), allowed=["own_nets"]
-    )
+    overrides = ["model=module", "model.path=own_nets.Lazy", "norm=rmsnorm"]
+    parts = build(*specs(overrides, allowed=["own_nets"]))
     assert parts.module.model.network.output.in_features == 6 * 6 * 6
     with pytest.raises(ValueError, match=r"model\.path: spare is lazy, and no forward reaches it"):
         own(partial(own_nets.Lazy, unused=True))

@@ -10,10 +10,11 @@ from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 from small_module import fit
 
-from normexp.build import build
-from normexp.composition import compose
+from normexp.config.compose import compose
+from normexp.config.run_spec import runs_of
 from normexp.monitors import Charts, Monitor, measure_without_fit
 from normexp.monitors.activations import PLACES
+from normexp.training.build import build
 
 # The transformer over text warns of norms that run over tokens.
 pytestmark = pytest.mark.filterwarnings("ignore:gpt with .*:UserWarning")
@@ -53,7 +54,7 @@ def parts(model, norm, monitor, pace=2):
                 node[key] = pace
             if key in ("batch_size", "chunks", "iterations"):
                 node[key] = min(node[key], 4)
-    return build(cfg, choices)
+    return build(*runs_of(cfg, (), choices=choices))
 
 
 class Losses(pl.Callback):

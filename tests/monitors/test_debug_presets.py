@@ -8,16 +8,17 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp import cli
-from normexp.build import build
-from normexp.composition import compose
+from normexp.config.compose import compose
+from normexp.config.run_spec import specs
 from normexp.monitors import Activations, FirstNotFinite
+from normexp.training.build import build
 
 
 @pytest.mark.parametrize("data", ["digits", "python_docs"])
 def test_presets_take_little_data_of_every_kind(data, tmp_path):
     model = "mlp" if data == "digits" else "gpt"
     for preset, most in (("overfit", 64), ("limit", 256)):
-        parts = build(*compose([f"debug={preset}", f"data={data}", f"model={model}", f"outputs={tmp_path}"]))
+        parts = build(specs([f"debug={preset}", f"data={data}", f"model={model}", f"outputs={tmp_path}"])[0])
         assert parts.config["name"] == "debug"
         assert 0 < len(parts.data.splits["train"]) <= most
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from normexp.saved_configuration import configuration
 from rich.console import Console
 
 from normexp.commands import report
@@ -17,7 +18,6 @@ from normexp.commands.evaluate import show
 from normexp.config.code import changed
 from normexp.config.recipe import older
 from normexp.runs import load, load_summaries, read_summary
-from normexp.saved_configuration import configuration
 from normexp.training.launch import show_replicas
 from normexp.training.screen import asked_otherwise, show_result
 
@@ -30,8 +30,8 @@ VALUES = [
 @pytest.fixture(scope="module")
 def study(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     """Two finished runs, and the parts of the first."""
-    from normexp.build import build
-    from normexp.composition import compose
+    from normexp.config.run_spec import specs
+    from normexp.training.build import build
     from normexp.training.launch import launch
 
     root = tmp_path_factory.mktemp("study")
@@ -43,7 +43,7 @@ def study(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
         "max_steps=2",
         f"outputs={root}",
     ]
-    all_parts = [build(*compose([*small, f"seed={seed}"])) for seed in (0, 1)]
+    all_parts = [build(*specs([*small, f"seed={seed}"])) for seed in (0, 1)]
     for parts in all_parts:
         launch(parts)
     return root / "runs", all_parts[0]

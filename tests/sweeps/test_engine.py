@@ -10,14 +10,15 @@ from pathlib import Path
 import jobs
 import pytest
 
-from normexp.sweeps import turns as turns_module
+from normexp.config.run_spec import RunSpec
+from normexp.sweeps import queue as queue_module
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.engine import Engine
 from normexp.sweeps.places import this_machine
 from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.places.this_machine import ThisMachine
-from normexp.sweeps.turns import Elsewhere
+from normexp.sweeps.queue import Elsewhere
 
 ROOT = Path(__file__).parents[2]
 N, T, F = Elsewhere.NOTHING, Elsewhere.TRAINING, Elsewhere.FINISHED
@@ -27,7 +28,7 @@ N, T, F = Elsewhere.NOTHING, Elsewhere.TRAINING, Elsewhere.FINISHED
 def quick(monkeypatch):
     """Jobs start without importing torch; the environment forgets its thread counts; nobody pauses."""
     monkeypatch.setattr(this_machine, "PRELOAD", [])
-    monkeypatch.setattr(turns_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(queue_module, "LOOK_SECONDS", 0.0)
     for name in ("NORMEXP_WAIT", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.setenv(name, "1")
 
@@ -36,7 +37,7 @@ def cells(tmp_path: Path, count: int) -> list[Cell]:
     """Cells that are done when their process ends with 0."""
     folders = [tmp_path / "mlp" / f"run{index}" for index in range(count)]
     return [
-        Cell(f"seed={index}", [], {"model": "mlp"}, {"fast_dev_run": True}, str(index), [folder])
+        Cell(f"seed={index}", [RunSpec({"fast_dev_run": True}, {"model": "mlp"}, str(index), folder)])
         for index, folder in enumerate(folders)
     ]
 
@@ -228,6 +229,7 @@ def test_signal_that_reaches_all_processes_is_answered_by_the_parent_alone(tmp_p
 import os, signal, sys, pathlib
 import jobs
 from normexp.sweeps.places import this_machine as module
+from normexp.config.run_spec import RunSpec
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.engine import Engine
 module.PRELOAD = []
@@ -235,7 +237,7 @@ folder, number = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 before = []
 signal.signal(number, lambda *_: before.append("asked"))
 engine = Engine(module.ThisMachine(jobs.wait_for_signal, [{}], 1), lambda c: {"mark": str(folder / "mark")}, folder)
-cell = Cell("x", [], {"model": "mlp"}, {"fast_dev_run": True}, "x", [folder / "run"])
+cell = Cell("x", [RunSpec({"fast_dev_run": True}, {"model": "mlp"}, "x", folder / "run")])
 engine.add([cell])
 for cell in engine.run():
     if cell.state != "running":

@@ -1,5 +1,6 @@
 """The plan of a sweep: every cell checked, finished ones skipped, mistakes named."""
 
+import dataclasses
 import json
 import types
 from pathlib import Path
@@ -9,61 +10,68 @@ from fabricated import config, write_run
 from rich.console import Console
 
 from normexp.config.code import TRAINING
+from normexp.config.identity import config_hash, default_folder
+from normexp.config.run_spec import RunSpec
 from normexp.duration import duration
-from normexp.sweeps.axes import axes
 from normexp.sweeps.board import Board, counts
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.plan import plan
-from normexp.sweeps.sweep_screen import show_plan
+from normexp.sweeps.screen import axes, show_plan
 
 CHOICES = {"model": "mlp", "norm": "none"}
 
 
+def spec(own: dict) -> RunSpec:
+    digest = config_hash(own)
+    return RunSpec(own | {"fast_dev_run": False}, CHOICES, digest, default_folder(own, CHOICES, digest))
+
+
 @pytest.fixture
-def parts(monkeypatch):
-    """Built parts without a network: what the plan reads of them."""
+def make(monkeypatch):
+    """The plan of some configurations, with parts that have no network; `make.built` are those that were built."""
+    built: list[dict] = []
+
+    def build(spec: RunSpec):
+        built.append(spec.config)
+        if spec.config["batch_size"] == 1:
+            raise ValueError("batch_size=1: one value per channel")
+        return types.SimpleNamespace(module=types.SimpleNamespace(total_steps=100), config=spec.config)
+
+    monkeypatch.setattr("normexp.sweeps.plan.build", build)
     monkeypatch.setattr("normexp.sweeps.plan.seconds_per_step", lambda parts: 0.01)
     monkeypatch.setattr("normexp.sweeps.plan.torch.cuda.is_available", lambda: False)
-    data, module = types.SimpleNamespace(fingerprint=""), types.SimpleNamespace(total_steps=100)
-    return lambda made: types.SimpleNamespace(data=data, module=module, config=made)
+
+    def made(configs: list[dict]) -> list[Cell]:
+        names = [f"batch_size={c['batch_size']} seed={c['seed']}" for c in configs]
+        return plan(names, [[spec(one)] for one in configs])
+
+    made.built = built
+    return made
 
 
-def make(configs: list[dict], parts, built: list[int] | None = None) -> list[Cell]:
-    def build(index: int):
-        if built is not None:
-            built.append(index)
-        if configs[index]["batch_size"] == 1:
-            raise ValueError("batch_size=1: one value per channel")
-        return parts(configs[index])
-
-    names = [f"batch_size={c['batch_size']} seed={c['seed']}" for c in configs]
-    return plan(names, [[name] for name in names], lambda index: ([configs[index]], CHOICES), build)
-
-
-def test_cells_that_differ_in_seed_alone_are_built_once(parts, tmp_path):
-    built = []
+def test_cells_that_differ_in_seed_alone_are_built_once(make, tmp_path):
     configs = [
         config("none", batch_size, seed, outputs=str(tmp_path)) for batch_size in (2, 8) for seed in range(3)
     ]
-    cells = make(configs, parts, built)
-    assert built == [0, 3]
+    cells = make(configs)
+    assert [own["batch_size"] for own in make.built] == [2, 8]
     assert len({cell.folder for cell in cells}) == 6
     assert {cell.state for cell in cells} == {"planned"}
     assert cells[0].estimate == pytest.approx(1 + 100 * 0.01 * 1.4)
 
 
-def test_finished_runs_are_skipped_by_identity(parts, tmp_path):
+def test_finished_runs_are_skipped_by_identity(make, tmp_path):
     write_run(tmp_path / "study", "none", 2, 0)
     configs = [config("none", 2, seed, outputs=str(tmp_path)) for seed in range(2)]
-    assert [cell.state for cell in make(configs, parts)] == ["skipped", "planned"]
+    assert [cell.state for cell in make(configs)] == ["skipped", "planned"]
 
 
-def test_finished_runs_of_other_code_are_skipped_and_named(parts, tmp_path, capsys):
+def test_finished_runs_of_other_code_are_skipped_and_named(make, tmp_path, capsys):
     for seed, sources in enumerate([{TRAINING: "of old"}, {TRAINING: "of old", "own.Norm": "x"}, {}]):
         path = write_run(tmp_path / "study", "none", 2, seed) / "summary.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": sources}))
-    cells = make([config("none", 2, seed, outputs=str(tmp_path)) for seed in range(4)], parts)
+    cells = make([config("none", 2, seed, outputs=str(tmp_path)) for seed in range(4)])
     assert [cell.state for cell in cells] == ["skipped"] * 3 + ["planned"]
     assert [cell.other_code for cell in cells] == [[TRAINING], [TRAINING], [], []]
     show_plan(cells, Inside(print), tmp_path, Console(width=160))
@@ -74,36 +82,22 @@ def test_finished_runs_of_other_code_are_skipped_and_named(parts, tmp_path, caps
     )
 
 
-def test_broken_cells_are_named_once_for_each_error(parts, tmp_path):
+def test_broken_cells_are_named_once_for_each_error(make, tmp_path):
     configs = [config("none", batch_size, seed) for batch_size in (1, 8) for seed in range(2)]
     with pytest.raises(
         ValueError, match="2 of 4 cells cannot run: batch_size=1: one value per channel"
     ) as caught:
-        make(configs, parts)
+        make(configs)
     assert "[cell batch_size=1 seed=0 and 1 more]" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_seed_of_the_data_and_rate_of_the_optimizer_that_do_not_follow_are_built_again(parts, tmp_path):
-    def kinds(*changes: dict) -> int:
-        built = []
-        make([config("none", 2, 0, outputs=str(tmp_path)) | change for change in changes], parts, built)
-        return len(built)
-
-    sgd = config("none", 2, 0)["optimizer"]
-    data = config("none", 2, 0)["data"]
-    assert (
-        kinds({}, {"seed": 1, "data": {**data, "seed": 1}}, {"lr": 0.5, "optimizer": {**sgd, "lr": 0.5}}) == 1
-    )
-    assert kinds({}, {"data": {**data, "seed": 1}}, {"data": {**data, "seed": 2}}) == 3
-    assert kinds({}, {"optimizer": {**sgd, "lr": 0.5}}, {"optimizer": {**sgd, "lr": 2.0}}) == 3
-
-
-def test_cell_of_several_runs_is_finished_when_all_of_them_are(parts, tmp_path):
+def test_cell_of_several_runs_is_finished_when_all_of_them_are(make, tmp_path):
     def two_seeds() -> Cell:
         configs = [config("none", 2, seed, outputs=str(tmp_path)) for seed in range(2)]
-        configs = [one | {"fast_dev_run": False} for one in configs]
-        return plan(["x"], [["x"]], lambda index: (configs, CHOICES), lambda index: parts(configs[0]))[0]
+        runs = [dataclasses.replace(spec(one), together="x") for one in configs]
+        (cell,) = plan(["x"], [runs])
+        return cell
 
     write_run(tmp_path / "study", "none", 2, 0)
     cell = two_seeds()
@@ -116,26 +110,16 @@ def test_cell_of_several_runs_is_finished_when_all_of_them_are(parts, tmp_path):
     assert two_seeds().state == "skipped"
 
 
-def test_two_cells_that_are_one_run_are_refused(parts):
+def test_two_cells_that_are_one_run_are_refused(make):
     configs = [config("none", 2, 0), config("none", 2, 0, threads=2)]
     with pytest.raises(ValueError, match="are the same run"):
-        make(configs, parts)
+        make(configs)
 
 
 def cell(state: str, seconds: float | None, tmp_path: Path, **more) -> Cell:
     folder = tmp_path / "mlp" / "none-bs2-s0-12345678"
-    return Cell(
-        "norm=none seed=0",
-        [],
-        CHOICES,
-        {"fast_dev_run": False},
-        "hash",
-        [folder],
-        2.0,
-        state,
-        seconds,
-        **more,
-    )
+    own = RunSpec({"fast_dev_run": False}, CHOICES, "hash", folder)
+    return Cell("norm=none seed=0", [own], 2.0, state, seconds, **more)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from normexp.build import build_all
-from normexp.composition import compose
+from normexp.config.run_spec import specs
 from normexp.training import checkpoint
+from normexp.training.build import build_all
 from normexp.training.checkpoint import LastCheckpoint
 from normexp.training.launch import launch, launch_replicas
 
@@ -29,7 +29,7 @@ def saved(monkeypatch):
 
 
 def run(tmp_path, *options: str):
-    return build_all(*compose([*RUN, *options, f"outputs={tmp_path}"]))
+    return build_all(specs([*RUN, *options, f"outputs={tmp_path}"]))
 
 
 @pytest.mark.parametrize(("rest", "epochs"), [(0.0, [1, 2, 3, 4, 5]), (3600.0, [1, 5])])

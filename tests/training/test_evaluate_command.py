@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from normexp.build import build
 from normexp.commands import evaluate as command
-from normexp.composition import compose, compose_with_hydra, files_of
-from normexp.training.launch import folder_of, launch
+from normexp.config.run_spec import specs
+from normexp.training.build import build
+from normexp.training.launch import launch
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2", "norm=batchnorm"]
 
@@ -17,9 +17,9 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     overrides = [*SMALL, f"outputs={tmp_path_factory.mktemp('outputs')}"]
-    parts = build(*compose(overrides), files=files_of(*compose_with_hydra(overrides)))
+    parts = build(specs(overrides)[0])
     launch(parts)
-    return folder_of(parts)
+    return parts.spec.folder
 
 
 @pytest.fixture

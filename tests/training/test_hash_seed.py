@@ -16,9 +16,8 @@ RUN = [
     "monitor.activations.every_n_steps=2", "monitor.gradients.every_n_steps=2", "monitor.smoothness.every_n_steps=2",
     "monitor.hessian.every_n_steps=4", "monitor.representation.every_n_steps=2",
 ]  # fmt: skip
-CODE = "import sys; from normexp.build import build; from normexp.composition import compose; "
-CODE += "from normexp.training.launch import launch; "
-CODE += "print({'order of a set': list(set(map(str, range(20))))}); launch(build(*compose(sys.argv[1:])))"
+CODE = "import sys; from normexp.config.run_spec import specs; from normexp.training.train import train; "
+CODE += "print({'order of a set': list(set(map(str, range(20))))}); train(specs(sys.argv[1:]))"
 
 
 def start(outputs: Path, hash_seed: str) -> subprocess.Popen:

@@ -5,9 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from normexp.build import build_all
-from normexp.composition import compose
+from normexp.config.run_spec import specs
 from normexp.runs import load_test_examples, read_summary
+from normexp.training.build import build_all
 from normexp.training.summarize import evaluate, evaluate_each
 
 
@@ -47,12 +47,8 @@ def test_replicas_keep_what_runs_alone_keep(train, tmp_path):
     from normexp.training.launch import launch_replicas
 
     _, alone = train("seed=1", "max_epochs=1", "model=mlp")
-    parts = build_all(
-        *compose(
-            ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=1", "replicas=2",
-             f"outputs={tmp_path / 'beside'}"]
-        )
-    )  # fmt: skip
+    small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=1", "replicas=2"]
+    parts = build_all(specs([*small, f"outputs={tmp_path / 'beside'}"]))
     launch_replicas(parts)
     folder = next((tmp_path / "beside").rglob("*-s1-*"))
     kept, expected = load_test_examples(folder), load_test_examples(alone)

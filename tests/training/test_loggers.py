@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from pytorch_lightning.loggers.logger import DummyLogger
 
-from normexp.build import build, resolved
-from normexp.composition import compose
+from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.loggers import how_to_look, writes_events
+from normexp.config.run_spec import resolved, specs
+from normexp.training.build import build
 from normexp.training.launch import launch
 from normexp.training.loggers.service import Sent, ServiceLogger
 
@@ -46,8 +47,7 @@ class Service(ServiceLogger, DummyLogger):
 
 
 def trained(tmp_path, *overrides):
-    cfg, choices = compose([*SMALL, f"outputs={tmp_path}", *overrides])
-    parts = build(cfg, choices)
+    parts = build(*specs([*SMALL, f"outputs={tmp_path}", *overrides]))
     launch(parts)
     (folder,) = {path.parent for path in tmp_path.rglob("summary.json")}
     return folder

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from normexp.build import build_all
-from normexp.composition import compose
+from normexp.config.run_spec import specs
 from normexp.runs import files
+from normexp.training.build import build_all
 from normexp.training.checkpoint import WholeCheckpoints
 from normexp.training.replicas.replica_module import ReplicaModule
 
@@ -20,12 +20,8 @@ def test_training_with_several_rates_takes_each_its_own_step():
         "model.depth=1",
         "model.width=16",
     ]
-    parts = build_all(
-        *compose([*options, "replicas.seeds=1", "replicas.lr=[0.3,0.1,0.03]", "schedule=constant"])
-    )
-    alone = build_all(
-        *compose([*options, "replicas.seeds=1", "replicas.lr=[0.3,0.1,0.03]", "schedule=constant"])
-    )
+    three = specs([*options, "replicas.seeds=1", "replicas.lr=[0.3,0.1,0.03]", "schedule=constant"])
+    parts, alone = build_all(three), build_all(three)
     for own in (*parts, *alone):
         own.module.double()
     rates = [0.3, 0.1, 0.03]
@@ -118,7 +114,7 @@ def test_many_bytes_are_not_kept_waiting(tmp_path, monkeypatch):
 def test_an_evaluation_in_parts_has_the_bits_of_the_whole(monkeypatch):
     for model in ("mlp", "cnn", "transformer"):
         options = ["recipe=plain", "trainer=cpu", f"model={model}", "norm=batchnorm", "monitor=none"]
-        (parts,) = build_all(*compose(options))
+        (parts,) = build_all(specs(options))
         x, _ = parts.data.probe_batch(280)
         module = parts.module.eval()
         with torch.no_grad():

@@ -13,11 +13,11 @@ import torch
 from pytorch_lightning import Callback
 from training.replica_equality import TINY, largest_difference
 
-from normexp.build import build_all
-from normexp.composition import compose
 from normexp.config.folder import CONFIGS
+from normexp.config.run_spec import specs
 from normexp.runs import read_summary
-from normexp.training.launch import folder_of, launch, launch_replicas
+from normexp.training.build import build_all
+from normexp.training.launch import launch, launch_replicas
 
 SMALL = [
     "trainer=float64", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2", "data.train_size=160",
@@ -27,12 +27,12 @@ SMALL = [
 
 def train(place, *overrides, callbacks=()):
     """Train a configuration's runs; returns {(seed, lr): (summary, folder)}."""
-    all_parts = build_all(*compose([*SMALL, f"outputs={place}", *overrides]))
+    all_parts = build_all(specs([*SMALL, f"outputs={place}", *overrides]))
     all_parts[0].monitors.extend(callbacks)
     summaries = [launch(all_parts[0])] if len(all_parts) == 1 else launch_replicas(all_parts)
     keys = [(parts.config["seed"], parts.config["lr"]) for parts in all_parts]
     return {
-        key: (summary, folder_of(parts))
+        key: (summary, parts.spec.folder)
         for key, parts, summary in zip(keys, all_parts, summaries, strict=True)
     }
 
@@ -252,7 +252,7 @@ def two_with(tmp_path):
     """Two replicas whose first norm is another layer."""
 
     def build_two(layer):
-        parts = build_all(*compose([*SMALL, "norm=none", "replicas=2", f"outputs={tmp_path / 'outputs'}"]))
+        parts = build_all(specs([*SMALL, "norm=none", "replicas=2", f"outputs={tmp_path / 'outputs'}"]))
         for own in parts:
             own.module.model.layers[0].norm = copy.deepcopy(layer)
         return parts

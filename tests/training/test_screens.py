@@ -71,8 +71,7 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     for folder in folders:
         assert folder.name in text
     assert str(folders[0].parent) in text
-    parts = make_parts("norm=layernorm", "max_epochs=1")
-    parts.files["overrides.yaml"] = "- norm=layernorm\n- norm.correction=1\n- max_epochs=1\n"
+    parts = make_parts("norm=layernorm", "norm.correction=1", "max_epochs=1")
     text = screen(lambda *given: show_choices(parts, folders[0], *given), width=50)
     assert str(folders[0]) in text.splitlines()[-1]
     assert "1 epoch " in text

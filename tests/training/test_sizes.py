@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from normexp.build import build, each_run
-from normexp.composition import compose
+from normexp.config.run_spec import specs
 from normexp.cores import in_bytes, memory
 from normexp.training import rehearsal
+from normexp.training.build import build
 from normexp.training.rehearsal import build_within_memory
 
 GPT = ["model=gpt", "data=python_docs"]
@@ -41,10 +41,9 @@ MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larg
 def test_size_is_refused_with_what_it_would_take(overrides, message, monkeypatch):
     monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**35)
     monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**31)
-    cfg, choices = compose(["trainer=cpu", "monitor=none", *overrides])
     tracemalloc.start()
     with pytest.raises(ValueError, match=message) as caught:
-        build(cfg, choices)
+        build(*specs(["trainer=cpu", "monitor=none", *overrides]))
     assert len(str(caught.value).splitlines()) == 1
     assert tracemalloc.get_traced_memory()[1] < 2**27
     tracemalloc.stop()
@@ -55,7 +54,7 @@ def test_replicas_without_number_are_refused(replicas):
     with pytest.raises(
         ValueError, match="as many models in memory at once, and as many folders; at most 1024"
     ):
-        each_run(compose([f"replicas={replicas}"])[0])
+        specs([f"replicas={replicas}"])
 
 
 def stack(layers: int, width: int) -> nn.Module:

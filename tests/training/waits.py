@@ -13,8 +13,8 @@ import torch
 from rich.console import Console
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from normexp.build import build_all
-from normexp.composition import compose
+from normexp.config.run_spec import specs
+from normexp.training.build import build_all
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
 
@@ -78,7 +78,7 @@ def waits(overrides: list[str]) -> dict[str, float]:
     quiet = ["recipe=plain", "monitor=none", "log_every_n_steps=1000", "val_every_n_steps=1000"]
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         options = [*quiet, f"max_steps={LAST + 1}", *overrides, f"outputs={place}"]
-        parts = build_all(*compose(options))
+        parts = build_all(specs(options))
         counted = CountedSteps()
         parts[0].monitors.append(counted)
         folders = [Path(place) / str(index) for index in range(len(parts))]

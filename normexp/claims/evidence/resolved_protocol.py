@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.subjects import composed, plain
+from normexp.claims.evidence.subjects import plain, with_recipe
 from normexp.claims.judge.several_settings import RULES
 from normexp.claims.spec.bank import load_cells
 from normexp.claims.spec.claim import Claim
@@ -113,10 +113,11 @@ def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 def check_cells(overrides: Mapping[str, Sequence[str]]) -> None:
     """Raise ValueError with one line for a configuration with which no run could be built. It imports Lightning, so it
     is asked once, when a protocol is registered."""
-    from normexp.build import resolved
+    from normexp.config.compose import compose
+    from normexp.config.run_spec import resolved
 
     for own in overrides.values():
-        resolved(composed(tuple(own))[0])
+        resolved(compose(with_recipe(tuple(own)))[0])
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

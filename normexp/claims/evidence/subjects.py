@@ -10,15 +10,14 @@ from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
-from normexp.build_model import build_model
 from normexp.claims.laws.network import Network
 from normexp.claims.spec.claim import Claim
-from normexp.compose_once import compose_once
-from normexp.composition import compose_with_hydra, plain_values
 from normexp.config.checks import validate
+from normexp.config.compose import compose, plain_values
 from normexp.config.construct import construct
 from normexp.config.targets import resolve_target
 from normexp.own_process import imports
+from normexp.training.build_model import build_model
 
 
 class Sizes(NamedTuple):
@@ -33,19 +32,7 @@ TEXT = Sizes(input_shape=(16,), num_classes=64)  # tokens, size of the vocabular
 EXAMPLES = 1024  # most examples of a data set from which batches are drawn
 
 
-@functools.cache
-def composed_with_hydra(overrides: tuple[str, ...]):
-    """The composed configuration and Hydra's own, kept because composing takes a tenth of a second."""
-    return compose_with_hydra(list(_with_recipe(overrides)))
-
-
-@functools.cache
-def composed(overrides: tuple[str, ...]):
-    """The configuration with these overrides, and its choices. Callers share both and must not change them."""
-    return compose_once(_with_recipe(overrides))
-
-
-def _with_recipe(overrides: tuple[str, ...]) -> tuple[str, ...]:
+def with_recipe(overrides: tuple[str, ...]) -> tuple[str, ...]:
     """Protocols that name no recipe assume the plain one."""
     named = any(override.startswith("recipe=") for override in overrides)
     return overrides if named else ("recipe=plain", *overrides)
@@ -55,7 +42,7 @@ def _with_recipe(overrides: tuple[str, ...]) -> tuple[str, ...]:
 def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values; what a network needs of them is checked. Callers share it and must not change
     it."""
-    config = plain_values(composed(overrides)[0])
+    config = plain_values(compose(with_recipe(overrides))[0])
     validate(config, groups=("model", "norm", *(["data"] if _names_data(overrides) else [])))
     return config
 

@@ -1,6 +1,6 @@
 """Evidence from training: runs of every arm with the same seeds, in a cache that all claims share."""
 
-import copy
+import dataclasses
 import hashlib
 import math
 from collections.abc import Iterable
@@ -9,16 +9,14 @@ from typing import Any, cast
 
 import pandas as pd
 
-from normexp.build import build, resolved
 from normexp.claims.evidence.metric import read_metric
-from normexp.claims.evidence.subjects import composed, composed_with_hydra
-from normexp.claims.evidence.train_call import TrainCall
+from normexp.claims.evidence.subjects import with_recipe
 from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
 from normexp.claims.judge.outcomes import check_complete, make_table
 from normexp.claims.spec.claim import Claim
-from normexp.composition import files_of
 from normexp.config.code import changed, in_words
-from normexp.config.identity import config_hash, default_folder
+from normexp.config.compose import Composer, composer
+from normexp.config.run_spec import RunSpec, specs
 from normexp.runs import finished_summary, read_summary
 from normexp.sweeps.cell import Cell
 
@@ -34,9 +32,8 @@ class Runs:
         self.claim, self.outputs, self.command = claim, outputs, command
         self.costs: dict[Path, float] = {}  # folder of each run -> seconds
         self.new: set[Path] = set()
-        # Folder, hash and choices, which take a hundredth of a second to find.
-        self._places: dict[Wanted, tuple[Path, str, dict[str, str]]] = {}
-        self._content: dict[tuple[str, Any], str] = {}  # arm and level -> hash of the data's own content
+        self._specs: dict[Wanted, RunSpec] = {}
+        self._composer: Composer = composer()
         # Monitors are no part of a run's identity, but a claim that reads their logs needs a run that had them.
         monitors = [override for override in claim.fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
@@ -82,20 +79,14 @@ class Runs:
             families.setdefault((run.arm, run.level), []).append(run)
         return [self._cell(together) for together in families.values()]
 
-    def call(self, together: list[Wanted]) -> TrainCall:
-        """What trains them."""
-        composed = [(*self._composed(run), self.files(run)) for run in together]
-        return TrainCall(composed, self.claim.replicas, self.command)
-
-    def trainer(self, run: Wanted) -> dict[str, Any]:
-        """The trainer of a run, as plain values."""
-        return resolved(self._composed(run)[0])["trainer"]
+    def argv(self, cell: Cell) -> list[str]:
+        """The command line that trains the runs of a cell alone."""
+        return ["normexp", "train", *cell.specs[0].overrides]
 
     def _cell(self, together: list[Wanted]) -> tuple[Cell, list[Wanted]]:
         first = together[0]
         folders = [self.folder(run) for run in together]
         self.new |= set(folders)
-        _, digest, choices = self._places[first]
         named = {
             "claim": self.claim.id,
             "arm": first.arm,
@@ -105,8 +96,9 @@ class Runs:
         }
         name = " ".join(f"{key}={value}" for key, value in named.items() if value not in (None, ""))
         estimate = self.claim.seconds * len(together)
-        config = {"fast_dev_run": False}
-        return Cell(name.replace(", ", ","), [], choices, config, digest, folders, estimate), together
+        group = f"{first.arm} {first.level}" if self.claim.replicas else ""
+        own = [dataclasses.replace(self.spec(run), together=group) for run in together]
+        return Cell(name.replace(", ", ","), own, estimate), together
 
     def missing(self, runs: Iterable[Wanted]) -> list[Wanted]:
         """The runs that are not in the cache. Arms with equal overrides share runs, which count once."""
@@ -117,28 +109,15 @@ class Runs:
 
     def folder(self, run: Wanted) -> Path:
         """The folder of a run, which may not exist yet."""
-        if run not in self._places:
-            if (run.arm, run.level) not in self._content:
-                self._content[run.arm, run.level] = build(*self._composed(run)).data.fingerprint
-            cfg, choices = self._composed(run)
-            config = resolved(cfg)
-            digest = config_hash(config, self._content[run.arm, run.level])
-            self._places[run] = default_folder(config, choices, digest), digest, choices
-        return self._places[run][0]
+        return self.spec(run).folder
 
-    def files(self, run: Wanted) -> dict[str, str]:
-        """The files of `.hydra/`, as training writes them, so that `normexp evaluate` works in the cache too."""
-        own = [f"seed={run.seed}", *([f"lr={run.lr}"] if run.lr is not None else [])]
-        _, hydra_config = composed_with_hydra(self._overrides(run))
-        return files_of(self._composed(run)[0], hydra_config, own)
-
-    def _composed(self, run: Wanted) -> tuple[Any, dict[str, str]]:
-        cfg, choices = composed(self._overrides(run))
-        cfg = copy.deepcopy(cfg)  # all seeds share the composed configuration
-        cfg.seed = run.seed
-        if run.lr is not None:
-            cfg.lr = run.lr
-        return cfg, choices
+    def spec(self, run: Wanted) -> RunSpec:
+        """A run as a plain value."""
+        if run not in self._specs:
+            rates = None if run.lr is None else [run.lr]
+            words = with_recipe(self._overrides(run))
+            (self._specs[run],) = specs(words, seeds=[run.seed], rates=rates, using=self._composer)
+        return self._specs[run]
 
     def _overrides(self, run: Wanted) -> tuple[str, ...]:
         """The overrides that all seeds share."""

@@ -12,8 +12,8 @@ LIBRARIES = ("torch", "torchvision", "pytorch_lightning", "lightning_fabric")  #
 TRAINING, REPLICAS = "normexp.training", "normexp.training.replicas"
 # The code that trains a single run, and the code that trains replicas.
 ROOTS = {
-    TRAINING: ("normexp.build", "normexp.training.fit"),
-    REPLICAS: ("normexp.build", "normexp.training.replicas.fit_replicas"),
+    TRAINING: ("normexp.training.build", "normexp.training.fit"),
+    REPLICAS: ("normexp.training.build", "normexp.training.replicas.fit_replicas"),
 }
 # ROOTS reach this code too, but it decides no number of a result: configuration (its values are part of a run's
 # identity), reading and writing of finished runs, the progress bar, loggers, and monitors, which change nothing.

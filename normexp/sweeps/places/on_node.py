@@ -60,3 +60,8 @@ def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None
         place.close()
         place.wait()
     return codes
+
+
+def run_task(share: Share) -> dict[str, int | None]:
+    """The task of a Ray worker: run the jobs. Ray cancels with a KeyboardInterrupt, which ends them cleanly."""
+    return run_share(share, lambda: False)

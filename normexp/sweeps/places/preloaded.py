@@ -8,7 +8,7 @@ from normexp.config.code import read_ahead
 from normexp.own_process import imports
 
 MODULES = [
-    "normexp.build", "normexp.training.launch", "normexp.data", "normexp.models", "normexp.norms",
+    "normexp.training.train", "normexp.data", "normexp.models", "normexp.norms",
     "normexp.monitors.activations", "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
     "sklearn.datasets", "torch.utils.tensorboard",
 ]  # fmt: skip

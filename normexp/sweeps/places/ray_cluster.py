@@ -9,10 +9,9 @@ from typing import Any
 
 from normexp.cli import one_line
 from normexp.sweeps.options import Options
-from normexp.sweeps.places.on_node import Share, launch_environment
+from normexp.sweeps.places.on_node import Share, launch_environment, run_task
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
 from normexp.sweeps.places.ray_network import check_network
-from normexp.sweeps.places.ray_task import run
 
 LOOK_SECONDS = 2.0  # between two looks at the cluster's resources
 
@@ -57,7 +56,7 @@ class RayCluster(Place):
             needs["num_gpus"] = options.gpus
         if need := options.memory_in():
             needs["memory"] = need
-        self._task = ray.remote(run).options(**needs)
+        self._task = ray.remote(run_task).options(**needs)
         self._jobs: dict[Any, Job] = {}  # by Ray's reference to the result
         self._started: list[Event] = []
         self._looked = 0.0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.loggers import names_of
-from normexp.config.run_parts import Parts
+from normexp.training.build import Parts
 from normexp.training.lightning import own_rank
 from normexp.training.loggers.files import NAME, MetricsCSV
 from normexp.training.loggers.service import ServiceLogger

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from pytorch_lightning.loggers.logger import Logger
 
-from normexp.config.run_parts import Parts
 from normexp.config.settings import shown
 from normexp.runs import damaged
 from normexp.runs.columns import ECHOES, flat
 from normexp.runs.files import write_json
+from normexp.training.build import Parts
 
 SECONDS = 10.0  # between two sendings; a call for every number would cost as much as some training steps
 

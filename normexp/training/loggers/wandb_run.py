@@ -8,7 +8,7 @@ from pathlib import Path
 import wandb
 from pytorch_lightning.loggers import WandbLogger
 
-from normexp.config.run_parts import Parts
+from normexp.training.build import Parts
 from normexp.training.loggers.service import Sent, ServiceLogger, settings_of, title
 
 AXIS = "trainer/global_step"  # Lightning's name of the steps at wandb

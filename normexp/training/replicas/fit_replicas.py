@@ -12,10 +12,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 from torchvision.ops import StochasticDepth
 
-from normexp.config.run_parts import Parts
 from normexp.data.base import DataModule
 from normexp.data.loader import BatchLoader
 from normexp.norms import NoisyBatchNorm, PowerNorm
+from normexp.training.build import Parts
 from normexp.training.checkpoint import GeneratorState, checkpoints_of, load_to_resume
 from normexp.training.fit import trainer_of
 from normexp.training.lightning import keep_freed_memory, quiet_lightning

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from normexp.config.code import REPLICAS
-from normexp.config.run_parts import Parts
 from normexp.monitors import StepMonitor
 from normexp.runs import write_summary
+from normexp.training.build import Parts
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, checkpoints_of
 from normexp.training.fit import conclude
 from normexp.training.lightning import overrides

@@ -1,4 +1,4 @@
-"""Share runs with other launches: choose the next run so that no launch waits idly and no run is done twice."""
+"""The order of jobs, shared with other launches: none waits idly, and no run is done twice."""
 
 import time
 from collections import deque
@@ -33,7 +33,7 @@ def elsewhere(folders: Sequence[Path]) -> Elsewhere:
         return Elsewhere.NOTHING
 
 
-class Turns(Generic[Job]):
+class JobQueue(Generic[Job]):
     """Jobs in their order, but jobs that another launch trains come last.
 
     So two sweeps of the same runs share the work. Between a look and the start of a job, another launch may take it.

@@ -6,18 +6,17 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError
 
-from normexp.composition import compose
 from normexp.config.allowed import allowed_packages
+from normexp.config.compose import compose
 from normexp.config.interpolations import check_interpolations
+from normexp.config.run_spec import RunSpec, runs_of
 from normexp.config.yaml_files import read_yaml
 from normexp.runs.columns import OLDER
 
 
-def configuration(
-    run: Path, summary: dict[str, Any], overrides: list[str]
-) -> tuple[DictConfig, dict[str, str]]:
-    """The run's configuration with overrides applied, and its choices. Only the command line, never the file, allows
-    a user's packages.
+def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunSpec:
+    """The run of a folder as it would be computed again, with overrides applied. Only the command line allows a user's
+    packages, never the file.
 
     Raises ValueError with one line for files that cannot be read and for overrides that name no key.
     """
@@ -39,7 +38,8 @@ def configuration(
     for override in overrides:
         _put(cfg, override, saved)
     cfg.allow_targets = list(allowed_packages())
-    return cfg, dict(choices)
+    (spec,) = runs_of(cfg, overrides, choices=dict(choices))
+    return spec
 
 
 def read_configuration(path: Path) -> DictConfig:

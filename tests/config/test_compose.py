@@ -4,13 +4,13 @@ import re
 
 import pytest
 import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
 from hydra.errors import ConfigCompositionException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
-from normexp import compose_once as module
 from normexp.cli import one_line
-from normexp.compose_once import compose_once
-from normexp.composition import compose
+from normexp.config.compose import VALUES, Composer, compose
 from normexp.config.folder import CONFIGS
 
 OVERRIDES = [
@@ -22,38 +22,35 @@ OVERRIDES = [
     ("recipe=mlp", "optimizer=sgd", "optimizer.momentum=0.5", "trainer.gradient_clip_val=1.0"),
     ("monitor=[light,hessian]", "monitor.activations.every_n_steps=7", "model.width=64", "model.width=32"),
     ("model.initialization='xavier'", "model.depth=${batch_size}", "name=a/b"),
-    (
-        "max_epochs=3",
-        "max_steps=5",
-        "batch_size=8",
-        "max_epochs=4",
-        "logger=[]",
-        "early_stopping={patience: 2}",
-    ),
+    ("max_epochs=3", "max_steps=5", "batch_size=8", "max_epochs=4", "logger=[]", "early_stopping={patience: 2}"),
     ("lr=0.3", "replicas={seeds: 2, lr: [0.1, 1]}", "model=resnet", "recipe=resnet", "threads=null", "eps=1"),
     ("replicas=4", "experiment=batch_size", "name='x y'", "outputs=${name}/b", "+threads=2"),
-]
+]  # fmt: skip
+
+
+def by_hydra(overrides) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return hydra_compose("train", overrides=list(overrides), return_hydra_config=True)
 
 
 @pytest.mark.parametrize("overrides", OVERRIDES, ids=" ".join)
 def test_equals_what_hydra_composes(overrides):
-    cfg, choices = compose_once(overrides)
-    expected, expected_choices = compose(list(overrides))
-    assert OmegaConf.to_container(cfg, resolve=False) == OmegaConf.to_container(expected, resolve=False)
-    assert OmegaConf.to_container(cfg, resolve=True) == OmegaConf.to_container(expected, resolve=True)
-    assert choices == expected_choices
-    assert OmegaConf.is_struct(cfg) == OmegaConf.is_struct(expected)
+    expected, (task, choices) = by_hydra(overrides), compose(overrides)
+    assert choices == expected.hydra.runtime.choices
+    with open_dict(expected):
+        del expected["hydra"]
+    assert OmegaConf.to_container(task, resolve=False) == OmegaConf.to_container(expected, resolve=False)
+    assert OmegaConf.to_container(task, resolve=True) == OmegaConf.to_container(expected, resolve=True)
+    assert OmegaConf.is_struct(task)
 
 
-def test_hydra_is_asked_once_for_all_values_of_the_same_choices(monkeypatch):
+def test_hydra_is_asked_once_for_all_values_of_the_same_choices():
     asked = []
-    monkeypatch.setattr(module, "compose", lambda overrides: asked.append(overrides) or compose(overrides))
-    module._composed.cache_clear()
+    own = Composer(lambda overrides: asked.append(overrides) or by_hydra(overrides))
     for key in ("model.depth", "batch_size"):
-        found = [compose_once(("norm=none", f"{key}={value}"))[0] for value in (1, 2, 3)]
+        found = [own.compose(("norm=none", f"{key}={value}")) for value in (1, 2, 3)]
         assert [OmegaConf.select(cfg, key) for cfg in found] == [1, 2, 3]
     assert asked == [["norm=none"]]
-    module._composed.cache_clear()
 
 
 def test_no_list_of_defaults_reads_a_value():
@@ -61,21 +58,21 @@ def test_no_list_of_defaults_reads_a_value():
     texts = [text for path in CONFIGS.rglob("*.yaml") if "\ndefaults:" in f"\n{(text := path.read_text())}"]
     read = set(re.findall(r"\$\{([a-z_]+)\}", str([yaml.safe_load(text)["defaults"] for text in texts])))
     assert "recipe" in read
-    assert not read & module.VALUES
-    assert not [path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name in module.VALUES]
+    assert not read & VALUES
+    assert not [path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name in VALUES]
 
 
 @pytest.mark.parametrize("wrong", ["model.dpth=3", "nothing.there=1", "norm.eps.more=2"])
 def test_wrong_key_has_hydras_message(wrong):
     with pytest.raises(ConfigCompositionException) as found:
-        compose_once(("norm=layernorm", wrong))
+        compose(("norm=layernorm", wrong))
     with pytest.raises(ConfigCompositionException) as expected:
-        compose(["norm=layernorm", wrong])
+        by_hydra(["norm=layernorm", wrong])
     assert one_line(found.value) == one_line(expected.value)
 
 
 def test_callers_may_change_what_they_get():
-    cfg, choices = compose_once(("norm=none", "model.depth=5"))
+    cfg, choices = compose(("norm=none", "model.depth=5"))
     cfg.model.depth, choices["norm"] = 6, "other"
-    again, choices = compose_once(("norm=none", "model.depth=5"))
+    again, choices = compose(("norm=none", "model.depth=5"))
     assert (again.model.depth, choices["norm"]) == (5, "none")

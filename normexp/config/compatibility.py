@@ -1,26 +1,32 @@
 """The shipped choices: which of them a node came from, and which of them fit together."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from omegaconf import OmegaConf
+import yaml
 
 from normexp.config.folder import CONFIGS
 from normexp.config.targets import resolve_target
 
 
-def name_of(group: str, node: dict[str, Any]) -> str:
-    """The name of the choice that a node came from, if Hydra does not keep it. For a list, monitor=[light,hessian],
+def choice_of(group: str, node: dict[str, Any]) -> str:
+    """Recover the name of a node's choice where Hydra does not keep it. For a list, monitor=[light,hessian],
     the names of its members. For the saved configuration of a run, the file with these values."""
     if "_target_" not in node:
         return "+".join(node) or "none"
     for path in sorted((CONFIGS / group).glob("*.yaml")):
-        written = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path)))
-        written.pop("defaults", None)
+        written = {key: value for key, value in _content(path).items() if key != "defaults"}
         same = (value == node.get(key) or "${" in str(value) for key, value in written.items())
         if written.keys() == node.keys() and all(same):
             return path.stem
     return "own"
+
+
+@cache
+def _content(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text()) or {}
 
 
 def check_kinds(
@@ -45,7 +51,7 @@ def check_kinds(
         return
     fitting = []
     for path in sorted((CONFIGS / "data").glob("*.yaml")):
-        target = OmegaConf.select(OmegaConf.load(path), "_target_")
+        target = _content(path).get("_target_")
         if path.stem != "module" and target and resolve_target("data", target).kind == accepts:
             fitting.append(path.stem)
     raise ValueError(

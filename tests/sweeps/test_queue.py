@@ -8,8 +8,8 @@ import pytest
 from fabricated import write_run
 from filelock import FileLock
 
-from normexp.sweeps import turns as module
-from normexp.sweeps.turns import Elsewhere, Turns, elsewhere
+from normexp.sweeps import queue as module
+from normexp.sweeps.queue import Elsewhere, JobQueue, elsewhere
 from normexp.training.folder import in_use
 
 N, T, F = Elsewhere.NOTHING, Elsewhere.TRAINING, Elsewhere.FINISHED
@@ -22,7 +22,7 @@ def no_pause(monkeypatch):
 
 def test_jobs_that_others_are_at_come_last_and_need_no_start_once_done():
     state = {"a": T, "b": N, "c": F, "d": N}
-    turns = Turns("abcd", state.__getitem__)
+    turns = JobQueue("abcd", state.__getitem__)
     assert turns.take() == ("b", N)
     assert turns.busy == ["a"]
     assert [turns.take(), turns.take(), turns.take()] == [("c", F), ("d", N), None]
@@ -33,7 +33,7 @@ def test_jobs_that_others_are_at_come_last_and_need_no_start_once_done():
 
 def test_job_whose_other_launch_died_is_done_here():
     state = {"a": T}
-    turns = Turns("a", state.__getitem__)
+    turns = JobQueue("a", state.__getitem__)
     assert turns.take() is None
     state["a"] = N
     assert turns.take() == ("a", N)
@@ -42,7 +42,7 @@ def test_job_whose_other_launch_died_is_done_here():
 def test_next_look_at_what_others_do_waits(monkeypatch):
     monkeypatch.setattr(module, "LOOK_SECONDS", 1000.0)
     looked = []
-    turns = Turns("ab", lambda job: looked.append(job) or T)
+    turns = JobQueue("ab", lambda job: looked.append(job) or T)
     assert [turns.take() for _ in range(5)] == [None] * 5
     assert looked == ["a", "b"]
 

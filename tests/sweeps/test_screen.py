@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from normexp.config.run_spec import RunSpec
 from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside
-from normexp.sweeps.sweep_screen import show_end, show_plan
+from normexp.sweeps.screen import show_end, show_plan
 from normexp.training.launch import make_console
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()
 
 
 def cells(state: str) -> list[Cell]:
-    choices = {"model": "mlp"}
-    return [
-        Cell("seed=0", [], choices, {}, "hash", [LONG / "none-bs2-s0"], 2.0, state, 1.0, log=LONG / "0.log")
-    ]
+    spec = RunSpec({}, {"model": "mlp"}, "hash", LONG / "none-bs2-s0")
+    return [Cell("seed=0", [spec], 2.0, state, 1.0, log=LONG / "0.log")]
 
 
 def test_output_that_goes_to_a_file_is_wide(capsys):

@@ -1,0 +1,75 @@
+"""A sweep, `train.py -m`: the cells of a grid are composed, checked, planned and run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from normexp.config.compose import Composer
+from normexp.config.run_spec import RunSpec, specs
+from normexp.invocation import typed
+from normexp.sweeps.options import Options
+from normexp.sweeps.places.choose import warm_up
+
+
+def sweep(
+    job_overrides: Sequence[Sequence[str]],
+    using: Composer,
+    options: Options,
+    folder: Path,
+    argv: Sequence[str],
+) -> int:
+    """Run a cell for each list of overrides. Returns the exit status. Raises ValueError with one line before the first
+    run starts, if any cell cannot run.
+
+    Args:
+        using: composes the cells.
+        folder: of this launch.
+        argv: the command line of the sweep.
+    """
+    warm_up(options)  # makes the imports of jobs while this process composes
+    from normexp.sweeps.plan import plan  # loads torch
+    from normexp.sweeps.run import place_of, run
+
+    attempts = [_attempt(overrides, using) for overrides in job_overrides]
+    found = [spec for own in attempts if not isinstance(own, Exception) for spec in own]
+    place = place_of(found, options, folder) if found else None
+    cells = plan(names(job_overrides), attempts, place.threads if place else 0)
+    overrides_of = {
+        spec.folder: overrides
+        for overrides, own in zip(job_overrides, attempts, strict=True)
+        for spec in own  # type: ignore[union-attr]  # the plan refuses what is none
+    }
+    first = cells[0].config
+    return run(
+        cells,
+        options,
+        folder,
+        typed(argv),
+        argv=lambda cell: command_of(argv, overrides_of[cell.folder]),
+        what="sweep",
+        study=Path(first["outputs"], first["name"]),
+        place=place,
+    )
+
+
+def _attempt(overrides: Sequence[str], using: Composer) -> list[RunSpec] | ValueError:
+    try:
+        return specs(overrides, using=using)
+    except ValueError as error:
+        return error
+
+
+def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
+    """The name of each cell: the overrides in which cells differ, or all overrides if there is one cell."""
+    everywhere = set.intersection(*(set(overrides) for overrides in job_overrides))
+    return [
+        " ".join(o for o in overrides if o not in everywhere) or " ".join(overrides)
+        for overrides in job_overrides
+    ]
+
+
+def command_of(argv: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """The command line of one cell: the sweep's flags with the overrides of the cell."""
+    flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
+    # A preset's `hydra.mode: MULTIRUN` would make the one cell a sweep again.
+    single = ["hydra.mode=RUN"] if any(o.startswith("experiment=") for o in overrides) else []
+    return [argv[0], *flags, *overrides, *single]

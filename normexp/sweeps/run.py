@@ -1,0 +1,146 @@
+"""Run many runs: the plan on the screen, each run once at the place that is asked for, and the end in words."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.config.loggers import writes_events
+from normexp.config.run_spec import RunSpec
+from normexp.runs.files import write_json
+from normexp.sweeps.board import Board
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.engine import Engine
+from normexp.sweeps.job import TrainJob, train_job
+from normexp.sweeps.options import Options
+from normexp.sweeps.places.choose import choose_place
+from normexp.sweeps.places.place import Place
+from normexp.sweeps.screen import show_end, show_plan
+
+PLAN, PROGRESS = "sweep.json", "progress.jsonl"
+
+
+def place_of(specs: Sequence[RunSpec], options: Options, folder: Path) -> Place:
+    """The place that the options name, for these runs. Raises ValueError with one line if it cannot be used here."""
+    trainers = {
+        id(spec.config["trainer"]): spec.config["trainer"] for spec in specs
+    }  # runs share their nodes
+    threads = max((spec.config["threads"] for spec in specs if spec.config["threads"]), default=None)
+    cells = len({spec.together or spec.folder for spec in specs})
+    return choose_place(train_job, options, list(trainers.values()), cells, folder, threads=threads)
+
+
+def run(
+    cells: Sequence[Cell],
+    options: Options,
+    folder: Path,
+    command: str,
+    *,
+    argv: Callable[[Cell], list[str]],
+    what: str = "runs",
+    study: Path | None = None,
+    place: Place | None = None,
+) -> int:
+    """Train the cells that are not finished. Returns the exit status: 0, 1 where one failed, 128 plus a signal.
+
+    It shows the plan, skips finished runs, waits for those of another launch, tries lost ones again, and shows what
+    failed and why. With `options.plan` it ends after the plan. `cell.state` says what became of each cell.
+
+    Args:
+        folder: of this launch, for logs and its record; made right before the first run starts.
+        command: the typed command line.
+        argv: the command line that trains a cell alone.
+        what: the name in the first line of the plan.
+        study: the folder of a study, whose means over seeds are written at the end for TensorBoard.
+    """
+    from normexp.training.launch import make_console  # loads torch
+
+    console = make_console()
+    place = place or place_of([spec for cell in cells for spec in cell.specs], options, folder)
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def payload(cell: Cell) -> TrainJob:
+        return TrainJob(cell.specs, argv(cell), place.threads or None)
+
+    engine = Engine(place, payload, folder / "logs", say)
+    engine.add(cells)
+    show_plan(engine.cells, place, engine.logs, console, what=what)
+    if options.plan:
+        return 0
+    started, record = time.monotonic(), Record(folder, command, engine.cells)
+    with record, Board(engine.cells, place.at_once, console) as board:
+        for cell in engine.run():
+            board.update(cell)
+            record.note(cell)
+    means = _write_means(study, engine.cells) if study else None
+    show_end(engine.cells, time.monotonic() - started, console, study, means)
+    if engine.stopped_by is None:
+        return int(any(cell.state in ("failed", "interrupted") for cell in engine.cells))
+    if engine.stopped_by != signal.SIGINT:
+        from normexp.training.survive import Interrupted
+
+        if done := Interrupted(
+            engine.stopped_by, 0, engine.previous
+        ).hand_on():  # Slurm starts this job again
+            say(done)
+    sys.stdout.flush()
+    return 128 + engine.stopped_by
+
+
+def _write_means(study: Path, cells: Sequence[Cell]) -> Path | None:
+    done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
+    if not any(writes_events(cell.config) for cell in done):
+        return None
+    from normexp.report.mean_runs import write_after_sweep  # pandas takes a while to import
+
+    return write_after_sweep(study)
+
+
+class Record:
+    """The plan and the progress of a launch on disk, for reports and for people who look while it runs.
+
+    `sweep.json` has one row per cell, as planned and again at the end. In between, each event is one line of
+    `progress.jsonl`, so it costs the same in a sweep of ten cells and of ten thousand.
+    """
+
+    def __init__(self, folder: Path, command: str, cells: Sequence[Cell]):
+        self.folder, self.command, self.cells = folder, command, cells
+        self._index = {id(cell): place for place, cell in enumerate(cells)}
+
+    def __enter__(self) -> "Record":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write()
+        self._file = (self.folder / PROGRESS).open("a", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._write()
+        with contextlib.suppress(OSError):
+            (self.folder / PROGRESS).unlink()
+
+    def note(self, cell: Cell) -> None:
+        """Note a cell's new state."""
+        self._file.write(json.dumps({"index": self._index[id(cell)], **_row(cell)}) + "\n")
+        self._file.flush()
+
+    def _write(self) -> None:
+        launch = {"command": self.command, "host": socket.gethostname(), "pid": os.getpid()}
+        rows = [_row(cell) for cell in self.cells]
+        write_json(self.folder / PLAN, {**launch, "cells": rows}, indent=1, on_disk=False)
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    return {
+        "cell": cell.name, "run": cell.run, "folder": str(cell.folder), "hash": cell.specs[0].digest,
+        "state": cell.state, "seconds": cell.seconds, "error": cell.error,
+        "log": str(cell.log) if cell.log else None,
+    }  # fmt: skip

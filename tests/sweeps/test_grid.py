@@ -1,0 +1,68 @@
+"""The cells of a sweep: presets are whole studies, names say what differs, and each job gets its place."""
+
+import pytest
+import yaml
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from hydra_plugins.normexp.launcher import NormexpSweeper
+from normexp import cli
+from normexp.config.compose import composer
+from normexp.config.folder import CONFIGS
+from normexp.config.run_spec import specs
+from normexp.cores import cores
+from normexp.sweeps.grid import command_of, names
+from normexp.sweeps.places.choose import slots
+
+
+@pytest.mark.parametrize("name", sorted(cli.choices("experiment")))
+def test_preset_is_a_whole_study_of_valid_cells(name):
+    preset = yaml.safe_load((CONFIGS / "experiment" / f"{name}.yaml").read_text())
+    assert preset["hydra"]["mode"] == "MULTIRUN"
+    assert preset["name"] == name
+    parameters = [f"{key}={values}" for key, values in preset["hydra"]["sweeper"]["params"].items()]
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+        parsed = parser.parse_overrides([*parameters, f"experiment={name}"])
+        (jobs,) = NormexpSweeper.split_arguments(parsed, None)
+    assert len(jobs) >= 30
+    using = composer()
+    found = [spec for job in jobs[:: len(jobs) // 5] for spec in specs(job, using=using)]
+    assert all(spec.config["name"] == name for spec in found)
+    assert len({spec.folder for spec in found}) == len(found)
+
+
+def test_names_say_what_differs():
+    assert names([["a=1", "b=2", "c=0"], ["a=1", "b=3", "c=0"]]) == ["b=2", "b=3"]
+    assert names([["a=1", "b=2"]]) == ["a=1 b=2"]
+
+
+def test_command_of_a_cell_is_that_of_one_run():
+    argv = ["train.py", "-m", "--config-dir", "mine", "norm=a,b", "experiment=depth", "seed=1"]
+    overrides = ["norm=a", "experiment=depth", "seed=1"]
+    assert command_of(argv, overrides) == [
+        "train.py", "--config-dir", "mine", "norm=a", "experiment=depth", "seed=1", "hydra.mode=RUN",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trainers", "workers", "per_gpu", "gpus", "wanted"),
+    [
+        ([{"devices": 1}], 0, 1, "", []),
+        ([{"devices": 1}], 3, 1, "", [{}] * 3),
+        ([{"devices": 1}], None, 1, "4,5", [{"CUDA_VISIBLE_DEVICES": "4"}, {"CUDA_VISIBLE_DEVICES": "5"}]),
+        ([{"devices": 1}], None, 2, "4", [{"CUDA_VISIBLE_DEVICES": "4"}] * 2),
+        ([{"devices": 2}], None, 1, "4,5", [{}]),
+        ([{"devices": 1, "accelerator": "cpu"}], 2, 1, "4,5", [{}] * 2),
+    ],
+)
+def test_each_job_gets_its_place(monkeypatch, trainers, workers, per_gpu, gpus, wanted):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+    assert slots(trainers, workers, per_gpu) == wanted
+
+
+def test_threads_and_workers_do_not_exceed_the_cores(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert len(slots([{"devices": 1}], None, 1)) == cores()
+    assert len(slots([{"devices": cores()}], None, 1)) == 1
