@@ -89,7 +89,7 @@ def run(
 
         if done := Interrupted(
             engine.stopped_by, 0, engine.previous
-        ).hand_on():  # Slurm starts this job again
+        ).forward_signal():  # Slurm starts this job again
             say(done)
     sys.stdout.flush()
     return 128 + engine.stopped_by
@@ -99,7 +99,7 @@ def _write_means(study: Path, cells: Sequence[Cell]) -> Path | None:
     done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
     if not any(writes_events(cell.config) for cell in done):
         return None
-    from normexp.report.mean_runs import write_after_sweep  # pandas takes a while to import
+    from normexp.report.tensorboard_means import write_after_sweep  # pandas takes a while to import
 
     return write_after_sweep(study)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from normexp.claims.evidence.train_call import train
 from omegaconf import OmegaConf
 
 from normexp.claims.evidence.training_runs import Runs, tune
@@ -16,6 +15,7 @@ from normexp.claims.spec.claim_files import load_claims, read_claim
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import runs_of, specs
 from normexp.training.build import build
+from normexp.training.train import train
 
 FIXED = [
     "data=digits", "data.train_size=128", "model.depth=1", "model.width=8", "max_steps=2", "batch_size=32",
@@ -37,8 +37,8 @@ def runs_in(cache: Path, **more) -> Runs:
 
 def train_missing(runs: Runs, asked: list[Wanted]) -> None:
     """What the engine does in processes of their own."""
-    for _, together in runs.cells(asked):
-        train(runs.call(together))
+    for cell, _ in runs.cells(asked):
+        train(cell.specs)
 
 
 def trained(runs: Runs, arm: str, seeds: range, level="") -> list[tuple[str, int | None]]:

@@ -68,9 +68,9 @@ def test_a_cell_that_names_other_values_composes(name, parts, tmp_path):
     )
     runs = runs_in(claim, cells[name], tmp_path)
     run = wanted(claim, cells[name], bank)[-1]
-    config = runs.call([run]).composed[0][0]
-    assert config.data.get("split_seed", run.seed) == run.seed == bank.seeds + 1
-    assert config.data.get("path", "tinyshakespeare").count("tinyshakespeare") == 1
+    data = runs.spec(run).config["data"]
+    assert data.get("split_seed", run.seed) == run.seed == bank.seeds + 1
+    assert data.get("path", "tinyshakespeare").count("tinyshakespeare") == 1
 
 
 def test_the_cells_of_a_contrast_take_its_seeds_and_the_protocol_has_their_rates(parts):

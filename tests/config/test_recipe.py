@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.claims.evidence.subjects import composed
+from normexp.claims.evidence.subjects import plain
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
@@ -100,8 +100,8 @@ def test_plain_recipe_is_what_runs_were_before_there_were_recipes(recorded):
 
 
 def test_a_claim_names_its_recipe_or_is_plain():
-    assert composed(("model=resnet",))[0].recipe == "plain"
-    assert composed(("model=resnet", "recipe=resnet"))[0].recipe == "resnet"
+    assert plain(("model=resnet",))["recipe"] == "plain"
+    assert plain(("model=resnet", "recipe=resnet"))["recipe"] == "resnet"
 
 
 def test_a_model_of_ones_own_may_name_no_recipe_or_take_one(tmp_path):
