@@ -6,7 +6,7 @@ import pytest
 import recipe_table
 from doc_tables import filled
 
-from normexp.composition import compose
+from normexp.config.compose import compose
 
 ROWS = json.loads(recipe_table.RUNS.read_text())
 

@@ -111,15 +111,17 @@ def runs_of(
     digests = [config_hash(config, fingerprint(config, packages, known)) for config in configs]
     for config, digest in zip(configs, digests, strict=True):
         folder = Path(config["run_dir"] or default_folder(config, chosen, digest))
-        own = () if len(asked) == 1 else (f"seed={config['seed']}", f"lr={config['lr']}")
-        more = (*own, "replicas=1") if replicas and own else own
+        several = len(asked) > 1
+        own = [f"seed={config['seed']}"] if several or seeds is not None else []
+        own += [f"lr={config['lr']}"] if several or rates is not None else []
+        own += ["replicas=1"] if replicas and several else []
         yield RunSpec(
             config=config,
             choices=chosen,
             digest=digest,
             folder=folder,
-            overrides=(*overrides, *more),
-            together=digests[0] if replicas and len(asked) > 1 else "",
+            overrides=(*overrides, *own),
+            together=digests[0] if replicas and several else "",
             allowed=packages,
             composed=pickled,
         )

@@ -19,10 +19,11 @@ import torch.nn.functional as F
 from hydra.utils import instantiate
 from rich.console import Console
 
-from normexp.build import build, build_all
-from normexp.composition import compose
+from normexp.config.compose import compose
+from normexp.config.run_spec import specs
 from normexp.data.rows import Rows
 from normexp.monitors import StepMonitor
+from normexp.training.build import build, build_all
 from normexp.training.fit import fit
 from normexp.training.lightning import keep_freed_memory, quiet_lightning
 from normexp.training.replicas.fit_replicas import fit_replicas
@@ -46,7 +47,7 @@ def trained(overrides: list[str], *callbacks: pl.Callback) -> float:
     """Train one run, or replicas if the overrides ask for them. Returns seconds from the first step to the summary."""
     gc.collect()
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
-        parts = build_all(*compose(["recipe=plain", *overrides, f"outputs={place}"]))
+        parts = build_all(specs(["recipe=plain", *overrides, f"outputs={place}"]))
         parts[0].monitors.extend(callbacks)
         folders = [Path(place) / str(index) for index in range(len(parts))]
         for folder in folders:
@@ -65,7 +66,7 @@ def now() -> float:
 
 def bare_step(overrides: list[str]) -> Callable[[int], None]:
     """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors."""
-    parts = build(*compose(["recipe=plain", *overrides]))
+    parts = build(*specs(["recipe=plain", *overrides]))
     model = parts.module.model.train().to(DEVICE)
     text = parts.data.kind == "text"
     if text:  # windows of one stream
@@ -210,7 +211,7 @@ def evaluation(model: str, each: bool, options: Options) -> Measured:
     quiet_lightning()
     keep_freed_memory()
     fixed = ["recipe=plain", "norm=batchnorm", "monitor=none"]
-    parts = build(*compose([*MODELS[model], *fixed, *options.data]))
+    parts = build(*specs([*MODELS[model], *fixed, *options.data]))
     trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
     parts.data.trainer = trainer
     module = parts.module.to(trainer.strategy.root_device).eval()

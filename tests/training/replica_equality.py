@@ -2,8 +2,8 @@
 
 import torch
 
-from normexp.build import build_all
-from normexp.composition import compose
+from normexp.config.run_spec import specs
+from normexp.training.build import build_all
 from normexp.training.replicas.fit_replicas import why_not
 from normexp.training.replicas.replica_module import ReplicaModule
 
@@ -22,14 +22,14 @@ def largest_difference(model: str, norm: str, steps: int = 3, device: str = "cpu
     overrides = [
         f"model={model}", *TINY[model], f"norm={norm}", "batch_size=32", "monitor=none", "trainer=cpu", "replicas=2",
     ]  # fmt: skip
-    composed = compose(overrides)
-    parts = build_all(*composed)
+    runs = specs(overrides)
+    parts = build_all(runs)
     for replica in parts:
         replica.module.double()
     reason = why_not(parts[0])
     if reason:
         return reason
-    alone = build_all(*composed)
+    alone = build_all(runs)
     for replica in (*parts, *alone):
         replica.module.double().to(device)
     batches = [
