@@ -1,22 +1,27 @@
 """Show that two versions of the code compute the same, bit for bit. Then a refactoring voids no finished run.
 
-    python scripts/golden_runs.py record old.json --checkout ../before     each model x norm x optimizer, a few steps
-    python scripts/golden_runs.py record new.json
-    python scripts/golden_runs.py compare old.json new.json
+    git worktree add ../before COMMIT                              a checkout of the older version
+    python scripts/golden_runs.py record before.json --checkout ../before
+    python scripts/golden_runs.py record after.json
+    python scripts/golden_runs.py compare before.json after.json
 
-`compare` adds versions to normexp/config/code/equal_code.json, which `normexp.config.code.changed` reads. Runs of the
-old code then count as runs of the new code, if golden runs tested everything that they use. Commit the file with the
-change. A version that this machine and this torch have recorded need not be recorded again.
+`record` trains each model x norm x optimizer, a few steps each: five minutes. With `--room norms`, models, training,
+data or monitors it takes one minute and tests what that room needs; the option may be repeated.
 
-`record` takes five minutes. `git worktree add ../before COMMIT` makes a checkout of an older commit.
+`compare` adds the two versions to normexp/config/code/equal_code.json if all runs are equal and no code outside the
+tested rooms differs. Runs of one version then count as runs of the other. Commit the file with the change.
 """
 
 import argparse
+import datetime
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from golden.cases import ROOMS
 
 HERE = Path(__file__).resolve().parents[1]
 RECORD = HERE / "normexp" / "config" / "code" / "equal_code.json"
@@ -28,57 +33,125 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    recorder = commands.add_parser("record", help="train the golden runs")
-    recorder.add_argument("out", type=Path)
-    recorder.add_argument(
-        "--checkout", type=Path, default=HERE, help="of the code to train with; default: this one"
-    )
-    recorder.add_argument("--only", action="append", default=[], metavar="RUN", help="may be repeated")
-    comparer = commands.add_parser("compare", help="add what was recorded to the versions that are known")
-    comparer.add_argument("recorded", type=Path, nargs="+")
+    for name in ("record", "train"):  # `train` is what `record` starts, with the code of the checkout
+        recorder = commands.add_parser(name, help="train the golden runs" if name == "record" else None)
+        recorder.add_argument("out", type=Path)
+        recorder.add_argument("--checkout", type=Path, default=HERE, help="of the code; default: this one")
+        recorder.add_argument("--room", action="append", choices=ROOMS, help="may be repeated; default: all")
+    comparer = commands.add_parser("compare", help="record that two versions are equal")
+    comparer.add_argument("before", type=Path)
+    comparer.add_argument("after", type=Path)
     comparer.add_argument("--to", type=Path, default=RECORD, help="default: %(default)s")
     given = parser.parse_args()
-    if given.command == "record":
-        record_checkout(given.out.resolve(), given.checkout.resolve(), given.only)
-    else:
-        compare_records(given.recorded, given.to)
+    if given.command == "compare":
+        before, after = (json.loads(path.read_text()) for path in (given.before, given.after))
+        sys.exit(compare(before, after, given.to))
+    rooms, out, checkout = given.room or ["all"], given.out.resolve(), given.checkout.resolve()
+    if given.command == "train":
+        from golden.record import place, record
+
+        out.write_text(json.dumps({"place": place(), "runs": record(checkout, rooms)}))
+        return
+    record_checkout(out, checkout, rooms)
 
 
-def record_checkout(out: Path, checkout: Path, only: list[str]) -> None:
-    """Train with the code of a checkout, in a new process with one thread."""
-    if os.environ.get("GOLDEN_CHECKOUT") != str(checkout):
-        own = {"GOLDEN_CHECKOUT": str(checkout), "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-        command = [
-            sys.executable,
-            str(Path(__file__).resolve()),
-            "record",
-            str(out),
-            "--checkout",
-            str(checkout),
-        ]
-        names = [word for name in only for word in ("--only", name)]
-        sys.exit(subprocess.run([*command, *names], env={**os.environ, **own}, cwd=checkout).returncode)
-    from golden.record import record
-    from golden.versions import place, version
-
-    content = {"version": version(checkout), "place": place(), "only": only, "runs": record(checkout, only)}
+def record_checkout(out: Path, checkout: Path, rooms: list[str]) -> None:
+    """Train with the code of a checkout, in a new process with one thread, and write the results and the version."""
+    command = [sys.executable, str(Path(__file__).resolve()), "train", str(out), "--checkout", str(checkout)]
+    options = [word for room in rooms for word in ("--room", room)]
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    known = version(checkout)  # before the training, in which files may be edited
+    subprocess.run([*command, *options], env=environment, cwd=checkout, check=True)
+    content = {"version": known, "rooms": rooms, **json.loads(out.read_text())}
     out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def compare_records(recorded: list[Path], path: Path) -> None:
-    """Add versions to the known ones, and print where they differ."""
-    from golden.compare import add, write
+def version(checkout: Path) -> dict[str, Any]:
+    """Commit, and for each room of a run's record the digests of its parts with the modules that hold them."""
+    from normexp.config.code import parts
 
-    known = json.loads(path.read_text()) if path.exists() else []
-    for record in recorded:
-        content = json.loads(record.read_text())
-        if content.get("only"):
-            sys.exit(f"Error: {record}: holds some of the runs only; record it without --only")
-        differing = add(known, content)
-        for line in differing:
-            print(line)
-        print(f"{content['version']['commit']}: {len(content['runs'])} runs, {len(differing)} differ")
+    command = ["git", "-C", str(checkout), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return {"commit": commit, **{room: parts.named_parts(checkout, room) for room in parts.ROOMS}}
+
+
+def compare(before: dict[str, Any], after: dict[str, Any], path: Path) -> int:
+    """Add two versions to the equal ones, or print where they differ. Returns the exit status."""
+    known = json.loads(path.read_text())
+    for content in (before, after):
+        if "normexp" not in content["version"]:  # recorded before versions had parts
+            content["version"] |= since(known, content["version"]["commit"])
+    differing = differences(before, after)
+    for line in differing:
+        print(line)
+    if differing:
+        return 1
+    runs = before["runs"].keys() & after["runs"].keys()
+    tested = {name for run in runs for name in classes(after["runs"][run])}
+    entry = {
+        "before": texts(before["version"]), "after": texts(after["version"]), "runs": len(runs),
+        "tested": sorted(tested), "date": str(datetime.date.today()), "place": after["place"],
+    }  # fmt: skip
+    if not any({**entry, "date": ""} == {**other, "date": ""} for other in known["equal"]):
+        known["equal"].append(entry)
     write(path, known)
+    print(f"{before['version']['commit']} and {after['version']['commit']}: {len(runs)} runs are equal")
+    return 0
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """A line for each reason why two versions are not shown to be equal."""
+    here, there = before["place"], after["place"]
+    found = [f"{key}: {here[key]} and {there[key]}" for key in here.keys() & there if here[key] != there[key]]
+    for name, run in after["runs"].items():
+        other = before["runs"].get(name, run)  # a new run has nothing to compare with
+        if run.get("digest", "refused") != other.get("digest", "refused"):
+            found.append(f"{name}: {other.get('digest', 'refused')} became {run.get('digest', 'refused')}")
+    rooms = {*before.get("rooms", ["all"]), *after.get("rooms", ["all"])} - {"all"}
+    for module in sorted(changed_modules(before["version"], after["version"]) if rooms else ()):
+        if not any(f"{module}.".startswith(f"normexp.{room}.") for room in rooms):
+            found.append(f"{module}: differs and lies outside {', '.join(sorted(rooms))}; record more rooms")
+    return found
+
+
+def changed_modules(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
+    """The modules with a part that only one of two versions has."""
+    return {
+        (before[room] | after[room])[part]
+        for room in before.keys() - {"commit"}
+        for part in before[room].keys() ^ after[room].keys()
+    }
+
+
+def classes(run: dict[str, Any]) -> list[str]:
+    """What a run tested; earlier records have keys such as "MLP LayerNorm SGD training" for it."""
+    return run.get("tests") or [name for key in run.get("keys", ()) for name in key.split()]
+
+
+def since(known: dict[str, Any], commit: str) -> dict[str, dict[str, str]]:
+    """The parts of the commit from which versions have parts."""
+    from normexp.config.code.parts import PART
+
+    if not commit.startswith(known["since"]["commit"]):
+        sys.exit(f"Error: {commit}: recorded without its parts; record it again")
+    parts = {room: text for room, text in known["since"].items() if room != "commit"}
+    return {
+        room: {text[start : start + PART]: room for start in range(0, len(text), PART)}
+        for room, text in parts.items()
+    }
+
+
+def texts(version: dict[str, Any]) -> dict[str, str]:
+    """A version as runs record it."""
+    return {room: parts if room == "commit" else "".join(sorted(parts)) for room, parts in version.items()}
+
+
+def write(path: Path, known: dict[str, Any]) -> None:
+    """Write one line per class and per pair of equal versions, so that a diff is readable."""
+    classes = ",\n".join(f" {json.dumps(n)}: {json.dumps(d)}" for n, d in known["equal_classes"].items())
+    equal = ",\n".join(f" {json.dumps(entry)}" for entry in known["equal"])
+    rest = "".join(f'"{key}": {json.dumps(known[key])},\n' for key in ("how", "since"))
+    path.write_text(f'{{\n{rest}"equal_classes": {{\n{classes}\n}},\n"equal": [\n{equal}\n]\n}}\n')
 
 
 if __name__ == "__main__":

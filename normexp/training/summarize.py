@@ -12,7 +12,7 @@ import torchvision
 from torch import Tensor
 
 from normexp import __version__
-from normexp.config.code import TRAINING, checkout, sources
+from normexp.config.code import checkout, sources
 from normexp.config.recipe import changes
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
@@ -137,16 +137,15 @@ class PopulationStatistics(pl.Callback):
 class CodeRecord(pl.Callback):
     """Reads the code before a run starts, because files may be edited while it trains. Checkpoints keep the record.
 
-    A run that resumes with other code belongs to no version. The digest of a changed part is then `<old>+<new>`, which
-    no code ever has.
+    Of a run that resumes with other code, the record is `<old>+<new>`. It counts where both compute the same.
 
     Attributes:
         sources: digests for the summary.
         checkout: the commit that trains, or that trained last.
     """
 
-    def __init__(self, config: dict[str, Any], trained_by: str = TRAINING):
-        self.sources = sources(config, trained_by)
+    def __init__(self, config: dict[str, Any]):
+        self.sources = sources(config)
         self.checkout = checkout()
 
     def state_dict(self) -> dict[str, Any]:
@@ -159,4 +158,4 @@ class CodeRecord(pl.Callback):
 
 
 def _joined(before: str, now: str) -> str:
-    return before if before.endswith(now) else f"{before}+{now}"
+    return before if before.split("+")[-1] == now else f"{before}+{now}"

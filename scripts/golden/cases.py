@@ -61,6 +61,7 @@ IMAGES = (FILES, "data.val_size=20")
 DATA = {
     "digits": (),
     "mnist": IMAGES, "fashion_mnist": IMAGES, "kmnist": IMAGES, "cifar10": IMAGES, "cifar100": IMAGES,
+    "cifar10_jpeg": ("data.path=${oc.env:GOLDEN_FILES}/jpeg.tar.gz", "data.val_size=20"),
     "image_folder": ("data.path=${oc.env:GOLDEN_FILES}/images", "data.image_size=8", "data.val_size=20"),
 }  # fmt: skip
 TEXTS = {"text_file": TEXT[1:], "python_docs": ("data.context_length=16", "data.train_size=5000")}
@@ -68,11 +69,27 @@ WATCHED = (("mlp", "layernorm"), ("cnn", "batchnorm"), ("gpt", "rmsnorm"))
 
 
 class Case(NamedTuple):
-    """A golden run: its name, the keys of its results, and its overrides."""
+    """A golden run: its name, the configuration's parts that it tests, and its overrides."""
 
     name: str
-    tests: tuple[tuple[str, ...], ...]
+    tests: tuple[str, ...]
     overrides: tuple[str, ...]
+
+    def is_of(self, room: str) -> bool:
+        """Whether a run belongs to the minute that tests one room of normexp."""
+        model, norm, optimizer, *_ = self.name.split()
+        plain = {"data", "monitor"}.isdisjoint(self.tests)
+        return {
+            "all": True,
+            "norms": plain and optimizer == "sgd" and model in ("mlp", "cnn", "gpt"),
+            "models": plain and optimizer == "sgd" and norm in ("none", "batchnorm", "layernorm"),
+            "training": plain and (model == "mlp" or norm == "layernorm" or "schedule" in self.tests),
+            "data": "data" in self.tests,
+            "monitors": "monitor" in self.tests,
+        }[room]
+
+
+ROOMS = ("all", "norms", "models", "training", "data", "monitors")
 
 
 def all_cases(configs: Path) -> list[Case]:
@@ -81,7 +98,7 @@ def all_cases(configs: Path) -> list[Case]:
     known: dict[str, Case] = {}
     for case in (*training(), *options(), *data(), *monitors(sorted(offered["monitor"] - {"none"}))):
         before = known.get(case.name)
-        known[case.name] = case._replace(tests=(*before.tests, *case.tests)) if before else case
+        known[case.name] = case._replace(tests=tuple({*before.tests, *case.tests})) if before else case
     return [case for case in known.values() if all(_is_offered(text, offered) for text in case.overrides)]
 
 
@@ -104,7 +121,7 @@ def case(model: str, norm: str, optimizer: str, *more: str, tests: tuple[str, ..
         chosen = {other: kept for other, kept in chosen.items() if not other.startswith(f"{key}.")}
         chosen[key] = value
     name = " ".join((model, norm, optimizer, *([label] if label else more)))
-    return Case(name, (tests,), tuple(f"{key}={value}" for key, value in chosen.items()))
+    return Case(name, tests, tuple(f"{key}={value}" for key, value in chosen.items()))
 
 
 def training() -> Iterator[Case]:

@@ -1,7 +1,9 @@
 """Small files in the layouts of the standard data sets. Their content is random but always the same."""
 
+import io
 import pickle
 import struct
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +29,25 @@ def write_files(root: Path) -> None:
                 Image.fromarray(random.integers(0, 256, (9, 11, 3), dtype=np.uint8)).save(
                     folder / f"{index}.png"
                 )
+    write_jpegs(root / "jpeg.tar.gz")
     letters = random.choice(list("abcdefgh ,.\n"), 20_000)
     (root / "text.txt").write_text("".join(letters))
+
+
+def write_jpegs(path: Path) -> None:
+    """Write the archive of CIFAR10JPEG: ten classes of photographs of random blocks."""
+    random = np.random.default_rng(1)
+    with tarfile.open(path, "w:gz") as archive:
+        for split, count in (("train", 10), ("test", 3)):
+            for kind in "abcdefghij":
+                for index in range(count):
+                    blocks = random.integers(0, 256, (4, 4, 3), dtype=np.uint8).repeat(8, 0).repeat(8, 1)
+                    content = io.BytesIO()
+                    Image.fromarray(blocks).save(content, "JPEG", quality=90)
+                    entry = tarfile.TarInfo(f"{split}/{kind}/{index}.jpg")
+                    entry.size = content.tell()
+                    content.seek(0)
+                    archive.addfile(entry, content)
 
 
 def write_idx(raw: Path, random: np.random.Generator, side: int) -> None:

@@ -6,6 +6,8 @@ import hashlib
 import io
 import json
 import os
+import platform
+import re
 import runpy
 import shutil
 import sys
@@ -22,11 +24,9 @@ from golden.files import accept_files, write_files
 TIMES = ("seconds", "time")  # metrics with these in their names differ from run to run
 
 
-def record(checkout: Path, only: list[str]) -> dict[str, dict[str, Any]]:
-    """Name of a run -> `{"keys", "digest", "losses"}`, or `{"refused"}` with the error line of the run.
-
-    A key lists what the run tests: the last parts of classes' names, and `training` or `replicas`.
-    """
+def record(checkout: Path, rooms: list[str]) -> dict[str, dict[str, Any]]:
+    """Name of a run -> `{"tests", "digest", "losses"}`, or `{"refused"}` with the error line of the run. `tests` lists
+    the classes that the run tests."""
     found = {}
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -37,7 +37,7 @@ def record(checkout: Path, only: list[str]) -> dict[str, dict[str, Any]]:
         }
         write_files(Path(place, "files"))
         accept_files()
-        cases = [case for case in all_cases(checkout / "configs") if not only or case.name in only]
+        cases = [case for case in all_cases(checkout / "configs") if any(map(case.is_of, rooms))]
         for index, case in enumerate(cases):
             print(f"\r{index + 1}/{len(cases)} {case.name}"[:100].ljust(100), end="", file=sys.stderr)
             found[case.name] = run(case, checkout, Path(place, "runs"))
@@ -65,7 +65,8 @@ def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
         content.update(json.dumps(told, sort_keys=True).encode())
         content.update(weights_of(folder / "checkpoints" / "last.ckpt"))
     losses = [value for logged in rows for _, name, value in logged if name == "train/loss"]
-    return {"keys": keys_of(case, summaries[0]), "digest": content.hexdigest()[:12], "losses": losses}
+    tests = sorted({name for path in case.tests for name in classes_at(summaries[0]["config"], path)})
+    return {"tests": tests, "digest": content.hexdigest()[:12], "losses": losses}
 
 
 def rows_of(path: Path) -> list[tuple[int, str, str]]:
@@ -91,16 +92,23 @@ def weights_of(path: Path) -> bytes:
     return content.digest()
 
 
-def keys_of(case: Case, summary: dict[str, Any]) -> list[str]:
-    trainer = "replicas" if summary["execution"].get("mode") == "replica" else "training"
-    return [
-        " ".join([*(word for path in tests for word in words_at(summary["config"], path)), trainer])
-        for tests in case.tests
-    ]
-
-
-def words_at(config: dict[str, Any], path: str) -> list[str]:
+def classes_at(config: dict[str, Any], path: str) -> list[str]:
+    """The classes at a part of a configuration, without their packages."""
     for key in path.split("."):
         config = config[key]
     nodes = [config] if "_target_" in config else config.values()
     return [node["_target_"].rpartition(".")[2] for node in nodes if node]
+
+
+def place() -> dict[str, Any]:
+    """The machine and the libraries on which the bits of a result depend."""
+    file = Path("/proc/cpuinfo")
+    about = file.read_text() if file.exists() else ""
+    model, flags = (re.search(rf"{key}\s*: (.*)", about) for key in ("model name", "flags"))
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()} {model[1] if model else platform.processor()}",
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "flags": hashlib.sha256(flags[1].encode()).hexdigest()[:12] if flags else "",
+    }

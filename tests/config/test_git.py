@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from repository import git
 
-from normexp.config.code.git import checkout
+from normexp.config.code import checkout
 
 
 @pytest.fixture

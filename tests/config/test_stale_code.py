@@ -1,19 +1,23 @@
 """A finished run says that its code has changed, and no verdict rests on it: files of a copy are edited."""
 
+import json
 import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
+import golden_runs
 import pytest
 import pytorch_lightning as pl
 from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence import training_runs
 from normexp.claims.evidence.wanted import Wanted
-from normexp.config.code import changed, in_words, record
-from normexp.config.code.changes import OLDER
-from normexp.config.code.imports import Code
+from normexp.config.code import changed, different_code, equality, in_words, parts
+from normexp.config.code.parts import NORMEXP, ROOMS, named_parts
 from normexp.config.run_spec import specs
 from normexp.training.build import build
 from normexp.training.launch import launch
@@ -32,17 +36,23 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def edit(tmp_path, monkeypatch):
-    """Append to files of a copy of the project, which then counts as the present code."""
+    """Append to files of a copy of the project, which then counts as the present code. Returns the copy."""
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "normexp", copy / "normexp", ignore=shutil.ignore_patterns("__pycache__"))
 
-    def edited(*files: str, text: str = CHANGED) -> None:
-        copy = tmp_path / "copy"
-        shutil.copytree(ROOT / "normexp", copy / "normexp", ignore=shutil.ignore_patterns("__pycache__"))
+    def edited(*files: str, text: str = CHANGED) -> Path:
         for file in files:
             path = copy / "normexp" / file
-            path.write_text(path.read_text() + text)
-        monkeypatch.setattr(record, "HERE", Code(copy))
+            path.write_text((path.read_text() if path.exists() else "") + text)
+        for read in (named_parts, parts._tree):
+            read.cache_clear()
+        for module in (parts, equality):
+            monkeypatch.setattr(module, "ROOT", copy)
+        return copy / "normexp"
 
-    return edited
+    yield edited
+    for read in (named_parts, parts._tree):
+        read.cache_clear()
 
 
 def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
@@ -54,88 +64,87 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
 
 
 @pytest.mark.parametrize(
-    ("file", "named"),
+    "file",
     [
-        ("norms/functional.py", "normexp.norms.LayerNorm"),
-        ("norms/base.py", "normexp.norms.LayerNorm"),
-        ("norms/kernels/sample_kernels.py", "normexp.norms.LayerNorm"),
-        ("models/attention.py", "normexp.models.Transformer"),
-        ("lit_model.py", "normexp.training"),
-        ("data/loader.py", "normexp.data.Digits"),
-        ("schedules.py", "normexp.schedules.WarmupCosine"),
+        "norms/functional.py",
+        "norms/kernels/sample_kernels.py",
+        "models/attention.py",
+        "lit_model.py",
+        "data/loader.py",
+        "schedules.py",
+        "training/replicas/replica_module.py",
     ],
 )
-def test_finished_run_says_so_and_no_verdict_uses_it(
-    file, named, finished, edit, monkeypatch, tmp_path, capsys
-):
+def test_finished_run_says_so_and_no_verdict_uses_it(file, finished, edit, monkeypatch, tmp_path, capsys):
     summary, overrides = finished
     edit(file)
     launch(build(specs(overrides)[0]))
-    classes = rf"another version of ([\w.]+, )*{named}(, [\w.]+)*; "
-    assert re.search(rf"finished with {classes}name=<another> trains it again", capsys.readouterr().out)
-    with pytest.raises(ValueError, match=rf"computed by {classes}.*out=<another>"):
+    named = "another version of normexp." + file.removesuffix(".py").replace("/", ".")
+    assert f"finished with {named}; name=<another> trains it again" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=rf"computed by {re.escape(named)}; .*out=<another>"):
         verdict_reads(summary, monkeypatch, tmp_path)
 
 
-def test_code_that_the_run_does_not_reach_leaves_it_valid(finished, edit, monkeypatch, tmp_path, capsys):
+def test_code_that_computes_nothing_leaves_a_run_valid(finished, edit, monkeypatch, tmp_path, capsys):
     summary, overrides = finished
-    others = ("norms/rms_norm.py", "models/gpt.py", "data/text.py", "monitors/hessian.py")
-    aside = (
-        "report/page.py",
-        "runs/table.py",
-        "claims/judge/decide.py",
-        "config/checks.py",
-        "training/progress.py",
-    )
-    edit(*others, *aside, "training/replicas/replica_module.py")
+    edit("report/page.py", "runs/table.py", "config/checks.py", "training/progress.py", "monitors/hessian.py")
+    edit("norms/functional.py", "lit_model.py", text='\n# A comment.\n"""Said."""\n')
     launch(build(specs(overrides)[0]))
     assert "another version" not in capsys.readouterr().out
     assert verdict_reads(summary, monkeypatch, tmp_path) is summary
 
 
-def test_changes_of_comments_and_docstrings_leave_a_run_valid(finished, edit):
-    summary, _ = finished
-    edit("norms/functional.py", "lit_model.py", text='\n# A comment.\n"""Said."""\n')
-    assert changed(summary) == []
+def test_added_norm_leaves_a_run_valid(finished, edit):
+    edit("norms/mine.py", text="class Mine: pass\n")
+    edit("norms/__init__.py", text="\nfrom normexp.norms.mine import Mine\n__all__ += ['Mine']\n")
+    assert changed(finished[0]) == []
 
 
-def test_replica_counts_what_trains_replicas(train, make_parts, edit):
-    from normexp.training.launch import launch_replicas
+def test_name_that_leads_to_another_file_counts(finished, edit):
+    room = edit("norms/mine.py", text="class LayerNorm: pass\n")
+    path = room / "norms" / "__init__.py"
+    path.write_text(path.read_text().replace("norms.layer_norm import", "norms.mine import"))
+    edit()
+    assert changed(finished[0]) == ["normexp.norms", "normexp.norms.mine"]
 
-    parts = [make_parts("norm=layernorm", "max_steps=1", f"seed={seed}") for seed in (0, 1)]
-    summary = launch_replicas(parts)[0]
-    assert changed(summary) == []
-    edit("training/replicas/replica_module.py")
-    assert changed(summary) == ["normexp.training.replicas"]
+
+def test_moved_file_leaves_a_run_valid_and_a_deleted_one_does_not(finished, edit):
+    room = edit()
+    (room / "training" / "deep").mkdir()
+    (room / "training" / "recorder.py").rename(room / "training" / "deep" / "recorder.py")
+    for path in room.rglob("*.py"):
+        path.write_text(
+            path.read_text().replace("normexp.training.recorder", "normexp.training.deep.recorder")
+        )
+    edit()
+    assert changed(finished[0]) == []
+    (room / "training" / "deep" / "recorder.py").unlink()
+    edit()
+    assert changed(finished[0]) == [NORMEXP]
+    assert in_words([NORMEXP]) == "another version of normexp"
 
 
 def test_monitors_count_for_a_verdict_that_reads_what_they_log(train, edit, monkeypatch, tmp_path):
     summary, _ = train(*RUN, "monitor=activations")
     edit("monitors/activation_statistics.py")
-    assert changed(summary) == ["normexp.monitors.Activations"]
+    assert changed(summary) == ["normexp.monitors.activation_statistics"]
     assert changed(summary, watched=False) == []
     assert verdict_reads(summary, monkeypatch, tmp_path) is summary
     logged = next(id for id, claim in CLAIMS.items() if "logged/" in str(claim.metric))
     monkeypatch.setattr(training_runs.Runs, "folder", lambda self, run: tmp_path)
-    with pytest.raises(ValueError, match=r"another version of normexp.monitors.Activations"):
+    with pytest.raises(ValueError, match=r"another version of normexp.monitors.activation_statistics"):
         verdict_reads(summary, monkeypatch, tmp_path, logged)
+
+
+def test_own_class_that_changed_counts(finished):
+    summary = finished[0]
+    assert changed({**summary, "sources": summary["sources"] | {"own.Norm": "0"}}) == ["own.Norm"]
 
 
 def test_nothing_is_said_of_runs_that_recorded_nothing(finished):
     summary, _ = finished
     assert changed({**summary, "sources": {}}) == []
     assert changed({key: value for key, value in summary.items() if key != "sources"}) == []
-
-
-def test_older_record_says_what_it_cannot_tell(finished, monkeypatch, tmp_path):
-    """It held a digest of the one file that defines each class."""
-    summary = {**finished[0], "sources": {"normexp.norms.LayerNorm": "0123456789ab"}}
-    assert changed(summary) == [OLDER]
-    assert in_words([OLDER]) == "code that was recorded in an older way and cannot be compared with today's"
-    with pytest.raises(
-        ValueError, match="computed by code that was recorded in an older way and cannot be compared"
-    ):
-        verdict_reads(summary, monkeypatch, tmp_path)
 
 
 def test_run_that_resumes_with_other_code_belongs_to_no_version(train, edit, monkeypatch):
@@ -146,12 +155,129 @@ def test_run_that_resumes_with_other_code_belongs_to_no_version(train, edit, mon
     run = ("model=transformer", "model.heads=1", "max_epochs=2")
     with pytest.raises(SystemExit):
         train(*run, callbacks=[Stop()])
-    here = record.HERE
+    old = parts.parts(NORMEXP)
     edit("models/attention.py")
-    old, new = (code.digest("normexp.models.Transformer") for code in (here, record.HERE))
+    new = parts.parts(NORMEXP)
     summary, _ = train(*run)
-    assert summary["sources"]["normexp.models.Transformer"] == f"{old}+{new}"
-    assert summary["sources"]["normexp.norms.LayerNorm"] == here.digest("normexp.norms.LayerNorm")
-    assert changed(summary) == ["normexp.models.Transformer"]
-    monkeypatch.setattr(record, "HERE", here)
-    assert changed(summary) == ["normexp.models.Transformer"]
+    assert summary["sources"] == {NORMEXP: f"{old}+{new}"}
+    assert changed(summary)
+
+
+# Golden runs.
+
+
+@pytest.fixture
+def golden(monkeypatch, tmp_path):
+    """Compare the golden runs of two versions, and write what is equal to a file that is read from then on."""
+    path = tmp_path / "equal_code.json"
+    path.write_text(equality.RECORD.read_text())
+    monkeypatch.setattr(equality, "RECORD", path)
+    equality._entries.cache_clear()
+
+    def compared(
+        before, after, *, digest="1", rooms=("all",), place="here", tests=("Transformer", "LayerNorm")
+    ):
+        tested = [*tests, "Digits", "WarmupCosine"]
+        sides = [
+            {"version": {"commit": name, **version}, "rooms": rooms, "place": {"machine": machine},
+             "runs": {"a": {"digest": found, "tests": tested}}}
+            for name, version, found, machine in (("old", before, "1", "here"), ("new", after, digest, place))
+        ]  # fmt: skip
+        status = golden_runs.compare(*sides, path)
+        equality._entries.cache_clear()
+        return status
+
+    yield compared
+    equality._entries.cache_clear()
+
+
+def version() -> dict[str, dict[str, str]]:
+    return {room: dict(named_parts(parts.ROOT, room)) for room in ROOMS}
+
+
+def test_change_that_golden_runs_found_equal_does_not_count(finished, edit, golden, capsys):
+    summary, before = finished[0], version()
+    edit("norms/functional.py")
+    assert changed(summary) == ["normexp.norms.functional"]
+    assert golden(before, version()) == 0
+    assert changed(summary) == []
+    edit("norms/base.py")  # over a version between
+    half = version()
+    assert changed(summary) == ["normexp.norms.base", "normexp.norms.functional"]
+    edit("lit_model.py")
+    assert golden(half, version()) == 0
+    assert changed(summary)
+    assert changed({**summary, "config": {**summary["config"], "compile": True}})
+
+
+def test_golden_runs_count_on_cpus_for_what_they_tested(finished, edit, golden):
+    summary, before = finished[0], version()
+    edit("norms/functional.py")
+    assert golden(before, version()) == 0
+    gpu = {**summary, "execution": {**summary["execution"], "device": "cuda:0"}}
+    timm = {**summary, "config": {**summary["config"], "model": {"_target_": "normexp.models.Timm"}}}
+    other = {**summary, "config": {**summary["config"], "optimizer": {"_target_": "torch.optim.Rprop"}}}
+    assert changed(summary) == []
+    assert changed(gpu) == changed(timm) == changed(other) == ["normexp.norms.functional"]
+    assert different_code(summary["sources"]) == []
+    assert different_code(summary["sources"], golden=False) == ["normexp.norms.functional"]
+
+
+@pytest.mark.parametrize(
+    ("why", "given"),
+    [
+        ("a: 1 became 2", {"digest": "2"}),
+        ("machine: here and there", {"place": "there"}),
+        ("normexp.norms.functional: differs and lies outside models", {"rooms": ["models"]}),
+    ],
+)
+def test_versions_that_are_not_shown_to_be_equal_are_not_recorded(why, given, finished, edit, golden, capsys):
+    before = version()
+    edit("norms/functional.py")
+    assert golden(before, version(), **given) == 1
+    assert why in capsys.readouterr().out
+    assert changed(finished[0]) == ["normexp.norms.functional"]
+
+
+@pytest.mark.parametrize("ledger", ["bank", "claims"])
+def test_records_of_the_ledger_by_class_are_equal_where_golden_runs_found_it(ledger, monkeypatch):
+    """They were recorded before 40e1806; the answer for that commit, from which versions have parts."""
+    since = equality._entries()["since"]
+    monkeypatch.setattr(
+        equality, "named_parts", lambda root, room: dict.fromkeys(equality._parts(since[room]))
+    )
+    found = json.loads((ROOT / "docs" / "evidence" / ledger / "code.json").read_text())
+    equal = {name: not different_code(record) for name, record in found.items()}
+    tripled = {name: {**record, "normexp.norms.BatchNorm": "0" * 12} for name, record in found.items()}
+    assert all(different_code(record) for record in tripled.values())
+    assert (sum(equal.values()), len(equal)) == {"bank": (45, 50), "claims": (66, 106)}[ledger]
+
+
+def test_half_of_a_version_by_class_counts_as_changed():
+    """A factor may have moved from one file to another: half of such a change computes something else."""
+    known = equality._entries()["equal_classes"]
+    norm, training = ("normexp.norms.LayerNorm", "normexp.training")
+    (old, of_old), (new, of_new) = next(
+        (one, two)
+        for one in known[norm].items()
+        for two in known[training].items()
+        if not {*one[1]} & {*two[1]}
+    )
+    assert equality._differing_classes({norm: old, training: new}, True)
+    assert not set(of_old) & set(of_new)
+
+
+@pytest.mark.slow
+def test_golden_runs_of_a_room_are_recorded(tmp_path):
+    out = tmp_path / "data.json"
+    script = ROOT / "scripts" / "golden_runs.py"
+    subprocess.run(
+        [sys.executable, script, "record", out, "--room", "data"],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    found = json.loads(out.read_text())
+    assert {"CNN", "BatchNorm"} & {name for run in found["runs"].values() for name in run["tests"]} == set()
+    assert "cnn batchnorm sgd data=cifar10_jpeg data.augment=true" in found["runs"]
+    assert found["version"].keys() == {"commit", *ROOMS}

@@ -9,7 +9,6 @@ import pytest
 from fabricated import config, write_run
 from rich.console import Console
 
-from normexp.config.code import TRAINING
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.duration import duration
@@ -68,17 +67,18 @@ def test_finished_runs_are_skipped_by_identity(make, tmp_path):
 
 
 def test_finished_runs_of_other_code_are_skipped_and_named(make, tmp_path, capsys):
-    for seed, sources in enumerate([{TRAINING: "of old"}, {TRAINING: "of old", "own.Norm": "x"}, {}]):
+    for seed, sources in enumerate([{"normexp.norms.Old": "x"}, {"normexp.norms.Old": "x"}, {}]):
         path = write_run(tmp_path / "study", "none", 2, seed) / "summary.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": sources}))
     cells = make([config("none", 2, seed, outputs=str(tmp_path)) for seed in range(4)])
     assert [cell.state for cell in cells] == ["skipped"] * 3 + ["planned"]
-    assert [cell.other_code for cell in cells] == [[TRAINING], [TRAINING], [], []]
+    assert [cell.other_code for cell in cells] == [["normexp.norms.Old"], ["normexp.norms.Old"], [], []]
     show_plan(cells, Inside(print), tmp_path, Console(width=160))
     said = " ".join(capsys.readouterr().out.split())
     assert "finished 3 runs, skipped" in said
     assert (
-        f"of these 2 runs computed by another version of {TRAINING}; name=<another> trains them again" in said
+        "of these 2 runs computed by another version of normexp.norms.Old; name=<another> trains them again"
+        in said
     )
 
 

@@ -1,4 +1,4 @@
-"""A digest of Python code. It ignores comments, docstrings and layout, and is equal under every Python version."""
+"""Digests of Python code. They ignore comments, docstrings and layout, and are equal under every Python version."""
 
 import ast
 import hashlib
@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 DIGITS = 12  # of the SHA-256
+OURS = "normexp"
 
 
 def digest(*statements: ast.AST) -> str:
-    """First digits of the SHA-256 of the syntax trees. (`ast.unparse` quotes differently from version to version.)"""
+    """First digits of the SHA-256 of the syntax trees. (`ast.unparse` quotes differently from version to version.)
+
+    Of a module of normexp that is imported, only the last name counts, so a file can move to another folder.
+    """
     words: list[str] = []
     for statement in statements:
         _write(statement, words)
@@ -26,9 +30,11 @@ def _write(node: ast.AST, words: list[str]) -> None:
     for field in node._fields:
         value: Any = getattr(node, field, None)
         if field == "body" and isinstance(value, list):
-            value = [statement for statement in value if not says_nothing(statement)]
+            value = [statement for statement in value if not is_noop(statement)]
         if isinstance(node, ast.JoinedStr):
             value = list(_joined(value))
+        if isinstance(node, (ast.ImportFrom, ast.alias)) and str(value).startswith(f"{OURS}."):
+            value = value.rpartition(".")[2]
         if value is None or value == []:  # a later Python may add fields that stay empty
             continue
         words.append(field)
@@ -53,7 +59,7 @@ def _joined(values: list[ast.expr]) -> Iterator[ast.expr]:
     yield ast.Constant(text)
 
 
-def says_nothing(statement: ast.stmt) -> bool:
+def is_noop(statement: ast.stmt) -> bool:
     """Whether a statement does nothing: `pass`, a docstring, or any other text that stands alone."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return isinstance(statement.value.value, str)

@@ -12,7 +12,6 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from normexp.config.code import REPLICAS
 from normexp.monitors import StepMonitor
 from normexp.runs import write_summary
 from normexp.training.build import Parts
@@ -61,7 +60,7 @@ class Replica(pl.Callback):
         self.recorder = Recorder(parts.config["log_every_n_steps"])
         checkpoints = folder / "checkpoints"
         self.last, best = LastCheckpoint(checkpoints / "last.ckpt"), BestCheckpoint(checkpoints / "best.ckpt")
-        code = CodeRecord(parts.config, REPLICAS)
+        code = CodeRecord(parts.config)
         self.callbacks = [self.recorder, code, *parts.monitors, best, self.last]
         self._overriding: dict[str, list[Callable]] = {}
         self.stopped_at: int | None = None

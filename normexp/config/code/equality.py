@@ -1,0 +1,132 @@
+"""Whether today's code computes what the code of a finished run computed.
+
+It does if it still has each part that the run recorded, or if golden runs lead from a version with these parts to one
+that today's code still has. `scripts/golden_runs.py` finds such versions and writes `equal_code.json`, which a wheel
+holds. Golden runs are a few steps long; equal bits in all of them are evidence from small runs, and no proof. They run
+on a CPU, without torch's compiler, and test the classes that an entry lists, so they count for such runs only.
+
+Earlier versions of normexp recorded a digest for each class. `equal_classes` says which commits had them, of those
+whose golden runs equal the runs of commit 40e1806. `since` has the parts of that commit.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from normexp.config.code.canonical import OURS
+from normexp.config.code.parts import MONITORS, NORMEXP, PART, ROOT, named_parts, own_digest, targets
+
+RECORD = Path(__file__).with_name("equal_code.json")
+TESTED = {"torch.optim.SGD", "torch.optim.Adam", "torch.optim.AdamW"}
+SINCE = "z"  # commit 40e1806 in `equal_classes`
+SHOWN = 3  # most names in a sentence
+
+
+def changed(summary: dict[str, Any], *, watched: bool = True) -> list[str]:
+    """The parts of today's code that differ from those that computed a run; none if it recorded nothing.
+
+    Args:
+        summary: of the run; its `config`, `sources` and `execution` are read.
+        watched: whether the code of monitors counts. It changes the logs and no other result.
+    """
+    config, execution = summary["config"], summary["execution"]
+    short_runs = config.get("compile") or not str(execution.get("device", "cpu")).startswith("cpu")
+    uses = {name for name in targets({**config, "monitor": None}) if name.startswith((OURS, "torch.optim."))}
+    return different_code(summary.get("sources") or {}, uses, watched=watched, golden=not short_runs)
+
+
+def different_code(
+    record: dict[str, str], uses: Iterable[str] = (), *, watched: bool = True, golden: bool = True
+) -> list[str]:
+    """The modules and classes of today's code that are not those of a record; empty if it computes the same.
+
+    Imports no torch, and needs a fifth of a second in a process that has not yet read its code.
+
+    Args:
+        record: of a run, from its summary or from `code.json` of the ledger.
+        uses: classes of the run. Where its parts differ, golden runs must have tested these.
+        watched: whether the code of monitors counts.
+        golden: whether golden runs count; see above.
+    """
+    golden = golden and {name for name in uses if name.startswith("torch.")} <= TESTED
+    by_class = {name: part for name, part in record.items() if name.startswith(f"{OURS}.")}
+    if by_class:  # recorded by an earlier version
+        counted = {
+            n: part for n, part in by_class.items() if watched or not n.startswith(f"{OURS}.monitors.")
+        }
+        if found := _differing_classes(counted, golden):
+            return found
+        since = _entries()["since"]
+        record = {name: part for name, part in record.items() if name not in by_class} | {
+            NORMEXP: since[NORMEXP]
+        }
+        record |= {MONITORS: since[MONITORS]} if any(MONITORS in name for name in counted) else {}
+    found: list[str] = []
+    for name, recorded in record.items():
+        if name not in (NORMEXP, MONITORS):
+            found += [name] if recorded != own_digest(name) else []
+        elif (watched or name == NORMEXP) and not all(
+            _is_present(name, version, uses, golden) for version in recorded.split("+")
+        ):
+            found += _differing(name, recorded)
+    return sorted({*found})
+
+
+def in_words(names: list[str]) -> str:
+    """The result of `changed` in words that can follow "computed by"."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"another version of {', '.join(names[:SHOWN])}{more}"
+
+
+def _differing_classes(record: dict[str, str], golden: bool) -> list[str]:
+    """The classes that no commit with equal golden runs had together. `old+new` is recorded of a run that was resumed;
+    there must be such commits for both."""
+    known = {name: _entries()["equal_classes"].get(name, {}) for name in record}
+    launches = {name: recorded.split("+") for name, recorded in record.items()}
+    differing = set()
+    for launch in range(max(map(len, launches.values()), default=0)):
+        at = {name: parts[min(launch, len(parts) - 1)] for name, parts in launches.items()}
+        commits = [set(known[name].get(part, "")) for name, part in at.items()]
+        if not set.intersection(*commits) & (set(_entries()["how"]["commits"]) if golden else {SINCE}):
+            differing |= {name for name, part in at.items() if SINCE not in known[name].get(part, "")}
+    return sorted(differing)
+
+
+def _is_present(room: str, recorded: str, uses: Iterable[str], golden: bool) -> bool:
+    """Whether today's code has all recorded parts, or is equal to code that has them."""
+    present = frozenset(named_parts(ROOT, room))
+    reached, todo = set(), [_parts(recorded)]
+    while todo:
+        version = todo.pop()
+        if version <= present:
+            return True
+        if version not in reached and golden:
+            reached.add(version)
+            todo += _equal_versions(version, room, uses)
+    return False
+
+
+def _equal_versions(version: frozenset[str], room: str, uses: Iterable[str]) -> Iterator[frozenset[str]]:
+    for entry in _entries()["equal"]:
+        if {name.rpartition(".")[2] for name in uses if name.startswith(OURS)} <= set(entry["tested"]):
+            before, after = (_parts(entry[side][room]) for side in ("before", "after"))
+            yield from ([after] if version <= before else [])
+            yield from ([before] if version <= after else [])
+
+
+def _differing(room: str, recorded: str) -> list[str]:
+    """The modules of today's code that hold a part which was not recorded; the room's name if parts are gone only."""
+    known = set().union(*(_parts(version) for version in recorded.split("+")))
+    return sorted({module for part, module in named_parts(ROOT, room).items() if part not in known}) or [room]
+
+
+@cache
+def _parts(recorded: str) -> frozenset[str]:
+    return frozenset(recorded[start : start + PART] for start in range(0, len(recorded), PART))
+
+
+@cache
+def _entries() -> dict[str, Any]:
+    return json.loads(RECORD.read_text())
