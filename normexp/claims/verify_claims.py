@@ -25,14 +25,12 @@ from normexp.claims.judge.verdict import (
 )
 from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
 from normexp.claims.outcome import outcome
-from normexp.claims.pages.claim_figure import draw
-from normexp.claims.pages.forest_figure import draw_forest
+from normexp.claims.pages.figure import draw
 from normexp.claims.side_by_side import side_by_side
 from normexp.claims.spec.claim import Claim
 from normexp.claims.train_claims import Training, train_one
 from normexp.claims.verify_settings import over_settings
 from normexp.cores import cores
-from normexp.report.style import Style
 from normexp.sweeps.options import Options
 
 
@@ -168,10 +166,7 @@ def verify(
     verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
     write_verdict(folder, verdict)
     table.to_csv(folder / "evidence.csv", index=False)
-    if claim.settings:
-        draw_forest(verdict, folder / "figure.png")
-    else:
-        draw(table, verdict, folder / "figure.png", Style(list(dict.fromkeys(table["arm"]))).colour)
+    draw(table, verdict, folder / "figure.png")
     (folder / "section.md").write_text(section(verdict))
     if keep_in and not untuned and not (claim.settings and claim.evidence == "training"):
         keep(keep_in, claim, table, verdict)

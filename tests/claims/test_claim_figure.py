@@ -3,12 +3,12 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from normexp.claims.pages.claim_figure import aside, draw
+from normexp.claims.pages.figure import aside, draw
 
 COMPARISON = {"kind": "smaller", "arm": "batchnorm", "baseline": "none", "margin": 2.0}
 VERDICT = {
-    "id": "mine", "sentence": "BatchNorm learns sooner.", "verdict": "supported", "scope": "", "level": 0.95,
-    "measure": "optimizer steps until 90%",
+    "id": "mine", "settings": [], "sentence": "BatchNorm learns sooner.", "verdict": "supported", "scope": "",
+    "level": 0.95, "measure": "optimizer steps until 90%",
     "comparisons": [{"comparison": COMPARISON, "interval": [-9, -3], "effect": -6.0, "verdict": "supported"}],
 }  # fmt: skip
 
@@ -19,7 +19,7 @@ def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
     kept = []
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k)))
-    draw(table, VERDICT, tmp_path / "figure.png", {"batchnorm": "#0072B2", "none": "#555555"})
+    draw(table, VERDICT, tmp_path / "figure.png")
     (figure,) = kept
     values, effects = figure.axes
     heading = figure.get_suptitle()

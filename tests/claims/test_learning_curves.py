@@ -22,7 +22,7 @@ from normexp.claims.evidence.learning_curves import (
     write_curves,
 )
 from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER, read_ledger, read_own_ledger
-from normexp.claims.pages.site.panels import HEIGHT, TOP, ends, learning
+from normexp.claims.pages.site.drawings import HEIGHT, TOP, ends, learning
 from normexp.claims.spec.bank import BANK, load_bank, load_cells
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS

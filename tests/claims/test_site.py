@@ -15,10 +15,10 @@ from settings import FEWER, family
 from normexp.claims.evidence.drawn_runs import ledger_of
 from normexp.claims.evidence.ledger import LEDGER
 from normexp.claims.judge import judge
-from normexp.claims.pages.site.facts import index_row
-from normexp.claims.pages.site.forest import WIDTH, forest, lines_of
-from normexp.claims.pages.site.panels import over_rate
-from normexp.claims.pages.site.sentences import rests_on
+from normexp.claims.pages.figure import lines_of
+from normexp.claims.pages.site.drawings import FOREST_WIDTH as WIDTH
+from normexp.claims.pages.site.drawings import forest, over_rate
+from normexp.claims.pages.site.facts import index_row, rests_on
 from normexp.claims.pages.site.write import write_site
 from normexp.claims.spec.claim import Claim
 from normexp.commands.verify import main

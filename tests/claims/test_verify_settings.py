@@ -14,7 +14,7 @@ from normexp.claims import verify_claims
 from normexp.claims.evidence import functions
 from normexp.claims.evidence.resolved_protocol import resolved_protocol
 from normexp.claims.evidence.settings_evidence import LEDGER, gather_settings
-from normexp.claims.pages.forest_figure import draw_forest
+from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, digest, register
@@ -174,7 +174,7 @@ def test_a_training_claim_reads_the_bank_and_its_runs_came_after_its_row(registe
     assert verdict["failures"] == {"arm": 0, "baseline": 1, "pairs": 66, "p": 1.0, "unequal": False}
     assert verdict["runs"] == {"trained": 0, "from_cache": 132, "training_seconds": 1320.0}
     assert len(table) == 132
-    draw_forest(verdict, tmp_path / "f.png")
+    draw(table, verdict, tmp_path / "f.png")
     assert (tmp_path / "f.png").stat().st_size > 1000
 
 

@@ -1,5 +1,6 @@
 """The content of one claim's page as plain values, from the claim, its verdict, the registry and the ledger."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,14 +9,13 @@ from typing import Any
 from normexp.claims.evidence.drawn_runs import curves_of, ledger_of, setting_names
 from normexp.claims.evidence.learning_curves import bank_curves, own_curves
 from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER
-from normexp.claims.judge.verdict_text import with_scope
-from normexp.claims.pages.site.forest import forest
-from normexp.claims.pages.site.marks import finite, number
-from normexp.claims.pages.site.panels import learning, over_rate
-from normexp.claims.pages.site.sentences import effect_in_words, failures, rests_on
+from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
+from normexp.claims.pages.figure import KINDS, number
+from normexp.claims.pages.site.drawings import forest, learning, over_rate
 from normexp.claims.pages.verdicts_page import status
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, subject_of
+from normexp.counted import counted
 from normexp.report.style import Style
 
 KEPT = Path("docs") / "evidence" / "verdicts"
@@ -25,7 +25,6 @@ NO_CURVES = {
     "initialization": "the networks were examined before training",
     "training": "only the final values of these runs were kept",
 }
-WORDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
 # Where a sentence comes from: a paper by its authors and year, or another source by its number.
 PAPER = re.compile(
     r"[A-Z][a-z]+(?:, [A-Z][a-z]+)*(?: et al\.)? \d{4}|document \d{3}|arXiv \d{4}\.\d{5}|pytorch issue \d+"
@@ -58,7 +57,7 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
         "scope": scope_of(verdict),
         "model": chosen(claim, "model"),
         "data": chosen(claim, "data"),
-        "tone": WORDS.get(word, "open" if verdict else "none"),
+        "tone": KINDS.get(word, "open" if verdict else "none"),
     }
 
 
@@ -89,7 +88,7 @@ def means_table(
 def _shown(value: Any) -> str:
     if value is None:
         return "–"
-    return number(float(value)) if finite(float(value)) else "none trained"
+    return number(float(value)) if math.isfinite(float(value)) else "none trained"
 
 
 def registrations(claim: Claim, rows: Iterable[Row], root: Path) -> list[dict[str, Any]]:
@@ -138,7 +137,7 @@ def facts(
         "keys": colors.items(),
         "runs": runs_kept(claim, ledger, root),
         "kept": kept,
-        "failures": failures(claim, verdict),
+        "failures": failures_text(claim, verdict),
     }
 
 
@@ -151,3 +150,58 @@ def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Pa
     files[f"{claim.id}-own.csv"] = OWN_LEDGER / claim.id / "runs.csv"
     files[f"{claim.id}-own.curves.csv.gz"] = own_curves(OWN_LEDGER, claim.id)
     return {name: path for name, path in files.items() if (root / path).exists()}
+
+
+def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
+    """Two sentences: on the evidence, and on its result."""
+    low, high = map(float, verdict["interval"])
+    shown = f"{number(float(verdict['effect']))}, interval {number(low)} to {number(high)}"
+    asked = verdict.get("asked") or describe_question(verdict["comparison"])
+    comparison = verdict.get("comparison") or {}
+    if comparison.get("log") and "margin" in comparison:
+        factors = [number(math.exp(value)) for value in (float(verdict["effect"]), low, high)]
+        shown += ", in logarithms: a factor of {}, {} to {}".format(*factors)
+        sign = -1 if comparison["kind"] == "smaller" else 1
+        asked += f", a factor of {number(math.exp(sign * comparison['margin']))}"
+    kind = {
+        "law": "values of a formula",
+        "initialization": "networks at their start",
+        "training": "trained networks",
+    }
+    what = kind[claim.evidence]
+    if verdict["settings"]:
+        voting = sum(row["votes"] for row in verdict["settings"])
+        first = (
+            f"It rests on {counted(verdict['pairs'], 'pair')} of {what} in "
+            f"{counted(len(verdict['settings']), 'setting')}, of which {voting} vote."
+        )
+    elif claim.evidence == "law":
+        first = f"It rests on mathematics: {counted(verdict['n_seeds'], 'draw')} of {what} were compared."
+    else:
+        first = f"It rests on {counted(verdict['n_seeds'], 'seed')} of {what} in one setting."
+    return f"{first} The effect is {shown}; asked was {asked}."
+
+
+def effect_in_words(comparison: dict[str, Any] | None) -> str:
+    """The effect, for the caption of the drawing. Empty if an older verdict does not say it."""
+    if comparison is None:
+        return ""
+    return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")
+
+
+def failures_text(claim: Claim, verdict: dict[str, Any]) -> str:
+    """A sentence on the number of failed runs. Empty for a law, which has no runs."""
+    found = verdict.get("failures") or {}
+    if claim.evidence == "law":
+        return ""
+    if "pairs" in found:
+        unequal = " The arms fail unequally." if found["unequal"] else ""
+        baseline = "" if found["baseline"] is None else f" and {found['baseline']} of the baseline"
+        return (
+            f"Of {counted(found['pairs'], 'pair')}, {found['arm']} runs of the arm{baseline} failed.{unequal}"
+        )
+    lost = {arm: own for arm, own in found.items() if own["failed"]}
+    if not found:
+        return "How many runs failed was not kept."
+    words = "; ".join(f"{arm} {own['failed']} of {own['of']}" for arm, own in lost.items())
+    return f"Failed runs: {words}." if lost else "No run failed."

@@ -5,8 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
+from normexp.claims.pages.site.drawings import ENVIRONMENT
 from normexp.claims.pages.site.facts import KEPT, PROTOCOLS, facts, index_row
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import REGISTRY, read_registry
@@ -22,10 +21,6 @@ FILTERS = {
     "model": "model",
     "data": "data",
 }
-ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(__file__).parents[3] / "report"]),
-    autoescape=True, trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
 
 
 def write_site(

@@ -1,0 +1,217 @@
+"""The figure of a claim: in one setting the values of every seed beside the effect, over several a forest plot."""
+
+import math
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from normexp.claims.judge.comparison import TRENDS
+from normexp.claims.judge.verdict_text import describe_effect, title
+from normexp.report.style import Style
+
+KINDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
+COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666", "aside": "#999999", "paper": "#332288"}
+BOTH_COLOR = "#cc79a7"  # of a word that goes both ways
+
+
+class Line(NamedTuple):
+    """A row of a forest plot. `ends` are those of the interval. `kind` is a key of `COLORS`, with "mean" before it for
+    a mean, and a class of the site's style sheet. Effects within the `margin` are too small to matter."""
+
+    name: str
+    effect: float
+    ends: tuple[float, float]
+    kind: str
+    words: str
+    margin: float = 0.0
+
+
+def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Line]:
+    """A row per setting, the mean, and the paper's effect. A verdict from one setting has one effect. `names` are those
+    of settings, for people."""
+    margin = float((verdict.get("comparison") or {}).get("margin") or 0.0)
+    lines = []
+    for row in verdict["settings"]:
+        name = (names or {}).get(row["name"], row["name"])
+        if row["effect"] is None:
+            lines.append(
+                Line(name, math.nan, (math.nan, math.nan), "aside", row["flag"] or "no effect", margin)
+            )
+            continue
+        kind = KINDS.get(row["verdict"], "open") if row["votes"] else "aside"
+        lost = row["failures"]["arm"] + (row["failures"]["baseline"] or 0)
+        words = f"{interval(row)}, {row['pairs']} pairs" + (f", {lost} failed" if lost else "")
+        name += f" ({row['flag']})" if row["flag"] else ""
+        lines.append(Line(name, float(row["effect"]), ends_of(row), kind, words, margin))
+    name, kind = "mean over settings" if lines else "this setting", KINDS.get(verdict["verdict"], "open")
+    effect = float(verdict["effect"])
+    lines.append(Line(name, effect, ends_of(verdict), f"mean {kind}", interval(verdict), margin))
+    paper = verdict.get("paper_effect") or {}
+    if paper.get("effect") is not None:
+        size = float(paper["effect"])
+        words = f"{paper['value']}, {paper['where']}, {paper['size']}"
+        lines.append(Line("the paper", size, (size, size), "paper", words, margin))
+    return lines
+
+
+def ends_of(row: dict[str, Any]) -> tuple[float, float]:
+    """The interval as numbers; a verdict read from JSON has its infinities as text."""
+    low, high = map(float, row["interval"])
+    return low, high
+
+
+def interval(row: dict[str, Any]) -> str:
+    """An effect with its interval, in words."""
+    low, high = ends_of(row)
+    return f"{number(float(row['effect']))} [{number(low)}, {number(high)}]"
+
+
+def number(value: float) -> str:
+    """Three digits, with a minus that is as wide as a plus."""
+    return f"{value:.3g}".replace("-", "−").replace("inf", "∞")
+
+
+def limits(lines: list[Line]) -> tuple[float, float]:
+    """The ends of the axis without its room, by which wide intervals of single settings do not squeeze the others."""
+    shown = [value for line in lines for value in (line.effect, -line.margin, line.margin)]
+    shown += [end for line in lines if line.kind.startswith("mean") for end in line.ends]
+    known = [value for value in (*shown, 0.0) if math.isfinite(value)]
+    return min(known), max(known)
+
+
+def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
+    """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
+    if verdict["settings"]:
+        lines = lines_of(verdict)
+        figure = Figure(figsize=(8.5, 2.2 + 0.3 * len(lines)), layout="constrained")
+        axes, width = figure.subplots(), 85
+        draw_forest(axes, lines)
+        first, last = map(float, verdict["prediction"])
+        place = next(y for y, line in enumerate(lines) if line.kind.startswith("mean"))
+        if math.isfinite(first):
+            axes.plot(
+                [first, last],
+                [place, place],
+                color="black",
+                linewidth=1,
+                label="one more setting, if drawn like these",
+            )
+            figure.legend(frameon=False, fontsize=8, loc="outside lower center")
+        axes.set_xlabel(
+            f"{describe_effect(verdict['comparison']).removesuffix(' =')}; gray: too small to matter",
+            fontsize=8,
+        )
+    else:
+        judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
+        figure = Figure(figsize=(10, 4.6) if judged else (7, 4.6), layout="constrained")
+        columns, width = (
+            (figure.subplots(1, 2, width_ratios=(3, 2)), 105) if judged else ([figure.subplots()], 75)
+        )
+        draw_values(columns[0], table, verdict)
+        if judged:
+            draw_forest(columns[1], [_line_of(item) for item in judged])
+            columns[1].set_title(
+                f"effect and {100 * verdict['level']:.4g}% interval; gray: too small to matter", fontsize=9
+            )
+            columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
+    word = verdict["verdict"]
+    both = word.startswith(("depends", "varies"))
+    figure.suptitle(
+        f"{textwrap.fill(verdict['sentence'], width)}\n{textwrap.fill(title(verdict), width)}",
+        color=BOTH_COLOR if both else COLORS[KINDS.get(word, "open")],
+        fontweight="bold",
+        fontsize=11,
+    )
+    figure.savefig(path, dpi=110)
+
+
+def _line_of(item: dict[str, Any]) -> Line:
+    """A comparison in one setting."""
+    own = item["comparison"]
+    against = own.get("baseline") or (f"{own['target']:g}" if "target" in own else "")
+    name = (
+        own["arm"] + (f" at {own['at']}" if "at" in own else "") + (f"\nminus {against}" if against else "")
+    )
+    kind = KINDS.get(item["verdict"], "open")
+    return Line(name, item["effect"], ends_of(item), kind, interval(item), own.get("margin", 0.0))
+
+
+def draw_forest(axes: Axes, lines: list[Line]) -> None:
+    """Effects with their intervals, one below the other. Bars that reach the edge go on."""
+    low, high = limits(lines)
+    room = 0.18 * (high - low) or 1.0
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_xlim(low - room, high + room)
+    for y, line in enumerate(lines):
+        kind = line.kind.removeprefix("mean ")
+        axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color="#e4e4e4", linewidth=0)
+        if math.isnan(line.effect):
+            axes.text(0, y, line.words, va="center", ha="center", fontsize=8, color=COLORS[kind])
+            continue
+        ends = [max(min(end, 1e300), -1e300) for end in line.ends]
+        axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 2)
+        axes.plot([line.effect], [y], "D" if kind != line.kind else "o", color=COLORS[kind],
+                  fillstyle="none" if kind == "aside" else "full")  # fmt: skip
+    axes.set_yticks(range(len(lines)), [line.name for line in lines], fontsize=8)
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
+    """The value of each arm over the factor's levels, or one column per arm. Every seed is a point."""
+    levels, arms = list(dict.fromkeys(table["factor"])), list(dict.fromkeys(table["arm"]))
+    numeric = all(isinstance(level, int | float) for level in levels)
+    by_arm, colors = len(levels) == 1, Style(arms).colour
+    finite = table[table["value"].map(math.isfinite)]
+    for index, arm in enumerate(arms):
+        rows, color = finite[finite["arm"] == arm], colors[arm]
+        if len(rows) < (table["arm"] == arm).sum():  # a cross below the axis for nan, infinite or diverged
+            axes.plot(index if by_arm else 0, -0.02, "x", color=color, clip_on=False,
+                      transform=axes.get_xaxis_transform())  # fmt: skip
+        if rows.empty:
+            continue
+        places = rows["factor"] if numeric else rows["factor"].map(levels.index)
+        means = rows["value"].groupby(places).mean()
+        if by_arm:
+            axes.plot(index + aside(rows["value"]), rows["value"], "o", color=color, alpha=0.45, markersize=4)
+            axes.plot([index], means, "_", color=color, markersize=22)
+        else:
+            axes.plot(places, rows["value"], "o", color=color, alpha=0.45, markersize=4, markeredgewidth=0)
+            axes.plot(means.index, means, "-" if numeric else "_", color=color, label=arm, markersize=12)
+    if by_arm:
+        axes.set_xticks(range(len(arms)), arms, rotation=20 if len(arms) > 3 else 0)
+        axes.set_xlim(-0.6, len(arms) - 0.4)
+    elif numeric:
+        if min(levels) > 0 and max(levels) / min(levels) >= 8:
+            axes.set_xscale("log")
+        axes.set_xticks(levels, [f"{level:g}" for level in levels])
+        axes.minorticks_off()
+    else:
+        axes.set_xticks(range(len(levels)), levels, rotation=25, ha="right")
+    if len(arms) > 1 and not by_arm:
+        axes.legend(frameon=False, fontsize=8)
+    if (finite["value"] > 0).all() and len(finite) and finite["value"].max() / finite["value"].min() > 50:
+        axes.set_yscale("log")
+    axes.set_ylabel(textwrap.fill(verdict["measure"], 40), fontsize=9)
+    axes.set_title("every seed, and the mean", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def aside(values: pd.Series) -> pd.Series:
+    """How far each point stands aside of its column, so that none hides another of its value."""
+    place = values.groupby(values).cumcount()
+    return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
+
+
+def units_of_effect(verdict: dict[str, Any]) -> str:
+    """What the axis of effects counts."""
+    first = verdict["comparisons"][0]["comparison"]
+    if first["kind"] in TRENDS:
+        return f"change of {verdict['measure']} over the factor"
+    kind = "logarithm of the ratio" if first.get("log") else "difference"
+    return f"{kind} in {verdict['measure']}"
