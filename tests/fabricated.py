@@ -8,8 +8,10 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from normexp.config.identity import config_hash
-from normexp.runs import write_summary
+from normexp.runs import TestExamples, write_summary, write_test_examples
 
 STEPS = range(0, 201, 20)
 LAYERS = [f"layer{index:02d}" for index in range(1, 4)]
@@ -44,15 +46,11 @@ def curve(norm: str, batch_size: int, seed: int, lr: float = 0.1) -> list[float]
 
 
 def write_run(
-    root: Path,
-    norm: str,
-    batch_size: int,
-    seed: int,
-    status: str = "completed",
-    fingerprint: str = "",
-    **changes,
-) -> Path:
-    """One run's folder; `changes` are keys of the configuration such as `lr=0.3` or `{"model.depth": 8}`."""
+    root: Path, norm: str, batch_size: int, seed: int, status: str = "completed", *, fingerprint: str = "",
+    examples: int = 0, **changes,
+) -> Path:  # fmt: skip
+    """One run's folder; `changes` are keys of the configuration such as `lr=0.3` or `{"model.depth": 8}`. With
+    `examples`, the run kept so many test examples."""
     resolved = config(norm, batch_size, seed, **changes)
     digest = config_hash(resolved, fingerprint)
     folder = Path(root) / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
@@ -61,6 +59,10 @@ def write_run(
     accuracies = curve(norm, batch_size, seed, resolved["lr"])
     write_metrics(folder, norm, accuracies, resolved["lr"])
     final = accuracies[-1] if status == "completed" else math.nan
+    if examples and status == "completed":
+        right = np.random.default_rng(seed).permutation(examples) < round(final * examples)
+        final = float(right.mean())
+        write_test_examples(folder, TestExamples(right, np.full(examples, 1 - final), "test set"))
     reached = next((step for step, value in zip(STEPS, accuracies, strict=True) if value >= 0.5), None)
     write_summary(
         folder,

@@ -14,11 +14,11 @@ from normexp.report.figures.layers import MOST_ARMS
 from normexp.report.finding import source
 from normexp.report.fonts import families
 from normexp.report.page import blocks, list_html, lists, picture, save_page, save_tables
-from normexp.report.statistics import curves, estimate, paired_difference
+from normexp.report.statistics import curves
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, SETTINGS, Style, percent, shorten
 from normexp.report.svg import dark_colors
-from normexp.report.tables import finals, number
+from normexp.report.tables import number
 from normexp.runs.columns import identity_columns
 
 
@@ -64,10 +64,10 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
     rows = []
     for arm in first.arms:
         for level in first.levels or [math.nan]:
-            a, b = (finals(study.at(arm, level), study.metric) for study in (first, second))
-            difference = paired_difference(b, a)
+            a, b = (study.values(study.at(arm, level)) for study in (first, second))
+            difference = b.minus(a)
             if difference.n:
-                means = [estimate(list(values.values())).mean for values in (a, b)]
+                means = [values.mean().mean for values in (a, b)]
                 ends = {"low": difference.low, "high": difference.high, "pairs": difference.n}
                 rows.append(
                     {
@@ -120,8 +120,8 @@ def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
         runs = study.chosen
         left = len(runs) - int(table["pairs"].sum())
         if left:
-            diverged = int((runs["status"] == "diverged").sum())
-            why = f", {diverged} of them diverged" if diverged else ""
+            lost = int(runs["failed"].sum())
+            why = f", {lost} of them failed" if lost else ""
             found.append(f"{counted(left, 'run')} of {name} {'is' if left == 1 else 'are'} in no pair{why}.")
     if (table["pairs"] < 2).any():
         found.append("Some differences rest on one pair and have no interval.")

@@ -1,62 +1,88 @@
 """What a report says in words: the largest difference, where it was seen, what limits it, and its source."""
 
-import math
-
 import numpy as np
 import pandas as pd
 
+from normexp.claims.judge.setting_effect import FEWEST_PAIRS
 from normexp.counted import counted
-from normexp.report.statistics import LEVEL
 from normexp.report.study import Study, as_text, label
-from normexp.report.tables import number
+from normexp.report.tables import number, over_examples
 from normexp.runs.columns import OLDER
-from normexp.runs.intervals import half_widths
 
+NEAR_CHANCE = 0.8  # of the loss of guessing, as in the hint after a run
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
 
-def widened(table: pd.DataFrame) -> pd.DataFrame:
-    """The paired differences to the baseline, with intervals that hold for all of them together (Bonferroni), in the
-    columns low and high. The report picks the largest difference, so a 95% interval of it alone would be too narrow.
-    """
-    found = table[table["pairs"] > 1].copy()
-    half = (found["difference_high"] - found["difference_low"]) / 2
-    n = found["pairs"].to_numpy(dtype=float)
-    wider = half_widths(1.0, n, 1 - (1 - LEVEL) / max(len(found), 1)) / half_widths(1.0, n, LEVEL)
-    return found.assign(low=found["difference"] - half * wider, high=found["difference"] + half * wider)
-
-
 def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
-    """One or two sentences that claim no more than the intervals show."""
-    rows = widened(table)
+    """A few sentences that claim no more than the intervals show: the largest difference between arms, what was
+    compared, and whether a recipe is likely at fault. Fewer than five seeds rank nothing, as for the judge."""
+    rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        return f"No interval can be given: no arm has two seeds in common with {baseline}. {scope(study)}"
+        why = "no two arms have two seeds in common"
+        if len(study.differences):
+            why = "all seeds of two arms differ by the same, and their runs kept no test examples"
+        return f"No interval can be given: {why}. {scope(study)}"
+    most = int(rows["pairs"].max())
+    rows = rows[rows["pairs"] >= min(most, FEWEST_PAIRS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
-    seeds = counted(int(rows["pairs"].max()), "seed")
-    many = f", wide enough for all {len(rows)} comparisons" if len(rows) > 1 else ""
-    how = f"paired over {seeds}, 95% interval{many}"
-    what = label(study.metric)
-    if clear.empty:
+    seeds, what = counted(most, "seed"), label(study.metric)
+    many = f", wide enough for all {len(study.differences)} differences" if len(study.differences) > 1 else ""
+    how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
+    few = most < FEWEST_PAIRS
+    if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
         return (
-            f"No arm differs from {against(baseline)} in {what} beyond its interval; differences of up to "
-            f"{widest}{points(study)} remain possible ({how}). {scope(study)}"
+            f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{points(study)} "
+            f"remain possible ({how}). {at_fault(study, study.arms)}{scope(study)}"
         )
-    row = clear.loc[clear["difference"].abs().idxmax()]
-    # From the smallest size to the largest.
-    ends = sorted((abs(row["low"]), abs(row["high"])))
-    low, high = (number(end, study.metric) for end in ends)
-    word = "higher" if row["difference"] > 0 else "lower"
-    at = f" at {label(study.x)} {row['level']:g}" if not math.isnan(row["level"]) else ""
-    size = number(abs(row["difference"]), study.metric)
-    more_or_less = f"{size}{points(study)} {word} than {against(baseline)}"
-    first = f"{row['arm']}{at} has a {what} {more_or_less} ({low} to {high}; {how})."
-    others = len(rows) - 1
-    if others:
-        more = len(clear) - 1
-        verb = "excludes" if more == 1 else "exclude"
-        first += f" Of the other {counted(others, 'difference')} to {against(baseline)}, {more} {verb} zero."
-    return f"{first} {scope(study)}"
+    shown = rows if few else clear
+    row = shown.loc[shown["difference"].abs().idxmax()]
+    first, second, low, high = (row[name] for name in ("first", "second", "low", "high"))
+    flip = first == baseline or (second != baseline and row["difference"] < 0)
+    if flip:
+        first, second, low, high = second, first, -high, -low
+    difference = -row["difference"] if flip else row["difference"]
+    word = "higher" if difference > 0 else "lower"
+    low, high = (-high, -low) if difference < 0 else (low, high)
+    ends = f"{number(low, study.metric)} to {number(high, study.metric)}"
+    at = f" at {label(study.x)} {row['level']:g}" if study.x else ""
+    size = f"{number(abs(difference), study.metric)}{points(study)}"
+    text = f"{first}{at} has a {what} {size} {word} than {against(second)} ({ends}; {how})."
+    if few:
+        text = f"{seeds.capitalize()} rank no arms, {FEWEST_PAIRS} are needed. Seen here: {text}"
+    elif len(rows) > 1:
+        others, more = counted(len(rows) - 1, "difference"), len(clear) - 1
+        excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"
+        text += f" Of the intervals of the other {others} between arms, {excluding}."
+    return f"{text} {at_fault(study, [first, second])}{scope(study)}"
+
+
+def at_fault(study: Study, arms: list[str]) -> str:
+    """Sentences on arms that learned almost nothing, or failed, which says more of their recipe than of their norm."""
+    return "".join(f"{text} " for arm, text in signs_of_recipe(study) if arm in arms)
+
+
+def signs_of_recipe(study: Study) -> list[tuple[str, str]]:
+    """(arm, sentence) for each arm with runs that ended near chance, by the same sign as the hint of a single run."""
+    runs = study.chosen
+    if "train/loss" not in runs:
+        return []
+    guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
+    found = []
+    for arm in study.arms:
+        own = runs[guessed & (runs["arm"] == arm)]
+        if len(own):
+            total = int((runs["arm"] == arm).sum())
+            at = (
+                f" ({label(study.x)} {', '.join(f'{x:g}' for x in sorted(own[study.x].unique()))})"
+                if study.x
+                else ""
+            )
+            found.append(
+                (arm, f"{len(own)} of {total} runs of {arm}{at} end near chance: the recipe, not the norm, is likely "
+                      "at fault.")
+            )  # fmt: skip
+    return found
 
 
 def against(baseline: str) -> str:
@@ -128,10 +154,10 @@ def cautions(study: Study) -> list[str]:
             f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "
             "to the defaults is recipe=plain today."
         )
-    lost = int((chosen["status"] == "diverged").sum())
+    lost = int(chosen["failed"].sum())
     if lost:
         found.append(
-            f"{lost} {'run' if lost == 1 else 'runs'} diverged. Means are over the others, so they flatter the arms "
-            "that diverge."
+            f"{counted(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
         )
+    found += [text for _, text in signs_of_recipe(study)]
     return found

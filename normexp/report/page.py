@@ -17,8 +17,18 @@ from normexp.report.fonts import families
 from normexp.report.study import Study, label
 from normexp.report.style import SETTINGS, Style
 from normexp.report.svg import dark_colors
-from normexp.report.tables import cell_text, choose_baseline, comparison, fenced, how_to_read, markdown, plain
+from normexp.report.tables import (
+    TOGETHER,
+    cell_text,
+    choose_baseline,
+    comparison,
+    fenced,
+    how_to_read,
+    markdown,
+    plain,
+)
 from normexp.report.unfinished_runs import open_runs
+from normexp.runs.columns import MOST_LOSS
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -118,14 +128,14 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
         texts = []
         for _, cell in cells.iterrows():
             text = cell_text(cell, study.metric)
-            if cell["n"] == usual and not cell["diverged"]:
+            if cell["n"] == usual and not cell["failed"]:
                 text["remarks"] = ""
             if study.rate_varies and cell["runs"]:
                 text["remarks"] = f"{text['remarks']} lr {cell['lr']:g}".strip()
-            texts.append({**text, "best": cell["best"], "warn": bool(cell["diverged"] or not cell["runs"])})
+            texts.append({**text, "best": cell["best"], "warn": bool(cell["failed"] or not cell["runs"])})
         rows.append({"arm": arm, "color": style.colour[arm], "baseline": arm == baseline, "cells": texts})
     heads = [f"{level:g}" for level in study.levels] or [label(study.metric)]
-    note = f"{how_to_read(study, table)} Second line: paired difference to {baseline} with its interval."
+    note = f"{how_to_read(study, table)} Second line: paired difference to {baseline}, {TOGETHER}."
     x = label(study.x) if study.x else None
     return render("table.html.j2", rows=rows, heads=heads, x=x, corner=label(study.metric), note=note)
 
@@ -174,10 +184,10 @@ def list_html(table: pd.DataFrame) -> Markup:
 
 
 def runs_text(study: Study) -> str:
-    """How many runs completed, diverged and are missing, as a sentence."""
-    diverged = int((study.summaries["status"] == "diverged").sum())
-    completed = len(study.summaries) - diverged
-    text = f"{counted(completed, 'run')} completed, {diverged} diverged (a loss not finite)"
+    """How many runs completed, failed and are missing, as a sentence."""
+    lost = int(study.summaries["failed"].sum())
+    text = f"{counted(len(study.summaries) - lost, 'run')} completed, {lost} failed (a loss not finite, or a final "
+    text += f"training loss above {MOST_LOSS:g} times that of guessing)"
     missing = len(open_runs(study.path, set(study.summaries["hash"])))
     return f"{text}, {missing} have no result." if missing else f"{text}."
 
@@ -189,12 +199,11 @@ def lists(study: Study) -> list[dict[str, Any]]:
         failed = any(row["state"] == "failed" for row in rows)
         title = f"{counted(len(rows), 'run')} without a result"
         found.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
-    diverged = study.summaries[study.summaries["status"] == "diverged"]
-    if len(diverged):
-        columns = ["run", "arm", "seed", "lr", "convergence.divergence_step", "convergence.best"]
-        html = list_html(in_words(diverged[columns]))
-        title = counted(len(diverged), "diverged run")
-        found.append({"title": title, "html": html, "open": len(diverged) <= 20})
+    lost = study.summaries[study.summaries["failed"]]
+    if len(lost):
+        columns = ["run", "arm", "seed", "lr", "status", "convergence.divergence_step", "convergence.best"]
+        title, html = counted(len(lost), "failed run"), list_html(in_words(lost[columns]))
+        found.append({"title": title, "html": html, "open": len(lost) <= 20})
     runs = all_runs(study)
     title = f"All {counted(len(runs), 'finished run')}"
     return [*found, {"title": title, "html": list_html(in_words(runs)), "open": False}]
@@ -203,18 +212,8 @@ def lists(study: Study) -> list[dict[str, Any]]:
 def all_runs(study: Study) -> pd.DataFrame:
     """Every finished run in a few columns."""
     by = ["arm", *([study.x] if study.x else []), "seed"]
-    columns = [
-        "run",
-        *by[:-1],
-        "lr",
-        "seed",
-        "status",
-        study.metric,
-        "convergence.best",
-        "steps",
-        "seconds",
-        "hash",
-    ]
+    results = ["status", study.metric, "convergence.best", "steps", "seconds", "hash"]
+    columns = ["run", *by[:-1], "lr", "seed", *results]
     table = study.summaries[list(dict.fromkeys(columns))]
     table = table.assign(hash=table["hash"].str[:8], arm=pd.Categorical(table["arm"], study.arms))
     return table.sort_values(by)

@@ -1,13 +1,15 @@
-"""Means over seeds with intervals, and differences of paired seeds."""
+"""Means with intervals and paired differences, over seeds and test examples; one interval for each number."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from normexp.runs.intervals import half_widths
+from normexp.claims.judge.noise import crossed
+from normexp.runs.intervals import half_widths, t_quantile
 
 LEVEL = 0.95
 # The t interval of two values is 18 standard deviations wide, and a figure would show nothing else.
@@ -27,39 +29,80 @@ class Estimate(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Mean and t interval of the values that are numbers."""
-    numbers = np.asarray(values, dtype=float)
-    numbers = numbers[np.isfinite(numbers)]
+NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Final values of the runs of one point.
+
+    Attributes:
+        keys: what pairs runs: seed and kind of execution, each once.
+        values: (n,)
+        examples: (n, E), the same value on each test example; None if a run kept none, or if their test sets differ.
+        test_set: digest of the test examples.
+        answer: what one answer is worth, 1 / (number of answers), for an accuracy; 0 for a loss.
+        largest: the bounds of values are 0 and this.
+    """
+
+    keys: Sequence[tuple]
+    values: np.ndarray
+    examples: np.ndarray | None = None
+    test_set: str = ""
+    answer: float = 0.0
+    largest: float = math.inf
+
+    def mean(self, level: float = LEVEL) -> Estimate:
+        """The mean with its interval."""
+        found = estimate(self.values, level, self.examples, self.answer**2)
+        return found._replace(low=max(found.low, 0.0), high=min(found.high, self.largest))
+
+    def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
+        """self - other over their common keys. Equal seeds have equal initial weights and batches, so their common
+        noise cancels."""
+        pairs = [(i, other.keys.index(key)) for i, key in enumerate(self.keys) if key in other.keys]
+        if not pairs:
+            return NOTHING
+        mine, theirs = map(list, zip(*pairs, strict=True))
+        examples = None
+        if self.examples is not None and other.examples is not None and self.test_set == other.test_set:
+            examples = self.examples[mine] - other.examples[theirs]
+        resolution = self.answer**2 + other.answer**2
+        found = estimate(self.values[mine] - other.values[theirs], level, examples, resolution)
+        return found._replace(low=max(found.low, -self.largest), high=min(found.high, self.largest))
+
+
+def estimate(
+    values: Iterable[float], level: float = LEVEL, examples: np.ndarray | None = None, resolution: float = 0.0
+) -> Estimate:
+    """Mean and t interval of the values that are numbers.
+
+    With `examples` (n, E), both the seeds and the test examples are samples: the variances of the crossed design
+    (`normexp.claims.judge.noise.crossed`), to which `resolution` adds what a test set cannot show. Equal values alone
+    have no interval, because they show nothing of the noise.
+    """
+    numbers = np.asarray(list(values), dtype=float)
+    known = np.isfinite(numbers)
+    numbers = numbers[known]
     if not len(numbers):
-        return Estimate(math.nan, math.nan, math.nan, 0)
-    mean = float(numbers.mean())
-    if len(numbers) == 1:
-        return Estimate(mean, math.nan, math.nan, 1)
-    half = float(half_widths(numbers.std(ddof=1), len(numbers), level))
-    return Estimate(mean, mean - half, mean + half, len(numbers))
-
-
-def paired_difference(first: Mapping[Any, float], second: Mapping[Any, float]) -> Estimate:
-    """first - second over their common keys (seeds). Equal seeds have equal initial weights and batches, so their
-    common noise cancels."""
-    return estimate([first[key] - second[key] for key in first if key in second])
-
-
-def clear_best(arms: Mapping[str, Mapping[Any, float]]) -> str | None:
-    """The arm with the highest mean, if its paired difference to every other arm excludes 0; otherwise None."""
-    means = {name: estimate(list(values.values())).mean for name, values in arms.items() if values}
-    if len(means) < 2:
-        return None
-    best = max(means, key=means.__getitem__)
-    others = [name for name in means if name != best]
-    clear = all(paired_difference(arms[best], arms[name]).low > 0 for name in others)
-    return best if clear else None
+        return NOTHING
+    mean, n = float(numbers.mean()), len(numbers)
+    if n > 1 and examples is not None:
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # the third cumulant of two values, which is not used
+            noise = crossed(examples[known], resolution)
+        half = float(t_quantile(level, noise.df) * np.sqrt(noise.variance))
+        return Estimate(mean, mean - half, mean + half, n)
+    if n < 2 or np.ptp(numbers) <= 1e-9 * np.abs(numbers).max():
+        return Estimate(mean, math.nan, math.nan, n)
+    half = float(half_widths(numbers.std(ddof=1), n, level))
+    return Estimate(mean, mean - half, mean + half, n)
 
 
 def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False) -> pd.DataFrame:
-    """Mean, interval and number of runs at each x of each group, for figures: columns `by`, x, mean, low, high, n. With
-    fewer than three runs, the interval is NaN.
+    """Mean, interval over seeds and number of runs at each x of each group, for figures: columns `by`, x, mean, low,
+    high, n. With fewer than three runs, the interval is NaN.
 
     `log` takes logarithms, so the mean is geometric. It is for positive values on a logarithmic axis.
     """

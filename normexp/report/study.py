@@ -1,6 +1,8 @@
 """A folder of runs as one study: its arms, its factor, and the source of its numbers."""
 
 import hashlib
+import itertools
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.report.unfinished_runs import read_ledgers
-from normexp.runs import load_summaries
+from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.columns import decided_by, varying
 from normexp.runs.metrics import check_metric, read_metrics
 from normexp.runs.table import samples_of_a_step
@@ -24,6 +27,10 @@ LABELS = {
     "test/accuracy": "test accuracy", "val/accuracy": "validation accuracy", "train/loss": "training loss",
     "val/loss": "validation loss", "test/loss": "test loss",
 }  # fmt: skip
+
+
+OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each test example
+NO_LEVEL = math.nan
 
 
 @dataclass
@@ -41,6 +48,7 @@ class Study:
     x: str | None = field(init=False)  # the numeric factor
     rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
 
+    _kept: dict[str, TestExamples | None] = field(init=False, default_factory=dict)
     goes_with: dict[str, str] = field(init=False)  # a column that differs -> the column that decides it
 
     def __post_init__(self) -> None:
@@ -84,18 +92,23 @@ class Study:
         return sorted(self.summaries[self.x].dropna().unique()) if self.x else []
 
     @property
+    def levels_or_nan(self) -> list[float]:
+        """The levels; NaN alone in a study without a factor."""
+        return self.levels or [NO_LEVEL]
+
+    @property
     def higher_is_better(self) -> bool:
         return not self.metric.endswith("loss")
 
     @cached_property
     def chosen(self) -> pd.DataFrame:
         """The runs of the comparison: all, or at each point the runs with its best learning rate. That is the rate with
-        the best mean validation accuracy, where a diverged run counts as 0."""
+        the best mean validation accuracy, where a failed run counts as 0."""
         if not self.rate_varies:
             return self.summaries
         by = ["arm"] + ([self.x] if self.x else [])
         score = self.summaries.assign(
-            score=self.summaries["val/accuracy"].where(self.summaries.status == "completed", 0)
+            score=self.summaries["val/accuracy"].where(~self.summaries["failed"], 0)
         )
         means = score.groupby([*by, "lr"], dropna=False)["score"].mean().reset_index()
         best = means.loc[means.groupby(by, dropna=False)["score"].idxmax(), [*by, "lr"]]
@@ -103,14 +116,14 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """All numbers that the chosen runs recorded: arm, level, seed, status, step, epoch, samples, seconds, metric,
+        """All numbers that the chosen runs recorded: arm, level, seed, failed, step, epoch, samples, seconds, metric,
         value."""
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
         values["samples"] = values["step"] * samples_of_a_step(rows)[run]
         values["seed"] = rows["seed"].to_numpy()[run]
-        values["status"] = pd.Categorical(rows["status"]).take(run)
+        values["failed"] = rows["failed"].to_numpy()[run]
         values["arm"] = pd.Categorical(rows["arm"], categories=self.arms).take(run)
         values["level"] = rows[self.x].to_numpy()[run] if self.x else 0
         return values[np.isfinite(values["value"])]
@@ -119,6 +132,71 @@ class Study:
         """The chosen runs of an arm at a level. The level is NaN in a study without a factor."""
         runs = self.chosen[self.chosen["arm"] == arm]
         return runs if pd.isna(level) else runs[runs[self.x] == level]
+
+    def values(self, runs: pd.DataFrame) -> Values:
+        """The final values of the runs that have one and did not fail."""
+        runs = runs[~runs["failed"]].dropna(subset=[self.metric])
+        found = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
+        sets = {own.test_set for own in found if own is not None}
+        numbers, answer = None, 0.0
+        if (
+            len(runs)
+            and None not in found
+            and len(sets) == 1
+            and len({own.right.shape for own in found}) == 1
+        ):
+            if self.metric == "test/accuracy":
+                numbers = np.stack([own.right.reshape(len(own.right), -1).mean(1) for own in found])
+                answer = 1 / found[0].right.size
+            else:
+                numbers = np.stack([own.loss.astype(float) for own in found])
+        largest = 1.0 if self.metric.endswith("accuracy") else math.inf
+        values = runs[self.metric].to_numpy(dtype=float)
+        return Values(list(runs["key"]), values, numbers, next(iter(sets), ""), answer, largest)
+
+    def _examples(self, run: str) -> TestExamples | None:
+        if run not in self._kept:
+            self._kept[run] = load_test_examples(self.path / run)
+        return self._kept[run]
+
+    @cached_property
+    def points(self) -> dict[tuple[str, float], Values]:
+        """(arm, level) -> its final values, of the runs of the comparison."""
+        return {
+            (arm, level): self.values(self.at(arm, level))
+            for level in self.levels_or_nan
+            for arm in self.arms
+        }
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """The paired differences first - second of all arms at each level: level, first, second, difference, low, high,
+        pairs. The intervals hold for all of them together (Bonferroni), because a reader picks the largest."""
+        pairs = [
+            (level, *two)
+            for level in self.levels_or_nan
+            for two in itertools.combinations(self.arms, 2)
+            if len({*self.points[two[0], level].keys} & {*self.points[two[1], level].keys}) > 1
+        ]
+        together = 1 - (1 - LEVEL) / max(len(pairs), 1)
+        rows = [
+            (level, one, other, *self.points[one, level].minus(self.points[other, level], together))
+            for level, one, other in pairs
+        ]
+        return pd.DataFrame(rows, columns=["level", "first", "second", "difference", "low", "high", "pairs"])
+
+    def difference(self, first: str, second: str, level: float) -> Estimate:
+        """The row of `differences`, either way around; of one pair without an interval."""
+        if first == second:
+            return NOTHING
+        rows = self.differences
+        here = rows[rows["level"].isna() if pd.isna(level) else rows["level"] == level]
+        for one, other, sign in ((first, second, 1), (second, first, -1)):
+            row = here[(here["first"] == one) & (here["second"] == other)]
+            if len(row):
+                mean, low, high, n = row.iloc[0][["difference", "low", "high", "pairs"]]
+                return Estimate(mean, low, high, int(n)) if sign > 0 else Estimate(-mean, -high, -low, int(n))
+        return self.points[first, level].minus(self.points[second, level])
 
     def recorded(self, pattern: str) -> pd.DataFrame:
         """The rows whose metric fits a regular expression."""

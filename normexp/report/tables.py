@@ -6,9 +6,11 @@ import re
 
 import pandas as pd
 
-from normexp.report.statistics import Estimate, clear_best, estimate, paired_difference
+from normexp.claims.judge.setting_effect import FEWEST_PAIRS
+from normexp.report.statistics import Estimate
 from normexp.report.study import Study, label
 
+TOGETHER = "with 95% intervals that hold for all differences between arms together"
 SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
 
 
@@ -22,49 +24,36 @@ def choose_baseline(study: Study, asked: str | None) -> str:
 
 
 def comparison(study: Study, baseline: str) -> pd.DataFrame:
-    """One row per arm and level: arm, level, runs, diverged, mean, low, high, n, the paired difference to the baseline
-    (difference, difference_low, difference_high, pairs), and `best`: the intervals of the arm's paired differences to
-    all other arms at this level exclude 0. Without an interval no arm is best, and an arm with diverged runs never is.
+    """One row per arm and level: arm, level, runs, failed, mean, low, high, n, the paired difference to the baseline
+    (difference, difference_low, difference_high, pairs), and `best`.
+
+    The intervals of differences hold for all differences between arms together. An arm is best at a level if it is
+    better than each other arm there by those intervals, over at least five seeds, and none of its runs failed.
     """
     rows = []
-    for level in study.levels or [math.nan]:
-        here = {arm: study.at(arm, level) for arm in study.arms}
-        values = {arm: finals(here[arm], study.metric) for arm in study.arms}
-        whole = {
-            arm: found
-            for arm, found in values.items()
-            if found and (here[arm]["status"] == "completed").all()
-        }
-        signed = (
-            whole
-            if study.higher_is_better
-            else {a: {k: -v for k, v in vs.items()} for a, vs in whole.items()}
-        )
-        best = clear_best(signed)
+    for level in study.levels_or_nan:
         for arm in study.arms:
-            runs = here[arm]
-            mean = estimate(list(values[arm].values()))
-            difference = (
-                Estimate(math.nan, math.nan, math.nan, 0)
-                if arm == baseline
-                else paired_difference(values[arm], values[baseline])
-            )
-            diverged = int((runs["status"] == "diverged").sum())
+            runs = study.at(arm, level)
+            difference = study.difference(arm, baseline, level)
+            lost = int(runs["failed"].sum())
+            others = [other for other in study.arms if other != arm and len(study.points[other, level].keys)]
+            better = all(is_better(study, study.difference(arm, other, level)) for other in others)
             rows.append(
                 {
-                    "arm": arm, "level": level, "runs": len(runs), "diverged": diverged, **mean._asdict(),
-                    "difference": difference.mean, "difference_low": difference.low,
-                    "difference_high": difference.high, "pairs": difference.n, "best": arm == best,
+                    "arm": arm, "level": level, "runs": len(runs), "failed": lost,
+                    **study.points[arm, level].mean()._asdict(), "difference": difference.mean,
+                    "difference_low": difference.low, "difference_high": difference.high, "pairs": difference.n,
+                    "best": bool(others and better and not lost),
                     "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def finals(runs: pd.DataFrame, metric: str) -> dict[tuple, float]:
-    """Final values of the runs that have one, by seed and kind of execution, which pair runs."""
-    runs = runs[runs["status"] == "completed"].dropna(subset=[metric])
-    return dict(zip(runs["key"], runs[metric], strict=True))
+def is_better(study: Study, difference: Estimate) -> bool:
+    """Whether a difference shows that its first arm is better, by its interval and enough seeds."""
+    clear = difference.low > 0 if study.higher_is_better else difference.high < 0
+    return clear and difference.n >= FEWEST_PAIRS
 
 
 def number(value: float, metric: str, *, signed: bool = False) -> str:
@@ -76,19 +65,27 @@ def number(value: float, metric: str, *, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
+def interval_text(mean: float, low: float, high: float, metric: str) -> str:
+    """`± 1.2`, or both ends where a bound such as 100% cuts one; empty without an interval."""
+    if math.isnan(low):
+        return ""
+    if math.isclose(mean - low, high - mean, rel_tol=1e-6, abs_tol=1e-12):
+        return f"± {number(high - mean, metric)}"
+    return f"[{number(low, metric)}, {number(high, metric)}]"
+
+
 def cell_text(row: pd.Series, metric: str) -> dict[str, str]:
     """The parts of a cell: value, interval, difference and remarks."""
     value = number(row["mean"], metric)
-    half = row["high"] - row["mean"]
-    interval = "" if math.isnan(half) else f"± {number(half, metric)}"
+    interval = interval_text(row["mean"], row["low"], row["high"], metric)
     difference = ""
     if row["pairs"]:
-        low, high = (number(row[f"difference_{end}"], metric, signed=True) for end in ("low", "high"))
-        between = f" [{low}, {high}]" if row["pairs"] > 1 else ""
-        difference = f"{number(row['difference'], metric, signed=True)}{between}"
+        low, high = row["difference_low"], row["difference_high"]
+        ends = f" [{number(low, metric, signed=True)}, {number(high, metric, signed=True)}]"
+        difference = number(row["difference"], metric, signed=True) + ("" if math.isnan(low) else ends)
     remarks = [f"n={row['n']}"] if row["runs"] else ["no run"]
-    if row["diverged"]:
-        remarks.append(f"{row['diverged']} of {row['runs']} diverged")
+    if row["failed"]:
+        remarks.append(f"{row['failed']} of {row['runs']} failed")
     return {"value": value, "interval": interval, "difference": difference, "remarks": ", ".join(remarks)}
 
 
@@ -104,9 +101,7 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
             text = cell_text(row, study.metric)
             shown = f"{text['value']} {text['interval']}".strip()
             shown = f"**{shown}**" if row["best"] else shown
-            cells.append(
-                shown + (f" ({row['diverged']} of {row['runs']} diverged)" if row["diverged"] else "")
-            )
+            cells.append(shown + (f" ({row['failed']} of {row['runs']} failed)" if row["failed"] else ""))
         lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
     lines += ["", plain(how_to_read(study, table))]
     return "\n".join([*lines, "", *differences_markdown(table, study.metric, baseline, lines[0])])
@@ -114,7 +109,7 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
 
 def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: str) -> list[str]:
     """The paired differences to the baseline, in a table with the same columns."""
-    lines = [f"Paired difference to {plain(baseline)} over equal seeds, with its 95% interval:", "", head]
+    lines = [f"Paired difference to {plain(baseline)} over equal seeds, {TOGETHER}:", "", head]
     lines.append(f"|---|{'---:|' * (head.count('|') - 2)}")
     for arm, rows in table[table["arm"] != baseline].groupby("arm", sort=False):
         cells = [cell_text(row, metric)["difference"] or "no pair" for _, row in rows.iterrows()]
@@ -124,16 +119,27 @@ def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: 
 
 def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """Sentences that explain the numbers of the comparison's table."""
-    seeds = study.chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
-    count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    low, high = table["n"].min(), table["n"].max()
     unit = " in %" if study.metric.endswith("accuracy") else ""
     place = f"at this {label(study.x)}" if study.x else "of the study"
     bold = (
-        f" Bold: better than every other arm {place}, by paired intervals over seeds that exclude 0."
+        f" Bold: better than every other arm {place}, by paired intervals that hold for all differences together."
         if table["best"].any()
         else ""
     )
-    return f"{label(study.metric).capitalize()}{unit}: mean ± half of the 95% t interval over {count} seeds.{bold}"
+    over = f"{low}" if low == high else f"{low} to {high}"
+    what = f"mean and 95% interval over {over} seeds{over_examples(study)}"
+    return f"{label(study.metric).capitalize()}{unit}: {what}.{bold}"
+
+
+def over_examples(study: Study) -> str:
+    """` and 360 test examples`, where the intervals count them."""
+    sizes = {len(own.examples[0]) for own in study.points.values() if own.examples is not None}
+    whole = all(own.examples is not None for own in study.points.values() if len(own.keys))
+    if not sizes:
+        return ""
+    number_of = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
+    return f" and {number_of} test examples" + ("" if whole else " where runs kept them")
 
 
 def plain(text: str) -> str:

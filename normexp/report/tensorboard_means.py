@@ -35,7 +35,7 @@ MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
 def write_mean_runs(study: Study, out: Path) -> Path | None:
     """Write a run for each arm and level of a study under `out`. Returns the folder, or None if no arm has two runs."""
     rows = study.metrics
-    rows = rows[(rows["status"] == "completed") & rows["metric"].isin([*SHOWN, *LOGARITHMIC])]
+    rows = rows[~rows["failed"] & rows["metric"].isin([*SHOWN, *LOGARITHMIC])]
     points = list(zip(rows["arm"], rows["level"], strict=True))
     names: dict[tuple, str] = {}
     for arm, level in dict.fromkeys(points):

@@ -1,5 +1,6 @@
 """Finished runs on disk: one function writes them, one tidy table reads them. Imports neither torch nor Hydra."""
 
+from normexp.runs.columns import failed
 from normexp.runs.summary import STATUSES, SUMMARY, damaged, finished_summary, read_summary, write_summary
 from normexp.runs.table import load, load_summaries
 from normexp.runs.test_examples import TestExamples, load_test_examples, write_test_examples
@@ -9,6 +10,7 @@ __all__ = [
     "SUMMARY",
     "TestExamples",
     "damaged",
+    "failed",
     "finished_summary",
     "load",
     "load_summaries",

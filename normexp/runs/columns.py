@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 RESULTS = (
     "run", "status", "hash", "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
 )  # fmt: skip
+DERIVED = ("failed", "chance_loss")
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
+MOST_LOSS = 10.0  # times the loss of guessing
 OLDER = "older"  # recipe of a run that is older than recipes
 
 
@@ -22,7 +24,8 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
 
     Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
     (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
-    `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`.
+    `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`; `failed` (it diverged, or its final
+    training loss is above ten times `chance_loss`).
     """
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
@@ -33,7 +36,16 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     row |= flat(config, targets=True) | summary["metrics"]
     for group in RESULT_GROUPS:
         row |= {f"{group}.{key}": value for key, value in summary[group].items()}
-    return row | {name: summary[name] for name in RESULTS if name not in row}
+    row |= {name: summary[name] for name in RESULTS if name not in row}
+    return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
+
+
+def failed(summary: Mapping[str, Any]) -> bool:
+    """Whether a run failed: it diverged, or its final training loss is above ten times that of guessing. Such a run has
+    no place in a mean over runs that learned; it is counted."""
+    chance, loss = summary.get("chance_loss"), summary["metrics"].get("train/loss")
+    blown_up = chance is not None and loss is not None and loss > MOST_LOSS * chance
+    return summary["status"] == "diverged" or blown_up
 
 
 def flat(config: Mapping[str, Any], prefix: str = "", *, targets: bool = False) -> dict[str, Any]:
@@ -71,7 +83,9 @@ def identity_columns(summaries: "pd.DataFrame") -> list[str]:
     def counts(name: str) -> bool:
         parts = name.split(".")
         paths = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-        result = (name in RESULTS and name != "fingerprint") or "/" in name or parts[0] in RESULT_GROUPS
+        result = (
+            (name in RESULTS + DERIVED and name != "fingerprint") or "/" in name or parts[0] in RESULT_GROUPS
+        )
         return not (
             result or paths & NOT_IDENTITY or name == "trainer"
         )  # trainers are hardware, their options count

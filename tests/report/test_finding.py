@@ -1,64 +1,135 @@
 """The sentence that a report begins with."""
 
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
-from fabricated import write_study
+from fabricated import edit_summary, write_run, write_study
 from scipy import stats
 
 from normexp.report.figures.layers import readable
-from normexp.report.finding import finding, widened
-from normexp.report.study import open_study
+from normexp.report.finding import cautions, finding
+from normexp.report.page import runs_text
+from normexp.report.study import Study, open_study
 from normexp.report.tables import comparison, how_to_read
 
 
-@pytest.fixture
-def study(tmp_path):
-    return open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 32), seeds=4))
+def said(study: Study, baseline: str = "none") -> str:
+    return finding(study, comparison(study, baseline), baseline)
 
 
-def test_intervals_hold_for_all_comparisons_together(study):
+def test_intervals_hold_for_all_differences_together(tmp_path):
+    study = open_study(write_study(tmp_path, ("none", "batchnorm", "dyt"), (2, 32), seeds=4))
+    assert len(study.differences) == 6
     rng = np.random.default_rng(0)
-    differences = rng.normal(0.01, 0.02, (2, 4))
-    rows = comparison(study, "none").query("arm == 'batchnorm'")
-    ends = stats.t.interval(0.95, 3, loc=differences.mean(1), scale=stats.sem(differences, axis=1))
-    table = rows.assign(difference=differences.mean(1), difference_low=ends[0], difference_high=ends[1])
-    found = widened(table)
-    low, high = stats.t.interval(
-        1 - 0.05 / 2, 3, loc=differences.mean(1), scale=stats.sem(differences, axis=1)
-    )
-    assert list(found["low"]) == pytest.approx(low)
-    assert list(found["high"]) == pytest.approx(high)
+    values = {arm: rng.normal(0.9, 0.01, 4) for arm in study.arms}
+    for folder in tmp_path.glob("mlp/*"):
+        norm, _, seed, _ = folder.name.split("-")
+        change(folder, **{"test/accuracy": values[norm][int(seed[1:])]})
+    study = open_study(tmp_path)
+    row = study.differences.iloc[0]
+    each = study.points[row["first"], 2].values - study.points[row["second"], 2].values
+    low, high = stats.t.interval(1 - 0.05 / 6, 3, loc=each.mean(), scale=stats.sem(each))
+    assert [row["low"], row["high"]] == pytest.approx([low, high])
+    table = comparison(study, "none").set_index(["arm", "level"])
+    shown = table.loc[("batchnorm", 2), ["difference_low", "difference_high"]]
+    assert sorted(abs(shown)) == pytest.approx(
+        sorted([abs(low), abs(high)])
+    )  # one interval in table and headline
 
 
-def test_no_clear_difference_is_said_as_what_remains_possible(study):
+def test_fewer_than_five_seeds_rank_nothing_and_say_so(tmp_path):
+    study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 32), seeds=4, examples=500))
     table = comparison(study, "none")
-    flat = table.assign(difference=0.001, difference_low=-0.02, difference_high=0.022)
-    text = finding(study, flat, "none")
+    assert finding(study, table, "none").startswith(
+        "4 seeds rank no arms, 5 are needed. Seen here: batchnorm at"
+    )
+    assert not table["best"].any()
+    assert "Bold" not in how_to_read(study, table)
+
+
+def test_five_seeds_rank_and_the_headline_has_the_numbers_of_the_table(tmp_path):
+    study = open_study(write_study(tmp_path, ("none", "layernorm"), (32,), seeds=5, examples=5000))
+    table = comparison(study, "none")
+    text = finding(study, table, "none")
+    assert text.startswith("layernorm has a test accuracy ")
+    assert "paired over 5 seeds and 5000 test examples" in text
+    row = table.set_index("arm").loc["layernorm"]
+    assert row["best"]
+    assert "Bold" in how_to_read(study, table)
+    size, low, high = map(
+        float, re.search(r"accuracy (\S+) points higher .* \((\S+) to (\S+);", text).groups()
+    )
+    assert [size, low, high] == pytest.approx(
+        [100 * row[name] for name in ("difference", "difference_low", "difference_high")], abs=0.051
+    )
+
+
+def test_the_largest_difference_need_not_be_to_the_baseline(tmp_path):
+    random = np.random.default_rng(0)
+    for seed in range(5):
+        for norm, accuracy in (("none", 0.5), ("batchnorm", 0.8), ("layernorm", 0.2)):
+            folder = write_run(tmp_path, norm, 8, seed)
+            change(folder, **{"test/accuracy": accuracy + random.normal(0, 0.001)})
+    assert said(open_study(tmp_path)).startswith(
+        "batchnorm has a test accuracy 60.0 points higher than layernorm ("
+    )
+
+
+def test_no_clear_difference_is_said_as_what_remains_possible(tmp_path):
+    study = open_study(write_study(tmp_path, ("layernorm", "groupnorm"), (2,), seeds=5, examples=50))
+    text = said(study, "layernorm")
     assert text.startswith(
-        "No arm differs from the network without a norm in test accuracy beyond its interval"
+        "No arm differs from another in test accuracy beyond its interval; differences of up to"
     )
-    assert "points remain possible" in text
+    assert float(re.search(r"up to (\S+) points", text)[1]) <= 100
 
 
-def test_the_largest_clear_difference_is_named_with_its_ends_in_order(study):
-    table = comparison(study, "none")
-    clear = table.assign(difference=-0.1, difference_low=-0.11, difference_high=-0.09)
-    text = finding(study, clear, "none")
-    assert "lower than the network without a norm" in text
-    low, high = (float(word) for word in text.partition("norm (")[2].partition(";")[0].split(" to "))
-    assert low < 10.0 < high
+def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):
+    """Issue 26: two seeds with equal results left `differences of up to 0.0 points`."""
+    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5, examples=100)
+    first = next(tmp_path.glob("mlp/*-s0-*"))
+    for folder in tmp_path.glob("mlp/*"):
+        (folder / "test_examples.npz").write_bytes((first / "test_examples.npz").read_bytes())
+        edit_summary(folder, metrics=json.loads((first / "summary.json").read_text())["metrics"])
+    possible = float(re.search(r"up to (\S+) points", said(open_study(tmp_path)))[1])
+    assert 1 < possible < 20
 
 
 def test_one_seed_gives_no_interval(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2,), seeds=1))
-    assert finding(study, comparison(study, "none"), "none").startswith("No interval can be given")
+    assert said(study).startswith("No interval can be given")
 
 
-def test_bold_is_explained_only_where_something_is_bold(study):
-    table = comparison(study, "none")
-    assert "Bold" in how_to_read(study, table.assign(best=True))
-    assert "Bold" not in how_to_read(study, table.assign(best=False))
+def change(folder, **metrics) -> None:
+    summary = json.loads((folder / "summary.json").read_text())
+    edit_summary(folder, metrics={**summary["metrics"], **metrics}, chance_loss=2.3)
+
+
+def test_an_arm_at_chance_is_said_with_its_recipe(tmp_path):
+    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5, examples=500)
+    for folder in tmp_path.glob("mlp/*"):
+        change(folder, **{"train/loss": 2.29 if "none" in folder.name else 0.2})
+    study = open_study(tmp_path)
+    sentence = "5 of 5 runs of none end near chance: the recipe, not the norm, is likely at fault."
+    assert sentence in said(study)
+    assert sentence in cautions(study)
+
+
+def test_a_final_loss_far_above_guessing_is_a_failure_that_is_counted(tmp_path):
+    """Issue 26: a finite loss of 2e8 was completed and entered means."""
+    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5)
+    change(next(tmp_path.glob("mlp/none-bs8-s2-*")), **{"train/loss": 2e8, "test/accuracy": 0.0})
+    study = open_study(tmp_path)
+    row = comparison(study, "none").set_index("arm").loc["none"]
+    assert (row["runs"], row["failed"], row["n"]) == (5, 1, 4)
+    assert row["mean"] > 0.8
+    assert "1 run failed. Means are over the others, so they flatter the arms that fail." in cautions(study)
+    assert runs_text(study).startswith(
+        "9 runs completed, 1 failed (a loss not finite, or a final training loss above"
+    )
 
 
 def test_a_logarithmic_axis_leaves_out_what_would_press_the_others_together():

@@ -18,7 +18,7 @@ from normexp.report.style import OWN, Style, plain_log_scale, spread
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     study = write_study(
-        tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm"), (2, 32), seeds=3
+        tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm"), (2, 32), seeds=3, examples=500
     )
     write_run(study, "layernorm", 2, 3, status="diverged")
     assert command.main([str(study)]) == 0
@@ -41,8 +41,10 @@ def test_the_first_sentence_states_the_finding_its_interval_and_its_scope(writte
     page = (written / "index.html").read_text()
     sentence = re.search(r'<p class="finding">(.*?)</p>', page, re.S)[1]
     assert re.search(
-        r"than the network without a norm \(\S+ to \S+; paired over 3 seeds, 95% interval", sentence
+        r"points (higher|lower) than .* \(\S+ to \S+; paired over 3 seeds and 500 test examples, 95% interval",
+        sentence,
     )
+    assert sentence.startswith("3 seeds rank no arms, 5 are needed.")
     assert "Seen with mlp on digits" in sentence
     assert sentence in (written / "report.md").read_text()
 
@@ -88,9 +90,9 @@ def test_figures_bear_command_hash_and_version(written):
 
 def test_diverged_run_is_on_the_page_and_its_mean_is_qualified(written):
     page = (written / "index.html").read_text()
-    assert "1 run diverged. Means are over the others" in page
-    assert "1 of 4 diverged" in page
-    assert "1 diverged run<" in page
+    assert "1 run failed. Means are over the others" in page
+    assert "1 of 4 failed" in page
+    assert "1 failed run<" in page
 
 
 def test_tables_hold_the_numbers_of_the_page(written):
@@ -100,10 +102,12 @@ def test_tables_hold_the_numbers_of_the_page(written):
     text = (written / "report.md").read_text()
     assert "| batchnorm | " in text
     assert re.search(
-        r"Paired difference to none over equal seeds.*\| layernorm \| \S+ \[\S+, \S+\] \|", text, re.S
+        r"Paired difference to none over equal seeds, with 95% intervals .*\| layernorm \| \S+ \[\S+, \S+\] \|",
+        text,
+        re.S,
     )
-    assert "- 18 runs completed, 1 diverged (a loss not finite)" in text
-    assert "- 1 run diverged. Means are over the others" in text
+    assert "- 18 runs completed, 1 failed (a loss not finite" in text
+    assert "- 1 run failed. Means are over the others" in text
 
 
 @pytest.fixture
@@ -149,8 +153,8 @@ def test_runs_of_two_studies_that_pair_with_none_are_told(tmp_path):
     assert command.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     assert "1 run of A is in no pair." in page
-    assert "1 run of B is in no pair, 1 of them diverged." in page
-    assert "B: 1 diverged run<" in page
+    assert "1 run of B is in no pair, 1 of them failed." in page
+    assert "B: 1 failed run<" in page
 
 
 def test_studies_computed_in_two_ways_are_not_paired(tmp_path, capsys):

@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from normexp.report.statistics import clear_best, curves, estimate, paired_difference
+from normexp.report.statistics import Values, curves, estimate
+
+
+def points(values, examples=None, **more) -> Values:
+    return Values([(seed,) for seed in values], np.array([*values.values()]), examples, **more)
 
 
 def test_interval_is_students_t_interval_of_the_mean():
@@ -23,29 +27,60 @@ def test_one_value_has_no_interval_and_none_has_no_mean():
     assert math.isnan(estimate([float("nan")]).mean)
 
 
+def test_equal_values_show_nothing_of_the_noise():
+    """Issue 26: two equal seeds gave `differences of up to 0.0 points remain possible`."""
+    assert math.isnan(estimate([0.9, 0.9, 0.9]).high)
+    right = np.tile(np.arange(100) < 90, (2, 1)).astype(float)
+    found = estimate([0.9, 0.9], examples=right, resolution=1e-4)
+    assert 0.8 < found.low < 0.86
+    assert 0.94 < found.high < 1
+
+
 def test_interval_covers_the_true_mean_at_its_nominal_rate():
     random = np.random.default_rng(0)
     covered = [(found := estimate(random.normal(1, 2, 5))).low <= 1 <= found.high for _ in range(2000)]
     assert np.mean(covered) == pytest.approx(0.95, abs=0.015)  # three standard errors
 
 
+@pytest.mark.parametrize(("of_seeds", "of_examples"), [(0.3, 0.0), (0.0, 0.3), (0.2, 0.2)])
+def test_interval_over_seeds_and_examples_covers_the_mean_over_both(of_seeds, of_examples):
+    random = np.random.default_rng(0)
+    covered = []
+    for _ in range(600):
+        z = (
+            random.normal(0, of_seeds, (5, 1))
+            + random.normal(0, of_examples, 40)
+            + random.normal(0, 1, (5, 40))
+        )
+        found = estimate(z.mean(1), examples=z)
+        covered.append(found.low <= 0 <= found.high)
+    assert np.mean(covered) > 0.93
+
+
 def test_pairing_removes_what_seeds_share():
     luck = {seed: 0.1 * seed for seed in range(5)}
-    worse = {seed: 0.5 + value for seed, value in luck.items()}
-    better = {seed: 0.51 + value + 0.001 * (seed % 2) for seed, value in luck.items()}
-    assert not estimate(list(better.values())).low > estimate(list(worse.values())).mean
-    assert paired_difference(better, worse).low > 0
-    assert paired_difference(better, {0: 0.5, 9: 0.5}).n == 1  # only seeds that both have
+    worse = points({seed: 0.5 + value for seed, value in luck.items()})
+    better = points({seed: 0.51 + value + 0.001 * (seed % 2) for seed, value in luck.items()})
+    assert not better.mean().low > worse.mean().mean
+    assert better.minus(worse).low > 0
+    assert better.minus(points({0: 0.5, 9: 0.5})).n == 1  # only seeds that both have
 
 
-def test_best_is_bold_only_when_every_paired_interval_says_so():
-    seeds = range(5)
-    clear = {"a": {s: 0.9 + 0.01 * s for s in seeds}, "b": {s: 0.8 + 0.011 * s for s in seeds}}
-    assert clear_best(clear) == "a"
-    close = {**clear, "c": {s: 0.9 + 0.01 * s + (0.02 if s % 2 else -0.022) for s in seeds}}
-    assert clear_best(close) is None
-    assert clear_best({"a": clear["a"]}) is None  # nothing to be better than
-    assert clear_best({"a": {0: 0.9}, "b": {0: 0.1}}) is None  # one seed ranks nothing
+def test_a_difference_of_about_one_answer_is_never_clear():
+    right = np.tile(np.arange(360) < 350, (5, 1)).astype(float)
+    one_more = np.tile(np.arange(360) < 351, (5, 1)).astype(float)
+    first, second = (
+        points(dict.fromkeys(range(5), float(z.mean())), z, answer=1 / 360, largest=1.0)
+        for z in (one_more, right)
+    )
+    assert not first.minus(second).excludes_zero
+
+
+def test_intervals_of_accuracies_keep_their_bounds():
+    wide = points({0: 0.1, 1: 0.9}, largest=1.0)
+    assert (wide.mean().low, wide.mean().high) == (0.0, 1.0)
+    difference = wide.minus(points({0: 0.9, 1: 0.0}, largest=1.0))
+    assert (difference.low, difference.high) == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -11,10 +11,10 @@ from normexp.report.figures.lines import (
     scale_of_levels,
     scale_of_metric,
 )
-from normexp.report.statistics import estimate
-from normexp.report.study import Study, label
+from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import Style, height_for, label_lines, percent, shorten
 from normexp.report.svg import tell
+from normexp.report.tables import over_examples
 
 
 def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
@@ -27,8 +27,7 @@ def by_level(study: Study, style: Style) -> Drawing:
     figure, (axes,) = new_figure(1, 1, panel=(room().width, height_for(study.arms, 3.6)))
     ends = {}
     for arm in study.arms:
-        rows = study.chosen[study.chosen["arm"] == arm].groupby(study.x)[study.metric]
-        found = {level: value for level, values in rows if (value := estimate(values)).n}
+        found = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
         xs = [dodge(level, arm, study) for level in found]
         means = [value.mean for value in found.values()]
         words = [said(study, f"{label(study.x)} {level:g}: ", value) for level, value in found.items()]
@@ -40,13 +39,16 @@ def by_level(study: Study, style: Style) -> Drawing:
     scale_of_metric(axes, study)
     label_lines(axes, ends, style)
     title = f"{label(study.metric).capitalize()} against {label(study.x)}"
-    return Drawing("final", title, f"Mean over seeds and its 95% interval. {note(study)}", figure)
+    caption = (
+        f"Mean and 95% interval over seeds{over_examples(study)}, drawn from three seeds on. {note(study)}"
+    )
+    return Drawing("final", title, caption, figure)
 
 
 def by_arm(study: Study, style: Style) -> Drawing:
     """One row per arm, the best on top: every seed as a dot, the mean with its interval."""
-    found = {arm: study.chosen[study.chosen["arm"] == arm][study.metric] for arm in study.arms}
-    estimates = {arm: value for arm in study.arms if (value := estimate(found[arm])).n}
+    found = {arm: study.points[arm, NO_LEVEL].values for arm in study.arms}
+    estimates = {arm: value for arm in study.arms if (value := study.points[arm, NO_LEVEL].mean()).n}
     sign = 1 if study.higher_is_better else -1
     worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean * sign)
     figure, (axes,) = new_figure(1, 1, panel=(room().width, 0.8 + 0.21 * max(len(worst_first), 4)))
@@ -65,17 +67,16 @@ def by_arm(study: Study, style: Style) -> Drawing:
     if study.metric.endswith("accuracy"):
         percent(axes.xaxis)
     title = f"{label(study.metric).capitalize()} of each arm"
-    return Drawing("final", title, f"Every seed, the mean and its 95% interval. {note(study)}", figure)
+    caption = f"Every seed, the mean and its 95% interval over seeds{over_examples(study)}. {note(study)}"
+    return Drawing("final", title, caption, figure)
 
 
 def note(study: Study) -> str:
     """A note on the selection of runs."""
     parts = []
-    diverged = int((study.chosen["status"] == "diverged").sum())
+    lost = int(study.chosen["failed"].sum())
     if study.rate_varies:
         parts.append("Each point at its best learning rate by validation accuracy.")
-    if diverged:
-        parts.append(
-            f"Diverged runs ({diverged}) have no final value and are left out of the means; the table counts them."
-        )
+    if lost:
+        parts.append(f"Failed runs ({lost}) are left out of the means; the table counts them.")
     return " ".join(parts)

@@ -27,11 +27,11 @@ CLOCKS = {
 def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     """Validation accuracy over training, with a tab for each clock."""
     recorded = study.recorded("val/accuracy")
-    # A diverged run's curve ends, and a mean that loses a run on the way would jump.
-    recorded = recorded[recorded["status"] == "completed"]
+    # A failed run's curve may end, and a mean that loses a run on the way would jump.
+    recorded = recorded[~recorded["failed"]]
     if recorded.empty:
         title = "Validation accuracy over training"
-        yield Skipped("learning", title, "no completed run recorded val/accuracy")
+        yield Skipped("learning", title, "no run that learned recorded val/accuracy")
         return
     # Runs of one arm and level are validated at the same steps. Only their seconds differ.
     curve = curves(recorded, ["arm", "level"], "step")

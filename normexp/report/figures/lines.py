@@ -13,7 +13,7 @@ from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
 from normexp.report.style import Style, height_for, label_lines, percent
 from normexp.report.svg import tell
-from normexp.report.tables import number
+from normexp.report.tables import interval_text, number
 
 
 def level_panels(
@@ -60,8 +60,11 @@ def draw_intervals(
 def said(study: Study, place: str, value: Estimate) -> str:
     """A point in words: `batch size 2: 78.2% ± 3.2, 5 seeds`."""
     unit = "%" if study.metric.endswith("accuracy") else ""
-    half = f" ± {number(value.high - value.mean, study.metric)}" if value.high == value.high else ""
-    return f"{place}{number(value.mean, study.metric)}{unit}{half}, {counted(value.n, 'seed')}"
+    interval = interval_text(*value[:3], study.metric)
+    return (
+        f"{place}{number(value.mean, study.metric)}{unit} {interval}".rstrip()
+        + f", {counted(value.n, 'seed')}"
+    )
 
 
 def spread_of_levels(study: Study) -> bool:

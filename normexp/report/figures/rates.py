@@ -1,4 +1,4 @@
-"""Learning rates: where each arm is best, where it diverges, and whether it is better or only better suited."""
+"""Learning rates: where each arm is best, where it fails, and whether it is better or only better suited."""
 
 from collections.abc import Iterator
 
@@ -17,15 +17,15 @@ from normexp.report.figures.lines import (
     scale_of_levels,
     scale_of_metric,
 )
-from normexp.report.statistics import estimate
 from normexp.report.study import Study, label
 from normexp.report.style import FAINT, INK, Style, height_for, label_lines, shorten
+from normexp.report.tables import over_examples
 
 TITLE = "Which learning rates each arm bears"
 
 
 def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """Which runs diverged at which learning rate, and the best rate over the study's axis."""
+    """Which runs failed at which learning rate, and the best rate over the study's axis."""
     rates = sorted(study.summaries["lr"].unique())
     if study.x != "lr" and not study.rate_varies:
         yield Skipped("learning_rates", TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
@@ -37,7 +37,7 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     columns = 2 if beside and room().columns > 2 else 1
     figure, axes = new_figure((1 + beside) // columns, columns, panel=(room().width / columns, height))
     draw_map(study, style, axes[-1], rates)
-    caption = "Runs that diverged, of all with that learning rate; a dot is none."
+    caption = "Runs that failed, of all with that learning rate; a dot is none."
     if beside:
         draw_best(study, style, axes[0], rates)
         caption = f"First: the learning rate of best mean validation accuracy. Then: {caption[0].lower()}{caption[1:]}"
@@ -45,7 +45,7 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 
 def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawing:
-    """Mean and interval of every arm at every learning rate, one panel per level. A cross marks diverged runs."""
+    """Mean and interval of every arm at every learning rate, one panel per level. A cross marks failed runs."""
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         here = study.summaries[study.summaries[study.x] == level] if study.x else study.summaries
@@ -62,17 +62,16 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
     figure, _ = level_panels(study, style, "learning rate", label(study.metric), draw)
     caption = (
-        "Mean over seeds and its 95% interval at each learning rate, of the runs that completed. A cross under the "
-        "axis: runs of that arm diverged there."
+        f"Mean and 95% interval over seeds{over_examples(study)} at each learning rate, of the runs that did not fail. "
+        "A cross under the axis: runs of that arm failed there."
     )
     return Drawing("over_rate", f"{label(study.metric).capitalize()} over learning rate", caption, figure)
 
 
 def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str, panel: str) -> float:
     """One arm of a panel; returns where its line ends."""
-    done = runs[runs["status"] == "completed"]
-    found = {rate: estimate(own[study.metric]) for rate, own in done.groupby("lr")}
-    lost = runs[runs["status"] == "diverged"]["lr"].unique()
+    found = {rate: value for rate, own in runs.groupby("lr") if (value := study.values(own).mean()).n}
+    lost = runs[runs["failed"]]["lr"].unique()
     if len(lost):
         (crosses,) = axes.plot(
             lost, [-0.02 - 0.025 * study.arms.index(arm)] * len(lost), "x", color=style.colour[arm], markersize=3.5,
@@ -106,12 +105,11 @@ def draw_best(study: Study, style: Style, axes: Axes, rates: list[float]) -> Non
 
 
 def draw_map(study: Study, style: Style, axes: Axes, rates: list[float]) -> None:
-    """Runs that diverged, by arm and learning rate."""
-    lost = study.summaries["status"] == "diverged"
-    diverged = lost.groupby([study.summaries["arm"], study.summaries["lr"]])
-    share = diverged.mean().unstack().reindex(index=study.arms[::-1], columns=rates)
+    """Runs that failed, by arm and learning rate."""
+    failed = study.summaries["failed"].groupby([study.summaries["arm"], study.summaries["lr"]])
+    share = failed.mean().unstack().reindex(index=study.arms[::-1], columns=rates)
     axes.imshow(share, aspect="auto", cmap="Reds", vmin=0, vmax=1.4, origin="lower")
-    counts = diverged.agg(["sum", "count"])
+    counts = failed.agg(["sum", "count"])
     for row, arm in enumerate(share.index):
         for column, rate in enumerate(rates):
             text, size, color = "no run", 6, FAINT
@@ -125,4 +123,4 @@ def draw_map(study: Study, style: Style, axes: Axes, rates: list[float]) -> None
         tick.set(color=style.colour[arm], fontweight="bold")
     axes.grid(visible=False)
     axes.set_xlabel("learning rate")
-    axes.set_title("diverged runs")
+    axes.set_title("failed runs")
