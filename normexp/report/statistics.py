@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.noise import crossed
+from normexp.claims.judge.setting_effect import crossed
 from normexp.runs.intervals import half_widths, t_quantile
 
 LEVEL = 0.95
@@ -77,9 +77,9 @@ def estimate(
 ) -> Estimate:
     """Mean and t interval of the values that are numbers.
 
-    With `examples` (n, E), both the seeds and the test examples are samples: the variances of the crossed design
-    (`normexp.claims.judge.noise.crossed`), to which `resolution` adds what a test set cannot show. Equal values alone
-    have no interval, because they show nothing of the noise.
+    With `examples` (n, E), both the seeds and the test examples are samples: the variances of the crossed design, to
+    which `resolution` adds what a test set cannot show. Equal values alone have no interval, because they show nothing
+    of the noise.
     """
     numbers = np.asarray(list(values), dtype=float)
     known = np.isfinite(numbers)
