@@ -97,39 +97,25 @@ def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> l
 def measured(
     name: str, cases: list[str], options: Options, *, on_gpu: bool = False
 ) -> tuple[list[Row], list[str]]:
-    """Rows of a measurement from processes of its own, and a line for each case that gave none."""
-    measurement = MEASUREMENTS[name]
+    """Rows of a measurement from a process of its own, and a line for each case that gave none."""
     words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
-    command = [sys.executable, __file__, "cases", *words]
-    at_once = 1 if on_gpu else measurement.at_once or os.cpu_count() or 1
-    threads = str(max(1, (os.cpu_count() or 1) // at_once)) if name == "families" else "1"
-    environment = os.environ | {"OMP_NUM_THREADS": threads} | ({} if on_gpu else {"CUDA_VISIBLE_DEVICES": ""})
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    processes = [
-        subprocess.Popen(command, env=environment, start_new_session=True, **pipes) for _ in range(at_once)
-    ]
+    limit = MEASUREMENTS[name].gpu_seconds if on_gpu else None
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({} if on_gpu else {"CUDA_VISIBLE_DEVICES": ""})
     try:
-        ends = [
-            process.communicate(timeout=measurement.gpu_seconds if on_gpu else None) for process in processes
-        ]
+        done = subprocess.run(
+            [sys.executable, __file__, "cases", *words],
+            env=environment,
+            timeout=limit,
+            capture_output=True,
+            text=True,
+        )
     except subprocess.TimeoutExpired:
-        return [], [f"took more than {measurement.gpu_seconds:.0f} s"]
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-    for process, (_, errors) in zip(processes, ends, strict=True):
-        if process.returncode:
-            return [], [
-                f"ended with {process.returncode}: {(errors.strip().splitlines() or [''])[-1][-300:]}"
-            ]
-    found = [json.loads(text.splitlines()[-1]) for text, _ in ends]
-    rows = []
-    for case in found[0]["cases"]:
-        pairs = [pair for one in found for pair in one["cases"].get(case, ([], {}))[0]]
-        rows.append(row(name, case, pairs, found[0]["cases"][case][1]) | {"machine": found[0]["machine"]})
-    return rows, [line for one in found for line in one["errors"]]
+        return [], [f"took more than {limit:.0f} s"]
+    if done.returncode:
+        return [], [f"ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][-300:]}"]
+    found = json.loads(done.stdout.splitlines()[-1])
+    rows = [row(name, case, *how) | {"machine": found["machine"]} for case, how in found["cases"].items()]
+    return rows, found["errors"]
 
 
 def measure_here(name: str, cases: str, options: str) -> dict[str, Any]:

@@ -1,28 +1,21 @@
 """Write docs/recipes.md: the results of each model's recipe under every plain norm, and the norm's own tuned best.
 
-`python scripts/recipe_table.py` fills the page from docs/data/recipes.json. `--train` first trains the missing runs and
-writes that file. This takes hours on one core; the same command resumes.
+`python scripts/recipe_table.py` fills the page from docs/data/recipes.json. `--runs outputs/recipes` first puts new
+runs there; the page has the commands that train them.
 """
 
 import argparse
 import statistics
-import sys
 from typing import Any
 
-from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
-
-sys.path.insert(0, str(ROOT))  # works without installing the package
+from doc_tables import DATA, DOCS, filled, read_rows, table, write_rows
 
 PAGE, RUNS = DOCS / "recipes.md", DATA / "recipes.json"
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
-RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-SEEDS, FIRST_SEEDS = 5, 2  # a rate that trails by more than HOPELESS after its first seeds gets no more
-TEXT = ["data=python_docs", "data.context_length=32", "batch_size=16", "max_steps=300"]
-MODELS = {"mlp": [], "cnn": [], "resnet": [], "transformer": [], "gpt": TEXT}
-# Differences of a metric; a diverged run counts as FAR_OFF.
-HOPELESS = {"accuracy": 0.05, "loss": 0.3}
-ALLOWED = {"accuracy": 0.02, "loss": 0.1}
-FAR_OFF = {"accuracy": 0.0, "loss": 100.0}
+RECIPES = {"mlp": 0.003, "cnn": 0.003, "resnet": 0.003, "transformer": 0.005, "gpt": 0.002}  # their rates
+SEEDS = 5  # a rate with fewer was given up
+ALLOWED = {"accuracy": 0.02, "loss": 0.1}  # difference from the tuned best
+FAR_OFF = {"accuracy": 0.0, "loss": 100.0}  # the value of a diverged run
 Row = dict[str, Any]  # model, norm, lr, recipe (whether the rate is the recipe's); val and test of each seed
 
 
@@ -45,39 +38,23 @@ def best_of(rows: list[Row]) -> Row:
     return min(sorted(rows, key=lambda row: row["lr"]), key=lambda row: behind(row, rows[0], "val"))
 
 
-def trained(model: str, norm: str, outputs: str) -> list[Row]:
-    """Rows of one model under one norm. Finished runs are not trained again."""
-    import normexp
+def rows_of(folder: str) -> list[Row]:
+    """Rows of finished runs, which are those of the sweeps that the page names."""
+    from normexp.runs import load_summaries
 
-    words = [f"model={model}", f"norm={norm}", *MODELS[model], "name=recipes", f"outputs={outputs}"]
-    words += ["monitor=none", "trainer=cpu", "threads=1"]
-    recipe = normexp.train(*words, "seed=0").summary["config"]["lr"]
-
-    def rows(rates: list[float], seeds: int) -> list[Row]:
-        rates, axis = [*rates], ",".join(map(str, range(seeds)))
-        study = normexp.sweep(*words, f"lr={','.join(map(repr, rates))}", f"seed={axis}")
-        runs = study.summaries
-        name, found = metric_of(model), []
-        for rate in rates:
-            own = runs[(runs.model == model) & (runs.norm == norm) & (runs.lr == rate) & (runs.seed < seeds)]
-            own = own.sort_values("seed")
-            results = {
-                split: [
-                    value if status == "completed" else None
-                    for value, status in zip(own[f"{split}/{name}"], own.status, strict=True)
-                ]
-                for split in ("val", "test")
-            }
-            row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == recipe, **results}
-            found.append(
-                row | {"steps": int(own.steps.iloc[0]), "seconds": round(float(own.seconds.sum()), 1)}
-            )
-        return found
-
-    first = rows(sorted({*RATES, recipe}), FIRST_SEEDS)
-    best, most = best_of(first), HOPELESS[metric_of(model)]
-    again = rows([row["lr"] for row in first if row["recipe"] or behind(row, best, "val") <= most], SEEDS)
-    return sorted({row["lr"]: row for row in [*first, *again]}.values(), key=lambda row: row["lr"])
+    runs, rows = load_summaries(folder), []
+    for (model, norm, rate), own in runs.sort_values("seed").groupby(["model", "norm", "lr"], observed=True):
+        name = metric_of(model)
+        results = {
+            split: [
+                v if s == "completed" else None
+                for v, s in zip(own[f"{split}/{name}"], own.status, strict=True)
+            ]
+            for split in ("val", "test")
+        }
+        row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == RECIPES[model], **results}
+        rows.append(row | {"steps": int(own.steps.iloc[0]), "seconds": round(float(own.seconds.sum()), 1)})
+    return rows
 
 
 def lines(rows: list[Row]) -> list[list[str]]:
@@ -107,7 +84,7 @@ def lines(rows: list[Row]) -> list[list[str]]:
 def tables(rows: list[Row]) -> dict[str, str]:
     """Model -> its table."""
     parts = {}
-    for model in MODELS:
+    for model in RECIPES:
         unit, within = (
             ("%", "within 2 points") if metric_of(model) == "accuracy" else ("nats", "within 0.1 nats")
         )
@@ -117,22 +94,17 @@ def tables(rows: list[Row]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Train what is missing if asked for, then fill the page."""
+    """Read runs if asked for, then fill the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--train", action="store_true", help="train what is missing, and write the runs' file"
-    )
-    parser.add_argument("--models", default=",".join(MODELS), help="to train (default: %(default)s)")
-    parser.add_argument("--outputs", default="outputs", help="where the runs are kept (default: %(default)s)")
-    given = parser.parse_args()
-    rows = read_rows(RUNS)
-    for model in given.models.split(",") if given.train else []:
-        for norm in NORMS:
-            others = [row for row in rows if (row["model"], row["norm"]) != (model, norm)]
-            rows = others + trained(model, norm, given.outputs)
-            write_rows(RUNS, rows)
+    parser.add_argument("--runs", metavar="FOLDER", help="a study with new runs")
+    given, rows = parser.parse_args(), read_rows(RUNS)
+    if given.runs:
+        new = rows_of(given.runs)
+        again = {(row["model"], row["norm"]) for row in new}
+        rows = [row for row in rows if (row["model"], row["norm"]) not in again] + new
+        write_rows(RUNS, rows)
     PAGE.write_text(filled(PAGE.read_text(), tables(rows)))
 
 

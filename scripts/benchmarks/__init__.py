@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 # (measured, its reference) of each round, in the unit of the measurement, and what else a row says.
-Measured = tuple[list[tuple[float, float]], dict[str, Any]]
+Pair = tuple[float, float]
+Measured = tuple[list[Pair], dict[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from . import Measured, Options
@@ -103,27 +104,11 @@ def studies(overrides: str, steps: int, options: Options) -> Measured:
 
 
 def bare_loops(runs: int, steps: int, overrides: list[str]) -> None:
-    """Train in bare loops of one thread, in a process per core."""
+    """Train in bare loops of one thread, a process per core."""
     from normexp.cores import cores
 
-    from .training import bare_step  # imported once, before the processes are forked
+    from . import training  # imported once, before the processes are forked
 
     os.environ["OMP_NUM_THREADS"] = "1"
-    share = -(-runs // cores())
-
-    def work() -> None:
-        import torch
-
-        torch.set_num_threads(1)
-        for _ in range(share):
-            step = bare_step(overrides)
-            for i in range(steps):
-                step(i)
-
-    workers = [multiprocessing.get_context("fork").Process(target=work) for _ in range(cores())]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if any(worker.exitcode for worker in workers):
-        raise SystemExit("Error: a bare loop failed; see above")
+    with ProcessPoolExecutor(cores(), multiprocessing.get_context("fork")) as pool:
+        list(pool.map(training.bare_loop, *zip(*[(overrides, steps)] * runs, strict=True)))

@@ -5,13 +5,14 @@ import ctypes
 import gc
 import io
 import itertools
+import multiprocessing
 import statistics
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -21,15 +22,15 @@ from rich.console import Console
 
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
+from normexp.cores import cores
 from normexp.data.rows import Rows
-from normexp.monitors import StepMonitor
 from normexp.training.build import build, build_all
 from normexp.training.fit import fit
 from normexp.training.lightning import keep_freed_memory, quiet_lightning
 from normexp.training.replicas.fit_replicas import fit_replicas
 from normexp.training.summarize import evaluate, evaluate_each
 
-from . import Measured, Options
+from . import Measured, Options, Pair
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],
@@ -40,6 +41,9 @@ MODELS = {
 ENDLESS = ["max_steps=1000000", "val_every_n_steps=1000000"]  # without validation; a callback ends the run
 WARM_UP = 10  # steps
 PACE = 100  # default number of steps between two measurements of the light monitors
+# KiB per step. A tensor of one number, kept at each step, takes more than half a KiB. The numbers kept for the charts
+# at the end, some dozen every 100 steps, take a fifth of this limit.
+LEAK_LIMIT = 0.25
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -92,6 +96,14 @@ def bare_step(overrides: list[str]) -> Callable[[int], None]:
     return step
 
 
+def bare_loop(overrides: list[str], steps: int) -> None:
+    """Train in one thread for so many steps."""
+    torch.set_num_threads(1)
+    step = bare_step(overrides)
+    for i in range(steps):
+        step(i)
+
+
 class InTurn(pl.Callback):
     """Runs a block of the bare loop after each block of the trainer, so both run under the same load.
 
@@ -99,9 +111,9 @@ class InTurn(pl.Callback):
         pairs: milliseconds of a step of (the trainer, the bare loop) for each block.
     """
 
-    def __init__(self, step: Callable[[int], None], options: Options):
-        self.step, self.rounds, self.block = step, options.rounds(), WARM_UP if options.quick else PACE
-        self.pairs: list[tuple[float, float]] = []
+    def __init__(self, step: Callable[[int], None], options: Options, block: int = PACE):
+        self.step, self.rounds, self.block = step, options.rounds(), WARM_UP if options.quick else block
+        self.pairs: list[Pair] = []
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         counted = trainer.global_step - WARM_UP
@@ -127,83 +139,53 @@ def over_bare(model: str, batch_size: int, *more: str, options: Options) -> Meas
     return in_turn.pairs, {}
 
 
-class Watched(pl.Callback):
-    """Lets monitors see every second block of steps; each watched block holds one measurement.
-
-    Monitors change nothing, so blocks with and without them compute the same.
-
-    Attributes:
-        blocks: (seconds, MiB at the peak above its start) of each block; odd ones are watched.
-    """
-
-    BLOCK = 10  # steps. At the default pace the cost of a measurement would drown in the noise of the other steps.
-
-    def __init__(self, monitors: list[pl.Callback], options: Options):
-        self.monitors, self.rounds = monitors, options.rounds()
-        self.blocks: list[tuple[float, float]] = []
-
-    def setup(self, trainer, module, stage) -> None:
-        for monitor in self.monitors:
-            monitor.setup(trainer, module, stage)
-
-    def on_train_batch_start(self, trainer, *arguments) -> None:
-        if trainer.global_step % self.BLOCK == 0:
-            if trainer.global_step:
-                self.blocks.append((now() - self.started, self.memory.rise()))
-                trainer.should_stop = len(self.blocks) % 2 == 0 and next(self.rounds, None) is None
-            self.memory, self.started = PeakMemory(), now()
-        self.pass_on("on_train_batch_start", trainer, *arguments)
-
-    def on_before_optimizer_step(self, *arguments) -> None:
-        self.pass_on("on_before_optimizer_step", *arguments)
-
-    def on_train_batch_end(self, *arguments) -> None:
-        self.pass_on("on_train_batch_end", *arguments)
-
-    def pass_on(self, hook: str, *arguments: Any) -> None:
-        if len(self.blocks) % 2:
-            for monitor in self.monitors:
-                getattr(monitor, hook)(*arguments)
-
-    def on_train_end(self, trainer, module) -> None:
-        for monitor in self.monitors:
-            if isinstance(monitor, StepMonitor):
-                monitor.release()
-
-
 def monitors(model: str, name: str, options: Options) -> Measured:
-    """Milliseconds of a step with monitors at their default pace, over those without."""
+    """Milliseconds of a step with monitors at their default pace, over one without; both beside the bare loop.
+
+    They measure in every block, because at their default pace the cost would drown in the noise of the other steps.
+    """
     light = name == "light"
     config = compose(["monitor=light" if light else "monitor=full", "batch_size=128"])[0].monitor
     nodes = [node for key, node in config.items() if "every_n_steps" in node and (light or key == name)]
     pace = nodes[0].every_n_steps
     for node in nodes:
-        node.every_n_steps = Watched.BLOCK
+        node.every_n_steps = WARM_UP
         if "histogram_every_n_steps" in node:
             node.histogram_every_n_steps = None
-    watched = Watched([instantiate(node) for node in nodes], options)
-    trained([*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"], watched)
-    without, blocks = watched.blocks[2::2], watched.blocks[3::2]  # the first pair warms up
-    each = 1e3 / Watched.BLOCK
-    pairs = [
-        (each * (a + (b - a) * Watched.BLOCK / pace), each * a)
-        for (a, _), (b, _) in zip(without, blocks, strict=False)
-    ]
-    in_steps = statistics.median(pace * (a / b - 1) for a, b in pairs)
-    memory = max(rise for _, rise in blocks) - max(rise for _, rise in without)
-    return pairs, {"every": pace, "in_steps": in_steps, "memory_mib": memory}
+    overrides = [*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"]
+    found = []
+    for callbacks in ([], [instantiate(node) for node in nodes]):
+        in_turn, memory = InTurn(bare_step(overrides), options, block=WARM_UP), PeakMemory()
+        trained(overrides, in_turn, *callbacks)
+        found.append((in_turn.pairs, memory.rise()))
+    (plain, low), (watched, high) = found
+    bare = statistics.median(bare for _, bare in plain)
+    without = bare * statistics.median(own / bare for own, bare in plain)
+    costs = [WARM_UP * (bare * own / here - without) for own, here in watched]
+    extra = {"every": pace, "in_steps": statistics.median(costs) / without, "memory_mib": high - low}
+    return [(without + cost / pace, without) for cost in costs], extra
 
 
 def families(overrides: list[str], replicas: int, epochs: int, options: Options) -> Measured:
-    """Seconds of a whole run (validation, records, checkpoints, evaluation): of replicas, over one by one."""
+    """Seconds of a whole run (validation, records, checkpoints, evaluation): of replicas, over one by one. As many
+    processes as cores do so side by side."""
     rates = [0.03, 0.1, 0.3, 1.0] if "model=mlp" in overrides else [0.0003, 0.001, 0.003, 0.01]
-    together = f"replicas={{seeds: {replicas // 4}, lr: {rates}}}"
-    sizes = ["data.train_size=256"] if options.quick else []
-    common, pairs = ["monitor=none", *overrides, *options.root, *sizes], []
+    common = ["monitor=none", *overrides, *options.root, *["data.train_size=256"] * options.quick]
+    together = [*common, f"replicas={{seeds: {replicas // 4}, lr: {rates}}}"]
+    length = "max_steps=1" if options.quick else f"max_epochs={epochs}"
+    with ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn")) as pool:
+        work = [pool.submit(whole_runs, common, together, replicas, length, options) for _ in range(cores())]
+        return [pair for done in work for pair in done.result()], {}
+
+
+def whole_runs(alone: list[str], together: list[str], runs: int, length: str, options: Options) -> list[Pair]:
+    """(seconds of a run together, seconds of one alone) of each round, after a round of one step."""
+    torch.set_num_threads(1)
+    pairs = []
     for number, _ in enumerate(options.rounds()):
-        length = f"max_epochs={epochs}" if number and not options.quick else "max_steps=1"
-        pairs.append((trained([*common, length, together]) / replicas, trained([*common, length])))
-    return pairs[1:], {}  # the first round warms up
+        steps = length if number else "max_steps=1"
+        pairs.append((trained([*together, steps]) / runs, trained([*alone, steps])))
+    return pairs[1:]
 
 
 def evaluation(model: str, each: bool, options: Options) -> Measured:
@@ -247,7 +229,6 @@ class Resident(pl.Callback):
     def on_train_batch_end(self, trainer, *_) -> None:
         if trainer.global_step % self.every_n_steps == 0:
             gc.collect()
-            give_back()
             self.readings.append((trainer.global_step, PeakMemory().before))
 
 
@@ -265,32 +246,20 @@ def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ..
     return [(slope, LEAK_LIMIT)], {"first_mib": watch.readings[0][1], "last_mib": watch.readings[-1][1]}
 
 
-# KiB per step. A tensor of one number, kept at each step, takes more than half a KiB. The numbers kept for the charts
-# at the end, some dozen every 100 steps, take a fifth of this limit.
-LEAK_LIMIT = 0.25
-
-
 class PeakMemory:
     """MiB on a GPU, or of this process under Linux; nan elsewhere."""
 
     def __init__(self) -> None:
         if DEVICE == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        else:
-            give_back()  # freed memory that the process keeps would hide a new peak
-            with contextlib.suppress(OSError):
-                Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)  # freed memory that the process keeps would hide a new peak
+            Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
         self.before = torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else resident("VmRSS")
 
     def rise(self) -> float:
         peak = torch.cuda.max_memory_allocated() / 2**20 if DEVICE == "cuda" else resident("VmHWM")
         return peak - self.before
-
-
-def give_back() -> None:
-    """Return freed memory to the system, if the C library can."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident(field: str) -> float:
