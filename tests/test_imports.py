@@ -27,7 +27,8 @@ FORBIDDEN = {
     "norms": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "models": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "models/other_network.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
-    "models/torchvision_network.py": HYDRA | {"pytorch_lightning", "pandas"},
+    "models/library_networks.py": HYDRA | {"pytorch_lightning", "pandas"},
+    "models/sites.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "claims/laws": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "data": HYDRA,
     "monitors": HYDRA,
@@ -45,17 +46,18 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "arguments", "cores", "counted", "derived_sites", "duration", "norm_layers", "own_process", "sites",
+    "arguments", "cores", "counted", "duration", "own_process",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
     "models/other_network.py": {"models", "norms"},  # it puts the run's norm in place of the network's
     "norms": {"norms", "config"},  # of the latter the folder of the yaml files alone, see below
     "models": {"models"},
-    "models/torchvision_network.py": {"models"},
+    "models/library_networks.py": {"models"},
+    "models/sites.py": {"norms"},  # the layers that are norms, see below
     "claims/laws": {"claims"},
     "data": {"data"},
-    "monitors": {"monitors"},
+    "monitors": {"monitors", "models", "norms"},  # of both the places alone, see below
     "lit_model.py": {"schedules"},
     "runs": {"runs", "config"},
     "config/settings.py": set(),
@@ -68,7 +70,7 @@ MAY_USE = {
 
 
 # Files with other rules than the folder around them.
-EXCEPT = {"models/other_network.py", "models/torchvision_network.py"}
+EXCEPT = {"models/other_network.py", "models/library_networks.py", "models/sites.py"}
 
 
 @functools.cache
@@ -108,6 +110,21 @@ def test_part_knows_of_configurations_where_their_files_lie_and_no_more(part):
     for path in files_of(part):
         used = {name for name in imported(path) if name.startswith("normexp.config")}
         assert used <= {"normexp.config.folder"}, path
+
+
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [
+        ("models/sites.py", {"normexp.norms.layers"}),
+        ("models/other_network.py", {"normexp.norms.layers", "normexp.norms.swap_norms"}),
+        ("monitors", {"normexp.models.sites", "normexp.norms.layers"}),
+    ],
+)
+def test_part_knows_of_models_and_norms_where_they_are_and_no_class_of_them(part, known):
+    """A monitor finds places by what a model names, or by what a layer is; it asks for no model or norm by name."""
+    of = ("normexp.norms",) if part.startswith("models") else ("normexp.norms", "normexp.models")
+    for path in files_of(part):
+        assert {name for name in imported(path) if name.startswith(of)} <= known, path
 
 
 def test_only_entry_points_know_hydra():
@@ -174,7 +191,7 @@ def import_monitors():
     monitors = importlib.import_module("normexp.monitors")
     assert "normexp.monitors.base" not in sys.modules
     importlib.import_module("normexp.monitors.convergence")
-    assert "normexp.monitors.hessian" not in sys.modules
+    assert "normexp.monitors.loss_landscape" not in sys.modules
     assert not [name for name in monitors.__all__ if not callable(getattr(monitors, name))]
     assert monitors.Monitor is monitors.Activations.__mro__[2]
     assert set(monitors.__all__) <= set(dir(monitors))

@@ -3,12 +3,11 @@ of other people are wrapped so."""
 
 from normexp.models.cnn import CNN
 from normexp.models.gpt import GPT
+from normexp.models.library_networks import Timm, Torchvision
 from normexp.models.mlp import MLP
 from normexp.models.own_network import OwnNetwork
 from normexp.models.resnet import ResNet
-from normexp.models.timm_network import Timm
-from normexp.models.torchvision_network import Torchvision
+from normexp.models.sites import Site
 from normexp.models.transformer import Transformer
-from normexp.sites import Site
 
 __all__ = ["CNN", "GPT", "MLP", "OwnNetwork", "ResNet", "Site", "Timm", "Torchvision", "Transformer"]

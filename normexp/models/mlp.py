@@ -7,11 +7,16 @@ from itertools import chain, pairwise, repeat
 from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_depth
-from normexp.models.activation_functions import Activation, make_activation
-from normexp.models.initialization import Initialization, WeightNorm, linear_map
-from normexp.models.layer import Layer, NormPosition
-from normexp.models.sites import layer_name
-from normexp.sites import Site
+from normexp.models.layers import (
+    Activation,
+    Initialization,
+    Layer,
+    NormPosition,
+    WeightNorm,
+    linear_map,
+    make_activation,
+)
+from normexp.models.sites import Site, layer_name
 
 
 class MLP(nn.Module):

@@ -1,7 +1,71 @@
-"""Names of layers that sort in forward order."""
+"""Sites: the places of a model where monitors measure. Tags and tables use their names."""
+
+from typing import Literal, NamedTuple
+
+from torch import nn
+
+from normexp.norms.layers import is_norm
+
+
+class Site(NamedTuple):
+    """One measuring place. Within one kind, names are unique, and alphabetical order is forward order.
+
+    kind "linear" is a linear map (dense layer or convolution), "residual" the residual stream, read at an
+    ``nn.Identity`` that the stream passes through, "embedding" a table of vectors. The same sites
+    exist under every norm.
+    """
+
+    layer: str
+    kind: Literal["norm", "activation", "linear", "residual", "embedding"]
+    module: nn.Module
 
 
 def layer_name(index: int, last: int, role: str = "") -> str:
     """``layer03`` or ``layer03_role``, padded with zeros so that the names up to ``last`` sort in order."""
     digits = max(2, len(str(last)))
     return f"layer{index:0{digits}d}" + (f"_{role}" if role else "")
+
+
+ACTIVATIONS = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish,
+    nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish,
+)  # fmt: skip
+LINEAR_MAPS = (
+    nn.Linear, nn.Bilinear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d,
+)  # fmt: skip
+ATTENTION, RECURRENT, EMBEDDINGS = (
+    (nn.MultiheadAttention,),
+    (nn.RNNBase, nn.RNNCellBase),
+    (nn.Embedding, nn.EmbeddingBag),
+)
+WHOLE = (*ATTENTION, *RECURRENT)  # their children are not called: one function gets all weights
+
+
+def derived_sites(network: nn.Module) -> list[Site]:
+    """Norms, activations, linear maps and embeddings in the order of `named_modules` (the order of definition). Names
+    are `layer03_<path>`. Convolutions, attention and recurrent layers count as linear maps, because they hold weights.
+    A module that is used at several places is one site, measured at its first use."""
+    found: list[tuple[str, str, nn.Module]] = []
+    whole = "\0"
+    for path, child in network.named_modules():
+        if path.startswith(whole) or (kind := kind_of(child)) is None:
+            continue
+        found.append((path, kind, child))
+        if isinstance(child, WHOLE):
+            whole = f"{path}." if path else ""
+    digits = max(2, len(str(len(found) - 1)))
+    return [
+        Site(f"layer{index:0{digits}d}_{path.replace('.', '_')}", kind, child)
+        for index, (path, kind, child) in enumerate(found)
+    ]
+
+
+def kind_of(module: nn.Module) -> str | None:
+    """The kind of site that a module is, or None."""
+    if is_norm(module):
+        return "norm"
+    if isinstance(module, ACTIVATIONS):
+        return "activation"
+    if isinstance(module, EMBEDDINGS):
+        return "embedding"
+    return "linear" if isinstance(module, (*LINEAR_MAPS, *WHOLE)) else None

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from normexp.arguments import require_at_least
-from normexp.models.activation_functions import Activation
-from normexp.models.initialization import WeightNorm
-from normexp.models.sites import layer_name
-from normexp.models.transformer_block import TransformerNormPosition
-from normexp.models.transformer_stack import TransformerStack
-from normexp.models.transformer_weights import TransformerInitialization, TransformerWeights
-from normexp.sites import Site
+from normexp.models.layers import Activation, WeightNorm
+from normexp.models.sites import Site, layer_name
+from normexp.models.transformer_stack import (
+    TransformerInitialization,
+    TransformerNormPosition,
+    TransformerStack,
+    TransformerWeights,
+)
 
 
 class Transformer(nn.Module):

@@ -11,21 +11,16 @@ from normexp.monitors.convergence import convergence
 
 if TYPE_CHECKING:
     from normexp.monitors.activations import Activations
-    from normexp.monitors.base import Monitor
+    from normexp.monitors.base import Monitor, StepMonitor
     from normexp.monitors.batch_statistics import BatchStatistics
     from normexp.monitors.batches import Batches
-    from normexp.monitors.charts import Charts
+    from normexp.monitors.charts import Charts, measure_without_fit
     from normexp.monitors.covariate_shift import CovariateShift
-    from normexp.monitors.covariate_shift_proxies import CovariateShiftProxies
     from normexp.monitors.first_not_finite import FirstNotFinite
-    from normexp.monitors.gradient_noise import GradientNoiseScale
-    from normexp.monitors.gradients import Gradients
-    from normexp.monitors.hessian import HessianTopEigenvalue
-    from normexp.monitors.internal_covariate_shift import InternalCovariateShift
-    from normexp.monitors.measure_once import measure_without_fit
+    from normexp.monitors.gradients import GradientNoiseScale, Gradients
+    from normexp.monitors.internal_covariate_shift import CovariateShiftProxies, InternalCovariateShift
+    from normexp.monitors.loss_landscape import HessianTopEigenvalue, Smoothness
     from normexp.monitors.representation import Representation
-    from normexp.monitors.smoothness import Smoothness
-    from normexp.monitors.step_monitor import StepMonitor
 
 __all__ = [
     "Activations",
@@ -54,16 +49,16 @@ _FILES = {
     "Batches": "batches",
     "Charts": "charts",
     "CovariateShift": "covariate_shift",
-    "CovariateShiftProxies": "covariate_shift_proxies",
+    "CovariateShiftProxies": "internal_covariate_shift",
     "FirstNotFinite": "first_not_finite",
-    "GradientNoiseScale": "gradient_noise",
+    "GradientNoiseScale": "gradients",
     "Gradients": "gradients",
-    "HessianTopEigenvalue": "hessian",
+    "HessianTopEigenvalue": "loss_landscape",
     "InternalCovariateShift": "internal_covariate_shift",
-    "measure_without_fit": "measure_once",
+    "measure_without_fit": "charts",
     "Representation": "representation",
-    "Smoothness": "smoothness",
-    "StepMonitor": "step_monitor",
+    "Smoothness": "loss_landscape",
+    "StepMonitor": "base",
 }
 
 

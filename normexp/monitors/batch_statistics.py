@@ -7,11 +7,10 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.activation_statistics import to_rows
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import channel_dim, first_tensor, sites_of
+from normexp.monitors.sites import channel_dim, first_tensor, sites_of, to_rows
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:

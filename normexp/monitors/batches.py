@@ -1,7 +1,9 @@
-"""The two batches on which monitors measure."""
+"""The two batches on which monitors measure, and what all processes of a run have of them together."""
 
 from typing import Any, NamedTuple
 
+import torch
+import torch.distributed as dist
 from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning import Trainer
 from pytorch_lightning.utilities.seed import isolate_rng
@@ -52,3 +54,54 @@ def writes(batches: Any) -> int:
     versions: list[int] = []
     apply_to_collection(batches, Tensor, lambda x: versions.append(0 if x.is_inference() else x._version))
     return sum(versions)
+
+
+def processes() -> int:
+    """Number of processes that train together."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def all_gather(part: Tensor) -> Tensor:
+    """The parts (N, ...) of all P processes, in their order, (P N, ...). Every process must call this."""
+    if processes() == 1:
+        return part
+    own = part.detach().contiguous()
+    content = own.flatten().view(torch.uint8)  # gloo does not support every type
+    parts = [torch.empty_like(content) for _ in range(processes())]
+    dist.all_gather(parts, content)
+    return torch.cat(parts).view(own.dtype).view(processes() * own.shape[0], *own.shape[1:])
+
+
+def gathered_batch(batch: Any) -> Any:
+    """The batches of all processes, joined along the first axis of each tensor."""
+    return apply_to_collection(batch, Tensor, all_gather)
+
+
+def norms_over_processes(norms: Tensor) -> Tensor:
+    """L2 norms of gradients by activations, for the mean loss over all processes and all their samples. Each process
+    gives the norms for its own mean loss and its own samples, (n,)."""
+    if processes() == 1:
+        return norms
+    squared = norms.square()
+    dist.all_reduce(squared)
+    return squared.sqrt() / processes()
+
+
+def leading_size(batch: object) -> int:
+    """Number of samples in a batch: the size of the first axis of its tensors.
+
+    Raises ValueError with one line if they differ there: then some tensor has no row for each sample.
+    """
+    sizes: list[int] = []
+    apply_to_collection(batch, Tensor, lambda x: sizes.append(len(x) if x.ndim else 0))
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"batch: its tensors have {', '.join(map(str, sizes))} rows, so it cannot be cut into samples; leave "
+            "GradientNoiseScale out, or keep what is no sample out of the batch"
+        )
+    return sizes[0]
+
+
+def rows_of(batch: object, start: int, stop: int) -> object:
+    """Samples `start` to `stop` of every tensor of a batch."""
+    return apply_to_collection(batch, Tensor, lambda x: x[start:stop])

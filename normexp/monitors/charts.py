@@ -7,8 +7,7 @@ from typing import Any
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
-from normexp.monitors.base import Monitor
-from normexp.monitors.recorded import Recorded
+from normexp.monitors.base import Monitor, Recorded
 
 # `Loss/val` of this project, `val_loss` and the like of others; not the same values over another axis.
 FIRST = "(?i)^(?!by_samples/|final/)(?=.*val).*{}"
@@ -130,3 +129,27 @@ class Charts(Callback):
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.write(trainer.loggers, trainer.callbacks, trainer.global_step)
+
+
+def measure_without_fit(
+    callbacks: Sequence[Callback],
+    module: LightningModule,
+    data: Any,
+    loggers: Sequence[Logger],
+    *,
+    step: int = 0,
+) -> dict[str, float]:
+    """Let every monitor among `callbacks` measure once and log. Returns all values, tag -> value.
+
+    `data` is a LightningDataModule, a batch or `Batches`. The module stays as it is.
+    """
+    values: dict[str, float] = {}
+    for monitor in callbacks:
+        if isinstance(monitor, Monitor):
+            measured = monitor.measure(module, data, step=step)
+            monitor.record(loggers, measured, step)
+            values |= measured
+    for charts in callbacks:
+        if isinstance(charts, Charts):
+            charts.write(loggers, callbacks, step)
+    return values

@@ -1,4 +1,6 @@
-"""Gradient norms by layer and parameter, how they grow over depth, and how far a step moves the weights."""
+"""Gradients: their norms by layer and parameter, how these grow over depth, how far a step moves the weights, and the
+noise of a batch's gradient.
+"""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -8,12 +10,10 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.batches import Batches
-from normexp.monitors.called_functions import listen
+from normexp.monitors.base import Monitor, StepMonitor
+from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
 from normexp.monitors.guard import gradients_of, guard_depth, loss_of, trained_parameters
-from normexp.monitors.joint import norms_over_processes
-from normexp.monitors.sites import layer_weights, names_its_sites, sites_of
-from normexp.monitors.step_monitor import StepMonitor
+from normexp.monitors.sites import layer_weights, listen, names_its_sites, sites_of
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
@@ -157,3 +157,55 @@ class Gradients(StepMonitor):
         self.before_update(dict(zip(parameters, gradients, strict=True)), backward_scale=1.0)
         self._before = {}  # no step was taken
         return self.collect(module)
+
+
+def noise_and_signal(squared_norms: Tensor, squared_mean_norm: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Unbiased estimates of tr(Sigma), the variance of one sample's gradient summed over parameters, and of |G|^2.
+
+    `squared_norms` (..., k) holds |g|^2 of k chunks of `size` samples; `squared_mean_norm` (...) is |g|^2 of the mean
+    of the k gradients. The estimates solve E|g_b|^2 = |G|^2 + tr(Sigma) / b at b = size and b = k size (McCandlish et
+    al. 2018, arXiv:1812.06162, appendix A). Both can be negative.
+    """
+    total = squared_norms.shape[-1] * size
+    small, big = squared_norms.mean(-1), squared_mean_norm
+    signal = (total * big - size * small) / (total - size)
+    noise = (small - big) / (1 / size - 1 / total)
+    return noise, signal
+
+
+class GradientNoiseScale(Monitor):
+    """From the training batch, cut into `chunks`: `gradient_noise/network` is tr(Sigma), `gradient_signal/network` is
+    |G|^2, and `gradient_noise_scale/network` is their ratio, in samples.
+
+    One batch gives a noisy ratio: average noise and signal over steps, then divide. With batch statistics each chunk
+    is normalized by itself, as in data-parallel training, and that noise counts too. A batch of fewer than four samples
+    gives nan.
+    """
+
+    def __init__(self, *, every_n_steps: int, chunks: int = 8) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        if chunks < 2:
+            raise ValueError(f"chunks={chunks}: the noise is seen between chunks; use at least 2")
+        self.chunks = chunks
+
+    def keys(self) -> set[str]:
+        return {"gradient_noise", "gradient_signal", "gradient_noise_scale"}
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        parameters = trained_parameters(module)
+        batch_size = leading_size(batches.training)
+        chunks = min(self.chunks, batch_size // 2)  # at least two samples each, for batch statistics
+        noise = signal = torch.tensor(float("nan"))
+        if chunks >= 2:
+            size = batch_size // chunks
+            gradients = []
+            for start in range(0, chunks * size, size):
+                loss = loss_of(module, rows_of(batches.training, start, start + size))
+                gradients.append(torch.cat([g.flatten() for g in gradients_of(loss, parameters)]))
+            stacked = torch.stack(gradients)  # (chunks, P)
+            noise, signal = noise_and_signal((stacked**2).sum(-1), (stacked.mean(0) ** 2).sum(), size)
+        return {
+            "gradient_noise/network": noise,
+            "gradient_signal/network": signal,
+            "gradient_noise_scale/network": noise / signal,
+        }

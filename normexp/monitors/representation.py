@@ -7,12 +7,10 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
-from normexp.monitors.activation_statistics import to_rows, wide
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
-from normexp.monitors.called_functions import listen
 from normexp.monitors.guard import loss_of
-from normexp.monitors.sites import Site, channel_dim, names_its_sites, sites_of
+from normexp.monitors.sites import Site, channel_dim, listen, names_its_sites, sites_of, to_rows, wide
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:

@@ -1,10 +1,24 @@
-"""The places where monitors measure: those that a model names, or those found in a user's own module."""
+"""The places where monitors measure: those that a model names, or those found in a user's own module.
 
+Activations that a network calls as functions, `F.relu(x)`, `torch.tanh(x)`, `x.sigmoid()`, are no modules, so no hook
+sees them. On measured steps, torch passes every call of a function to a `TorchFunctionMode`, which calls it unchanged:
+values, gradients and random numbers stay the same bits.
+"""
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
-from normexp.derived_sites import LINEAR_MAPS, WHOLE, derived_sites
-from normexp.norm_layers import is_norm
-from normexp.sites import Site
+from normexp.models.sites import LINEAR_MAPS, WHOLE, Site, derived_sites
+from normexp.monitors.guard import guard_depth
+from normexp.norms.layers import is_norm
 
 CHANNELS_FIRST = {"num_features", "num_groups", "size"}  # of torch's batch, instance, group, response norms
 
@@ -37,6 +51,21 @@ def described(sites: list[Site]) -> str:
             f"{len(names)} {kind}" + (f" ({names[0]}{', ...' if len(names) > 1 else ''})" if names else "")
         )
     return ", ".join(parts)
+
+
+def to_rows(x: Tensor, channel_dim: int, mask: Tensor | None = None) -> Tensor:
+    """(N, C, ...) or (N, T, C) -> (n, C). `mask` (N, T) is True at real tokens; padding is omitted."""
+    x = x.detach()
+    if not x.is_floating_point() or x.element_size() < 4:
+        x = x.float()
+    if mask is not None and mask.shape == x.shape[:-1]:
+        return x[mask]
+    return x.movedim(channel_dim, -1).flatten(0, -2)
+
+
+def wide(x: Tensor) -> Tensor:
+    """x in float64, if the device has it."""
+    return x.float() if x.device.type == "mps" else x.double()
 
 
 def layer_weights(sites: list[Site], kind: str = "linear") -> dict[str, list[nn.Parameter]]:
@@ -77,3 +106,162 @@ def channel_dim(module: nn.Module, ndim: int) -> int:
     if is_norm(module) and not (ndim == 4 and type(module).__name__.endswith("2d")):  # as LayerNorm2d's
         return -1
     return -1 if ndim == 3 else 1
+
+
+FUNCTIONS: dict[Callable, str] = {
+    getattr(owner, name): name.rstrip("_")
+    for owner in (F, torch, Tensor)
+    for name in (
+        "relu", "relu_", "relu6", "leaky_relu", "leaky_relu_", "prelu", "elu", "elu_", "selu", "selu_", "celu", "celu_",
+        "gelu", "silu", "mish", "sigmoid", "sigmoid_", "logsigmoid", "tanh", "tanh_", "softplus", "softsign",
+        "hardtanh", "hardtanh_", "hardswish", "hardsigmoid",
+    )
+    if hasattr(owner, name)
+}  # fmt: skip
+BOUNDS = {
+    "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu6": (0.0, 6.0),
+}  # fmt: skip
+
+# Called with the site and the input before the function runs. Its result is called with the output.
+Listener = Callable[[Site, Tensor], Callable[[Tensor], None] | None]
+
+
+_deaf: list[None] = []
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Inside this context no listener hears of called functions, because monitors call some themselves."""
+    _deaf.append(None)
+    try:
+        yield
+    finally:
+        _deaf.pop()
+
+
+class CalledFunction(nn.Module):
+    """One call of an activation as a module: its function with its options."""
+
+    def __init__(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self.function, self.args, self.kwargs = (
+            function,
+            args,
+            {k: v for k, v in kwargs.items() if k != "input"},
+        )
+        self.bounds = BOUNDS.get(name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, *self.args, **self.kwargs)
+
+
+class _Watch:
+    """Listens to the training steps of one module, for one monitor."""
+
+    def __init__(self, sites: Sequence[Site], listener: Listener) -> None:
+        self.depth, self.listener, self.sites = guard_depth(), listener, sites
+        self.handles: list[torch.utils.hooks.RemovableHandle] = []
+        self.inside = 0  # number of open modules that are activations themselves
+        self.last = f"layer{'0' * len(_digits(sites))}"
+        self.heard: set[str] = set()
+
+    def attach(self) -> None:
+        for site in self.sites:
+            if site.kind == "activation":
+                self.handles.append(site.module.register_forward_pre_hook(lambda *_: self._enter(1)))
+                self.handles.append(
+                    site.module.register_forward_hook(lambda *_: self._enter(-1), always_call=True)
+                )
+            else:
+                self.handles.append(
+                    site.module.register_forward_pre_hook(functools.partial(self._met, site.layer))
+                )
+
+    def _enter(self, step: int) -> None:
+        self.inside += step
+
+    def _met(self, layer: str, *_: Any) -> None:
+        self.last = layer
+
+    def called(
+        self, name: str, function: Callable, args: tuple, kwargs: dict
+    ) -> Callable[[Tensor], None] | None:
+        x = args[0] if args else kwargs.get("input")
+        if (
+            self.inside
+            or guard_depth() != self.depth
+            or not isinstance(x, Tensor)
+            or not x.is_floating_point()
+        ):
+            return None
+        layer = f"{self.last}_{name}"
+        if layer in self.heard:  # used several times, measured at its first use
+            return None
+        self.heard.add(layer)
+        return self.listener(Site(layer, "activation", CalledFunction(function, name, args[1:], kwargs)), x)
+
+
+class _Mode(TorchFunctionMode):
+    def __init__(self, watches: Sequence[_Watch]) -> None:
+        super().__init__()
+        self.watches = watches
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = FUNCTIONS.get(func)
+        if name is None or _deaf:
+            return func(*args, **kwargs)
+        after = [watch.called(name, func, args, kwargs) for watch in self.watches]
+        output = func(*args, **kwargs)
+        for heard in after:
+            if heard is not None:
+                heard(output)
+        return output
+
+
+# `training_step`s that were set on the object itself, to put them back.
+_own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = weakref.WeakKeyDictionary()
+_watches: "weakref.WeakKeyDictionary[nn.Module, list[_Watch]]" = weakref.WeakKeyDictionary()
+
+
+class Listening:
+    """A handle, as hooks have: `remove()` ends it."""
+
+    def __init__(self, module: nn.Module, watch: _Watch) -> None:
+        self.module, self.watch = module, watch
+
+    def remove(self) -> None:
+        for handle in self.watch.handles:
+            handle.remove()
+        watches = _watches.get(self.module, [])
+        if self.watch in watches:
+            watches.remove(self.watch)
+            if not watches:
+                self.module.__dict__.pop("training_step", None)
+                if (own := _own_steps.pop(self.module, None)) is not None:
+                    self.module.__dict__["training_step"] = own
+
+
+def listen(module: nn.Module, sites: Sequence[Site], listener: Listener) -> Listening:
+    """Call `listener` for each activation that `module.training_step` calls as a function, in order, until the handle
+    is removed. A site is named after the layer that ran before it: `layer03_conv2_relu`."""
+    watch = _Watch(sites, listener)
+    watch.attach()
+    watches = _watches.setdefault(module, [])
+    watches.append(watch)
+    if len(watches) == 1:
+        original = module.training_step
+        if "training_step" in module.__dict__:
+            _own_steps[module] = original
+
+        @functools.wraps(original)
+        def training_step(*args: Any, **kwargs: Any) -> Any:
+            with _Mode(watches):
+                return original(*args, **kwargs)
+
+        module.__dict__["training_step"] = training_step
+    return Listening(module, watch)
+
+
+def _digits(sites: Sequence[Site]) -> str:
+    return str(max(10, len(sites) - 1))

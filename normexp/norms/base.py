@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from normexp.arguments import require_choice
-from normexp.norms.masked import under_mask
 
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
@@ -125,3 +124,25 @@ class Norm(nn.Module):
             f"{self.num_features}, channel_dim={self.channel_dim}, eps={self.eps}, correction={self.correction}, "
             f"eps_position={self.eps_position}, affine={self.affine}"
         )
+
+
+def under_mask(layer: Norm, x: Tensor, mask: Tensor) -> Tensor:
+    """The layer on the real positions of x; 0 and without gradient elsewhere.
+
+    Raises ValueError for a mask of another shape or type, or with no real position.
+    """
+    positions = x.movedim(layer.channel_dim, -1)  # (N, ..., C)
+    if mask.dtype != torch.bool or mask.shape != positions.shape[:-1]:
+        raise ValueError(
+            f"mask: is {mask.dtype} of {tuple(mask.shape)}; must be torch.bool of {tuple(positions.shape[:-1])}, "
+            "True at real positions"
+        )
+    if not mask.any():
+        raise ValueError("mask: has no real position; leave such a batch out")
+    if layer.positions_apart(x):
+        rows = layer.normalize(positions[mask])  # (n, C)
+        y = rows.new_zeros(positions.shape)
+        return y.index_put((mask,), rows).movedim(-1, layer.channel_dim)
+    real = mask.unsqueeze(layer.channel_dim)
+    y = layer.normalize_masked(x.masked_fill(~real, 0.0), mask)  # padding may hold inf, and inf * 0 is nan
+    return y.masked_fill(~real, 0.0)

@@ -5,6 +5,7 @@ Every function takes channels at axis 1, (N, C) or (N, C, ...), and has derivati
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,3 +109,52 @@ def batch_norm(
     x = at_least_float32(x)
     x = (x - along_channels(mean, x)) * along_channels(inverse_deviation(var, eps, eps_position), x)
     return affine(x, weight, bias)
+
+
+def masked_moments(
+    x: Tensor, real: Tensor, dims: Sequence[int], correction: int, deviation: str
+) -> tuple[Tensor, Tensor]:
+    """`moments` over those values where `real`, which broadcasts to x, is True; x is 0 elsewhere."""
+    n = real.expand_as(x).sum(dims, keepdim=True).clamp_min(1).to(x.dtype)
+    mean = x.sum(dims, keepdim=True) / n
+    centered = (x - mean).masked_fill(~real, 0.0)
+    if deviation == "l2":
+        return mean, centered.square().sum(dims, keepdim=True) / (n - correction)
+    if deviation == "l1":
+        return mean, (centered.abs().sum(dims, keepdim=True) / n * (torch.pi / 2) ** 0.5).square()
+    four = torch.tensor(4.0, dtype=x.dtype, device=x.device).log()
+    factor = (1 + (torch.pi * four).sqrt()) / (8 * n.clamp_min(2).log()).sqrt()
+    return mean, (factor * centered.abs().amax(dims, keepdim=True)).square()
+
+
+def masked_group_norm(
+    x: Tensor, mask: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, **options: Any
+) -> Tensor:
+    """`group_norm` of x (N, C, ...) with mask (N, ...), statistics over real positions.
+
+    Raises ValueError where a sample has one value in a group: there is nothing to normalize over.
+    """
+    eps, correction = options["eps"], options.get("correction", 0)
+    x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, G, C/G, ...)
+    real = mask[:, None, None]
+    counts = mask.flatten(1).sum(1)
+    if x.shape[2] == 1 and bool((counts == 1).any()):
+        raise ValueError(
+            "mask: a sample has one real position, which leaves one value in a group and nothing to normalize over; "
+            "leave such samples out or use norm=layernorm"
+        )
+    mean, var = masked_moments(x, real, list(range(2, x.dim())), correction, options.get("deviation", "l2"))
+    mean = mean.detach() if options.get("detach") in ("mean", "both") else mean
+    var = var.detach() if options.get("detach") in ("std", "both") else var
+    x = (x - mean) * inverse_deviation(var, eps, options.get("eps_position", "inside"))
+    return affine(x.flatten(1, 2), weight, bias)
+
+
+def masked_rms_norm(
+    x: Tensor, mask: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
+) -> Tensor:
+    """`rms_norm` of x (N, C, ...), 0 at padding, with mask (N, ...)."""
+    x = at_least_float32(x)
+    n = mask.flatten(1).sum(1).clamp_min(1) * x.shape[1]
+    scale = torch.rsqrt(x.flatten(1).square().sum(1) / n + eps)
+    return affine(x * scale.view(-1, *[1] * (x.dim() - 1)), weight, bias)

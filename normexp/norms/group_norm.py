@@ -1,8 +1,8 @@
-"""GroupNorm: statistics over a group of channels of one sample."""
+"""GroupNorm and InstanceNorm: statistics over a group of channels of one sample, or over one channel."""
 
 from torch import Tensor
 
-from normexp.norms import functional, masked
+from normexp.norms import functional
 from normexp.norms.base import Affine, EpsPosition, Norm
 from normexp.norms.kernels import sample_kernels
 
@@ -46,7 +46,59 @@ class GroupNorm(Norm):
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
         options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
-        return masked.group_norm(x, mask, self.num_groups, self.weight, self.bias, **options)
+        return functional.masked_group_norm(x, mask, self.num_groups, self.weight, self.bias, **options)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, num_groups={self.num_groups}"
+
+
+class InstanceNorm(Norm):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but batch and channel.
+
+    Shape: (N, C, H, W) over (H, W); (N, T, C) over T, so tokens see each other; (N, C) is refused.
+    Source: Ulyanov, Vedaldi, Lempitsky 2016, Instance Normalization. torch's layer has no affine by default.
+
+    Raises:
+        ValueError: another number of features, or one value per channel and sample.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        self.mixes_tokens = channel_dim == -1
+
+    def normalize(self, x: Tensor) -> Tensor:
+        if x.shape[2:].numel() == 1:
+            raise ValueError(
+                f"x.shape={tuple(x.shape)}: one value per channel and sample leaves InstanceNorm nothing to "
+                "normalize over; use norm=layernorm or norm=groupnorm"
+            )
+        # GroupNorm with one channel a group. On the CPU it is faster than torch's instance norm, which folds N into C
+        # and calls BatchNorm.
+        group_norm = sample_kernels.group_norm if self.native else functional.group_norm
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        return group_norm(x, self.num_features, self.weight, self.bias, **options)
+
+    def positions_apart(self, x: Tensor) -> bool:
+        return x.dim() == 2  # and refused there
+
+    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+        channels_first = x.movedim(self.channel_dim, 1)
+        y = functional.masked_group_norm(
+            channels_first, mask, self.num_features, self.weight, self.bias, **options
+        )
+        return y.movedim(1, self.channel_dim)
+
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        return self.normalize(x.movedim(-1, 1)).movedim(1, -1)  # (N, T, C) -> (N, C, T) and back

@@ -1,4 +1,4 @@
-"""DyT and its relatives: a bounded function of each value replaces the norm."""
+"""Layers without statistics: none at all, gain and shift alone, and bounded functions of each value (DyT)."""
 
 from typing import Literal
 
@@ -9,6 +9,35 @@ from torch.nn import functional as F
 from normexp.arguments import require_choice
 from normexp.norms import functional
 from normexp.norms.base import Affine, Norm
+
+
+class Identity(Norm):
+    """y = x, of any shape."""
+
+    def __init__(self, num_features: int, channel_dim: int = 1, *, layer: int = 1) -> None:
+        super().__init__(num_features, channel_dim, layer=layer)
+
+    def positions_apart(self, x: Tensor) -> bool:
+        return True
+
+    def normalize(self, x: Tensor) -> Tensor:
+        return x
+
+
+class AffineOnly(Norm):
+    """y = x * weight + bias, per channel; any shape."""
+
+    def __init__(
+        self, num_features: int, channel_dim: int = 1, *, layer: int = 1, affine: Affine = "trained"
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, affine=affine)
+
+    def positions_apart(self, x: Tensor) -> bool:
+        return True
+
+    def normalize(self, x: Tensor) -> Tensor:
+        return functional.affine(x, self.weight, self.bias)
+
 
 FUNCTIONS = {"tanh": torch.tanh, "erf": torch.erf, "hardtanh": F.hardtanh}
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from normexp.norms import functional, masked
+from normexp.norms import functional
 from normexp.norms.base import Affine, Norm
 from normexp.norms.kernels import native_scaling, rms_kernels
 
@@ -46,7 +46,7 @@ class RMSNorm(Norm):
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
         if self.fraction != 1:
             return super().normalize_masked(x, mask)
-        return masked.rms_norm(x, mask, self.gain(), self.bias, eps=self.eps)
+        return functional.masked_rms_norm(x, mask, self.gain(), self.bias, eps=self.eps)
 
     def runs_native(self, x: Tensor) -> bool:
         return self.native and self.fraction == 1 and native_scaling.usable(x)

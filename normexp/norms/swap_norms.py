@@ -4,15 +4,78 @@ import fnmatch
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from normexp.norm_layers import NormLayer, norm_layer
-from normexp.norms.by_name import norm_named
-from normexp.norms.swap_table import Swap, SwapTable, put
+from normexp.norms.layers import NormLayer, norm_layer
+from normexp.norms.named import norm_named
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One normalization layer: its place, the old layer and the new one.
+
+    Attributes:
+        path: of the layer in the network. A layer that is used at several places has several, separated by commas.
+        new: None if the old layer stays; `note` says why.
+        carried: what the new layer kept: gain, shift, running statistics, eps.
+        note: what could not be kept, and what else was changed.
+    """
+
+    path: str
+    old: str
+    new: str | None
+    carried: str
+    note: str = ""
+
+
+class SwapTable(Sequence[Swap]):
+    """The rows of a swap. `print` shows a table. `undo()` puts the old layers back."""
+
+    def __init__(self, rows: list[Swap], ways_back: list[Callable[[], None]]):
+        self.rows, self._ways_back = rows, ways_back
+
+    def undo(self) -> None:
+        """Put the old layers back. A network that was not trained since the swap then computes the same as before, bit
+        for bit. The new layers keep what they learned. A second call does nothing."""
+        while self._ways_back:
+            self._ways_back.pop()()
+
+    @property
+    def left(self) -> list[Swap]:
+        """The layers that could not be swapped."""
+        return [row for row in self.rows if row.new is None]
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Swap]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        head = ("path", "old", "new", "carried over", "note")
+        cells = [head, *((r.path, r.old, r.new or "stays", r.carried, r.note) for r in self.rows)]
+        widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def put(network: nn.Module, path: str, module: nn.Module) -> None:
+    """Put a module at a path of a network."""
+    parent, _, name = path.rpartition(".")
+    setattr(network.get_submodule(parent), name, module)
+
 
 Where = str | Iterable[str] | Callable[[str, nn.Module], bool] | None
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")

@@ -68,7 +68,7 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
     [
         "norms/functional.py",
         "norms/kernels/sample_kernels.py",
-        "models/attention.py",
+        "models/transformer_stack.py",
         "lit_model.py",
         "data/loader.py",
         "schedules.py",
@@ -126,13 +126,13 @@ def test_moved_file_leaves_a_run_valid_and_a_deleted_one_does_not(finished, edit
 
 def test_monitors_count_for_a_verdict_that_reads_what_they_log(train, edit, monkeypatch, tmp_path):
     summary, _ = train(*RUN, "monitor=activations")
-    edit("monitors/activation_statistics.py")
-    assert changed(summary) == ["normexp.monitors.activation_statistics"]
+    edit("monitors/activations.py")
+    assert changed(summary) == ["normexp.monitors.activations"]
     assert changed(summary, watched=False) == []
     assert verdict_reads(summary, monkeypatch, tmp_path) is summary
     logged = next(id for id, claim in CLAIMS.items() if "logged/" in str(claim.metric))
     monkeypatch.setattr(training_runs.Runs, "folder", lambda self, run: tmp_path)
-    with pytest.raises(ValueError, match=r"another version of normexp.monitors.activation_statistics"):
+    with pytest.raises(ValueError, match=r"another version of normexp.monitors.activations"):
         verdict_reads(summary, monkeypatch, tmp_path, logged)
 
 
@@ -156,7 +156,7 @@ def test_run_that_resumes_with_other_code_belongs_to_no_version(train, edit, mon
     with pytest.raises(SystemExit):
         train(*run, callbacks=[Stop()])
     old = parts.parts(NORMEXP)
-    edit("models/attention.py")
+    edit("models/transformer_stack.py")
     new = parts.parts(NORMEXP)
     summary, _ = train(*run)
     assert summary["sources"] == {NORMEXP: f"{old}+{new}"}

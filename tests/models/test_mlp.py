@@ -7,7 +7,7 @@ import torch
 from small_models import model_factory, norm_factory, small_batch
 from torch import nn
 
-from normexp.models.initialization import linear_map
+from normexp.models.layers import linear_map
 from normexp.models.sites import layer_name
 
 

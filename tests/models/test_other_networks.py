@@ -14,7 +14,7 @@ from torchvision.models import list_models
 
 from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Timm, Torchvision
-from normexp.norm_layers import is_norm
+from normexp.norms.layers import is_norm
 from normexp.training.build import build
 
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")

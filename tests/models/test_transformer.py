@@ -7,10 +7,8 @@ import torch
 from small_models import model_factory, norm_factory
 from torch import nn
 
-from normexp.models.attention import Attention
 from normexp.models.transformer import patch_size_for
-from normexp.models.transformer_block import Residual
-from normexp.models.transformer_weights import TransformerWeights
+from normexp.models.transformer_stack import Attention, Residual, TransformerWeights
 
 WEIGHTS = TransformerWeights("xavier", depth=1, weight_norm=None)
 

@@ -4,8 +4,12 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
-from normexp.monitors.covariate_shift_proxies import gradient_norm_envelope, step_to_step
-from normexp.monitors.internal_covariate_shift import shift, shifted_gradients
+from normexp.monitors.internal_covariate_shift import (
+    gradient_norm_envelope,
+    shift,
+    shifted_gradients,
+    step_to_step,
+)
 from normexp.monitors.sites import sites_of, weights_before
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from normexp.monitors.gradient_noise import noise_and_signal
+from normexp.monitors.gradients import noise_and_signal
 from normexp.monitors.representation import geometry
 
 

@@ -4,8 +4,7 @@ from small_module import Small, batches
 from torch import nn
 
 from normexp.monitors import HessianTopEigenvalue, Smoothness
-from normexp.monitors.hessian import hessian_product, lanczos
-from normexp.monitors.smoothness import along_gradient
+from normexp.monitors.loss_landscape import along_gradient, hessian_product, lanczos
 
 
 def quadratic(eigenvalues):

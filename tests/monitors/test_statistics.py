@@ -4,7 +4,7 @@ import torch
 from scipy import stats as scipy_stats
 from torch import nn
 
-from normexp.monitors import activation_statistics as stats
+from normexp.monitors import activations as stats
 
 EVERY = ("mean", "std", "skew", "kurtosis", "max_abs", "l2_norm", "channel_spread")
 

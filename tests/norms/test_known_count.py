@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from normexp.norms.batch_norm import BatchNorm
-from normexp.norms.known_count import KnownCount
-from normexp.norms.noisy_batch_norm import NoisyBatchNorm
+from normexp.norms.batch_norm import BatchNorm, KnownCount
+from normexp.norms.batch_norm_variants import NoisyBatchNorm
 
 
 class Reads(TorchDispatchMode):

@@ -9,8 +9,8 @@ import torchvision
 from torch import nn
 from torchvision.ops import FrozenBatchNorm2d
 
-from normexp.norm_layers import norm_layer
 from normexp.norms import GroupNorm, norm_named, swap
+from normexp.norms.layers import norm_layer
 
 small_vit = functools.partial(
     torchvision.models.VisionTransformer, image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=16,

@@ -1,0 +1,213 @@
+"""BatchNorm with another use of its statistics: renormalized, over all processes, or with noise added."""
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules._functions import SyncBatchNorm as TorchSyncBatchNorm
+
+from normexp.arguments import require_at_least
+from normexp.norms import functional
+from normexp.norms.base import Affine, EpsPosition
+from normexp.norms.batch_norm import BatchNorm
+from normexp.norms.functional import inverse_deviation
+
+
+class BatchRenorm(BatchNorm):
+    """y = ((x - mean) / std * r + d) * weight + bias while training. r and d pass no gradient:
+        r = std / running_std, clipped to [1 / r_limit, r_limit],
+        d = (mean - running_mean) / running_std, clipped to [-d_limit, d_limit].
+
+    The limits are 1 and 0 (BatchNorm) for `warmup_steps` batches. Then they grow linearly to `r_max` at batch `r_steps`
+    and to `d_max` at batch `d_steps`. In eval mode the layer is BatchNorm.
+    Shape: as BatchNorm.
+    Source: Ioffe 2017, Batch Renormalization. The paper averages the std; here the variance is averaged, in torch's
+    `running_var`.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        ema_keep: float = 0.99,
+        running_correction: int = 1,
+        r_max: float = 3.0,
+        d_max: float = 5.0,
+        warmup_steps: int = 5000,
+        r_steps: int = 40000,
+        d_steps: int = 25000,
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        if r_max < 1 or d_max < 0:
+            raise ValueError(
+                f"r_max={r_max}, d_max={d_max}: limits below those of BatchNorm; use r_max>=1, d_max>=0"
+            )
+        for argument, steps in (("warmup_steps", warmup_steps), ("r_steps", r_steps), ("d_steps", d_steps)):
+            require_at_least(argument, steps, 0)
+        self.r_max, self.d_max = r_max, d_max
+        self.warmup_steps, self.r_steps, self.d_steps = warmup_steps, r_steps, d_steps
+
+    def from_batch(self, x: Tensor, groups: int) -> Tensor:
+        mean, var = self.statistics(x)
+        batch_var = self.corrected(var.detach(), x)
+        inverse_std = inverse_deviation(batch_var, self.eps, self.eps_position)
+        inverse_running = inverse_deviation(self.running_var, self.eps, self.eps_position)
+        r_limit = 1 + (self.r_max - 1) * self.progress(self.r_steps)
+        d_limit = self.d_max * self.progress(self.d_steps)
+        r = (inverse_running / inverse_std).clamp(1 / r_limit, r_limit)
+        d = ((mean.detach() - self.running_mean) * inverse_running).clamp(-d_limit, d_limit)
+        weight = r if self.weight is None else self.weight * r
+        bias = d if self.weight is None else self.weight * d
+        y = self.standardize(x, mean, var, weight, bias if self.bias is None else self.bias + bias)
+        self.track(mean, var, x)
+        return y
+
+    def progress(self, last_step: int) -> Tensor:
+        """0 during the warm-up, then rising linearly to 1 at `last_step`."""
+        step = self.num_batches_tracked - 1 - self.warmup_steps
+        return (step / max(1, last_step - self.warmup_steps)).clamp(0, 1)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, r_max={self.r_max}, d_max={self.d_max}, warmup_steps={self.warmup_steps}, "
+            f"r_steps={self.r_steps}, d_steps={self.d_steps}"
+        )
+
+
+class SyncBatchNorm(BatchNorm):
+    """BatchNorm over the joined batch of all processes of a distributed run.
+
+    GPUs use torch's synchronized kernel. Other devices have none, and use the formula with sums over all processes. In
+    one process the layer is BatchNorm. Shape and source: as BatchNorm.
+    Tests compare two processes with BatchNorm of the joined batch (tests/norms/synchronized.py). Without a GPU they
+    replace torch's kernels with copies that run on the CPU.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine, ema_keep=ema_keep)
+
+    def from_batch(self, x: Tensor, groups: int) -> Tensor:
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        world_size = torch.distributed.get_world_size() if distributed else 1
+        if world_size == 1:
+            return super().from_batch(x, groups)
+        if not x.is_cuda:
+            return self.by_formula(x)
+        return TorchSyncBatchNorm.apply(
+            x, self.weight, self.bias, self.running_mean, self.running_var, self.eps, 1 - self.ema_keep,
+            torch.distributed.group.WORLD, world_size,
+        )  # fmt: skip
+
+    def by_formula(self, x: Tensor) -> Tensor:
+        wide = functional.at_least_float32(x)
+        dims = [0, *range(2, x.dim())]
+        own = wide.new_tensor(x.numel() // self.num_features)
+        n = OverProcesses.apply(own)  # processes may hold different numbers of samples
+        mean = OverProcesses.apply(wide.sum(dims)) / n
+        centered = wide - functional.along_channels(mean, x)
+        var = OverProcesses.apply(centered.square().sum(dims)) / n
+        step = 1 - self.ema_keep
+        self.running_mean.mul_(1 - step).add_(mean.detach() * step)
+        self.running_var.mul_(1 - step).add_(var.detach() * (step * n / (n - 1)))
+        return functional.batch_norm(x, mean, var, self.weight, self.bias, eps=self.eps)
+
+
+class OverProcesses(torch.autograd.Function):
+    """Sum of a tensor over all processes. Its gradient is the gradient of the sum of all their losses."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        total = x.detach().clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        return OverProcesses.apply(gradient.contiguous())
+
+
+class NoisyBatchNorm(BatchNorm):
+    """y = s * BatchNorm(x) + m while training. The distribution of the noise changes at every step:
+        per step and channel     mean ~ U(-mean_range, mean_range),   scale ~ U(1, scale_max),
+        per value                m ~ U(mean - mean_spread, mean + mean_spread),   s ~ N(scale, scale_spread^2).
+
+    In eval mode the layer is BatchNorm. Shape: as BatchNorm.
+    Source: Santurkar et al. 2018, How Does Batch Normalization Help Optimization?, appendix.
+
+    The noise depends on `seed`, `layer` and `num_batches_tracked` alone. It takes nothing from torch's random stream,
+    so the arms of a comparison keep the same batches, and a resumed run continues with the same noise.
+    Layers of equal size with the same `layer` draw the same noise.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+        running_correction: int = 1,
+        seed: int = 0,
+        mean_range: float = 0.5,
+        scale_max: float = 1.25,
+        mean_spread: float = 0.1,
+        scale_spread: float = 0.1,
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        require_at_least("scale_max", scale_max, 1)
+        for argument, value in (
+            ("mean_range", mean_range), ("mean_spread", mean_spread), ("scale_spread", scale_spread)
+        ):  # fmt: skip
+            require_at_least(argument, value, 0)
+        self.seed, self.mean_range, self.scale_max = seed, mean_range, scale_max
+        self.mean_spread, self.scale_spread = mean_spread, scale_spread
+
+    def from_batch(self, x: Tensor, groups: int) -> Tensor:
+        y = super().from_batch(x, groups)
+        if x.is_meta:  # only shapes are computed, and the count of steps has no value
+            return y
+        batch = self.batches.read(self.num_batches_tracked)
+        place = f"{self.seed} {self.layer} {self.num_features} {batch}"
+        seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
+        generator = torch.Generator(x.device).manual_seed(seed)
+
+        def uniform(*shape: int) -> Tensor:  # U(-1, 1)
+            return torch.empty(shape, device=x.device).uniform_(-1, 1, generator=generator)
+
+        per_channel = (1, self.num_features, *[1] * (x.dim() - 2))
+        mean = self.mean_range * uniform(*per_channel)
+        scale = 1 + (self.scale_max - 1) * (uniform(*per_channel) + 1) / 2
+        m = mean + self.mean_spread * uniform(*x.shape)
+        normal = torch.empty(x.shape, device=x.device).normal_(generator=generator)
+        s = scale + self.scale_spread * normal
+        return s * y + m
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, seed={self.seed}, mean_range={self.mean_range}, scale_max={self.scale_max}, "
+            f"mean_spread={self.mean_spread}, scale_spread={self.scale_spread}"
+        )
