@@ -38,6 +38,7 @@ class DataModule(LightningDataModule):
         splits: "train", "val", "test" -> Rows on the CPU; of a text, the stream of its tokens.
         num_classes: classes, or the size of the vocabulary.
         fingerprint: sha256 of content that differs between machines, "" for a standard data set.
+        covered: what of a user's own data the fingerprint covers, "" where it always covers all.
         test_set: digest of the test examples and their order. Options that scale them do not change it.
     """
 
@@ -48,6 +49,7 @@ class DataModule(LightningDataModule):
     splits: dict[str, Rows] = field(default_factory=dict, init=False, repr=False)
     num_classes: int = field(default=0, init=False, repr=False)
     fingerprint: str = field(default="", init=False, repr=False)
+    covered: str = field(default="", init=False, repr=False)
     test_set: str = field(default="", init=False, repr=False)
 
     _rows: dict[tuple[str, torch.device, bool], Rows] = field(default_factory=dict, init=False, repr=False)
@@ -118,8 +120,11 @@ class DataModule(LightningDataModule):
         It is the lowest loss on that split that one prediction for all samples can have.
         """
         self.load()
-        frequency = torch.bincount(self.splits[split].y.flatten(), minlength=self.num_classes).double()
-        return torch.distributions.Categorical(probs=frequency).entropy().item()
+        return torch.distributions.Categorical(probs=self.class_counts(split).double()).entropy().item()
+
+    def class_counts(self, split: str) -> Tensor:
+        """How many targets of a split have each class, or each character: int64 (num_classes,)."""
+        return torch.bincount(self.splits[split].y.flatten(), minlength=self.num_classes)
 
     def _content(self) -> dict[str, Any]:
         """The options on which the content of the splits depends."""

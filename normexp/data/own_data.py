@@ -1,15 +1,15 @@
-"""A user's own LightningDataModule or Dataset, read item by item."""
+"""A user's own LightningDataModule or Dataset."""
 
 import hashlib
-import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from pytorch_lightning import LightningDataModule
 from pytorch_lightning.utilities.seed import isolate_rng
+from rich.console import Console
+from rich.progress import track
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -21,25 +21,19 @@ from torch.utils.data import (
 )
 
 from normexp.data.base import DataModule
-from normexp.data.order import ShuffledOrder, keyed_number
-from normexp.data.rows import Batch, Chosen, Rows
+from normexp.data.item_rows import CHUNK, CPU, ItemRows, LabelError, seed_all
+from normexp.data.order import ShuffledOrder
+from normexp.data.rows import Rows
 
-CPU = torch.device("cpu")
 # What a loader may use to choose items: all of them, in order or shuffled.
 ORDERS = {SequentialSampler, RandomSampler, BatchSampler, type(None)}
-DIGESTED = 64  # number of items of a split that are hashed
-# What a batch must be.
+FEW = 16  # chunks that are read without worker processes
+COUNTED = 2**30  # bytes of a split's items up to which all of them are hashed
+# What a batch must be, by `kind`.
 FORMS = {
     "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
     "text": "int64 tokens (N, T) and the tokens that follow them, int64 (N, T)",
 }
-
-
-def seed_all(number: int) -> None:
-    """Seed the generators that a user's code draws from: torch's on the CPU, Python's and numpy's."""
-    torch.default_generator.manual_seed(number)
-    random.seed(number)
-    np.random.seed(number % 2**32)
 
 
 def same_draws(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -50,79 +44,13 @@ def same_draws(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return make(*arguments, **named)
 
 
-class ItemRows(Rows, Dataset):
-    """Items that are read when a batch needs them.
-
-    Their random transforms depend on (seed, epoch, number of the item) alone: not on the batch, the worker or the step
-    at which a run was resumed.
-
-    Args:
-        loader: of the user; its map-style Dataset gives items (input, target), its `collate_fn` makes a batch of them.
-        workers: number of processes that read ahead, 0 for none; None: as many as the loader has.
-        seed: of random transforms.
-        device: of the batches.
-    """
-
-    def __init__(self, loader: DataLoader, *, workers: int | None, seed: int, device: torch.device) -> None:
-        self.items, self.collate = loader.dataset, loader.collate_fn
-        self.workers = loader.num_workers if workers is None else workers
-        self.seed, self.epoch = seed, 0
-        self._device = device
-        self._targets: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, row: int) -> Any:
-        seed_all(keyed_number("item", self.seed, self.epoch, row))
-        return self.items[row]
-
-    @property
-    def device(self) -> torch.device:
-        return self._device
-
-    @property
-    def index_device(self) -> torch.device:
-        return CPU
-
-    @property
-    def x(self) -> Tensor:
-        return self.take(slice(None))[0]
-
-    @property
-    def y(self) -> Tensor:
-        """All targets. If the Dataset has no list of them, every item is read once."""
-        if self._targets is None:
-            known = getattr(self.items, "targets", None)
-            chunks = self.batches([slice(start, start + 256) for start in range(0, len(self), 256)])
-            self._targets = torch.cat([y for _, y in chunks]) if known is None else torch.as_tensor(known)
-        return self._targets
-
-    def begin(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def take(self, chosen: Chosen) -> Batch:
-        return next(self._batches([chosen], workers=0))
-
-    def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
-        return self._batches(chosen, self.workers)
-
-    def _batches(self, chosen: Iterable[Chosen], workers: int) -> Iterator[Batch]:
-        rows = [range(len(self))[c] if isinstance(c, slice) else c.tolist() for c in chosen]
-        loader = DataLoader(
-            self,
-            batch_sampler=rows,
-            collate_fn=self.collate,
-            num_workers=workers,
-            pin_memory=self._device.type == "cuda",
-            generator=torch.Generator(),
-        )
-        with isolate_rng(include_cuda=False):
-            batches = iter(loader)
-        for _ in rows:
-            with isolate_rng(include_cuda=False):
-                batch = next(batches)
-            yield tuple(part.to(self._device, non_blocking=True) for part in batch)
+def _known_targets(items: Any, places: Tensor, read: Tensor) -> Tensor | None:
+    """The Dataset's list of all targets, if it has one and the items at `places` have these targets."""
+    try:
+        known = torch.as_tensor(items.targets)
+        return known.to(read.dtype) if torch.equal(known[places].to(read.dtype), read) else None
+    except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
+        return None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -131,8 +59,11 @@ class OwnData(DataModule):
     and "test".
 
     normexp chooses the batches, so every norm sees the same ones. It keeps the module's transforms, collate function
-    and workers. Random transforms depend on the run's seed, the epoch and the item. The fingerprint is the module's
-    attribute of that name; without one it covers sizes and the first items.
+    and workers. Random transforms depend on the run's seed, the epoch and the item.
+
+    The fingerprint is the module's attribute of that name. Without one, the items of each split are read once and
+    hashed: all of them, or, of a split with more than COUNTED bytes, as many as have these bytes, evenly spread, and
+    the Dataset's list of `targets`. `covered` says which.
     """
 
     module: Callable[..., LightningDataModule | Dataset]
@@ -142,6 +73,8 @@ class OwnData(DataModule):
     workers: int | None = None  # processes that read ahead; None: as many as the module's loaders have
 
     loaders: dict[str, DataLoader] = field(default_factory=dict, init=False, repr=False)
+    _class_counts: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
+    _read: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # number of items
 
     @property
     def name(self) -> str:
@@ -156,15 +89,18 @@ class OwnData(DataModule):
         own = self._make_loaders()
         for split, loader in self.loaders.items():
             self._check_loader(split, loader)
-        splits = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
-        for split, rows in splits.items():
-            self._check_batch(split, rows)
+            self._check_batch(split, self._rows_of(split, CPU, self.seed))
         self.num_classes = self._count_classes(own)
-        digests = {split: self._digest(self._rows_of(split, CPU, seed=0)) for split in splits}
+        named = getattr(own, "fingerprint", None)
+        digests = {split: self._count(split, given=bool(named)) for split in self.loaders}
+        sizes = {split: len(loader.dataset) for split, loader in self.loaders.items()}
         self.test_set = digests["test"]
-        content = getattr(own, "fingerprint", [[len(rows) for rows in splits.values()], digests])
+        content = named or [list(sizes.values()), digests]
         self.fingerprint = hashlib.sha256(repr(content).encode()).hexdigest()
-        return splits
+        parts = [f"{self._read[s]:,} of {size:,} {s}" for s, size in sizes.items() if self._read[s] < size]
+        items = f"{', '.join(parts)} items" if parts else "all items"
+        self.covered = f"what {self.name}.fingerprint says" if named else items
+        return {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
 
     def _make_loaders(self) -> Any:
         """Set a loader for each split. Returns the module, or the training Dataset."""
@@ -201,7 +137,14 @@ class OwnData(DataModule):
             )
 
     def _rows_of(self, split: str, device: torch.device, seed: int) -> ItemRows:
-        return ItemRows(self.loaders[split], workers=self.workers, seed=seed, device=device)
+        return ItemRows(
+            self.loaders[split],
+            name=f"{self.name}, {split}",
+            classes=self.num_classes,
+            workers=self.workers,
+            seed=seed,
+            device=device,
+        )
 
     def _check_batch(self, split: str, rows: ItemRows) -> None:
         wanted = (
@@ -229,11 +172,51 @@ class OwnData(DataModule):
             )
         return int(count)
 
-    def _digest(self, rows: ItemRows) -> str:
-        content = hashlib.sha256(str(len(rows)).encode())
-        for part in rows.take(slice(DIGESTED)):
-            content.update(part.contiguous().numpy().tobytes())
+    def _count(self, split: str, *, given: bool) -> str:
+        """Read items of a split once: hash them, check their targets, count the classes. Returns the hash.
+
+        It reads all items, or evenly spread ones that have COUNTED bytes together; then the Dataset's list of targets
+        is hashed, checked and counted. `given`: the user names the fingerprint, so the first items are enough.
+        """
+        rows = self._rows_of(split, CPU, seed=0)
+        size = sum(part.nbytes for part in rows.take(slice(1)))
+        count = min(CHUNK if given else max(CHUNK, COUNTED // size), len(rows))
+        places = torch.arange(count) if given else torch.arange(count) * len(rows) // count
+        content, targets = self._read_items(rows, places)
+        if count < len(rows):
+            targets = _known_targets(rows.items, places, targets)
+            if targets is not None and not given:
+                content.update(targets.numpy().tobytes())
+        if targets is not None:
+            rows.check_targets(range(len(rows)), targets)
+            self._class_counts[split] = torch.bincount(targets.flatten(), minlength=self.num_classes)
+        self._read[split] = count
         return content.hexdigest()[:16]
+
+    def _read_items(self, rows: ItemRows, places: Tensor) -> tuple[Any, Tensor]:
+        """The hash and the targets of these items."""
+        content, targets = hashlib.sha256(str(len(rows)).encode()), []
+        chunks, screen = places.split(CHUNK), Console(stderr=True)
+        if len(chunks) < FEW:  # processes would take longer to start
+            rows.workers = 0
+        shown = {"total": len(chunks), "transient": True, "disable": not screen.is_terminal}
+        try:
+            for x, y in track(rows.batches(chunks), f"reading {rows.name}", console=screen, **shown):
+                content.update(x.contiguous().numpy().tobytes())
+                content.update(y.contiguous().numpy().tobytes())
+                targets.append(y)
+        except LabelError:
+            raise
+        except Exception as error:  # the user's transforms may raise anything
+            reason = (str(error).strip() or "no message").splitlines()[-1]
+            raise ValueError(
+                f"data.path: {rows.name}: an item cannot be read ({type(error).__name__}: {reason})"
+            ) from error
+        return content, torch.cat(targets)
+
+    def class_counts(self, split: str) -> Tensor:
+        known = self._class_counts.get(split)
+        return super().class_counts(split) if known is None else known
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
         return self._rows_of(split, device, self.seed)
@@ -244,4 +227,4 @@ class OwnData(DataModule):
     def describe(self) -> str:
         sizes = " / ".join(f"{len(rows):,} {split}" for split, rows in self.splits.items())
         shape = "x".join(str(side) for side in self.input_shape)
-        return f"{self.name}: {sizes} items of {shape}, {self.num_classes} classes"
+        return f"{self.name}: {sizes} items of {shape}, {self.num_classes} classes; fingerprint of {self.covered}"

@@ -72,6 +72,7 @@ def summarize(
             "devices": trainer.world_size,
             "precision": trainer.precision,
             "threads": torch.get_num_threads(),
+            **({"fingerprint_of": parts.data.covered} if parts.data.covered else {}),
         },
         "versions": {
             "normexp": __version__,

@@ -36,6 +36,42 @@ class Noisy(Dataset):
         return (x + 0.1 * torch.randn_like(x) if self.training else x), int(self.labels[row])
 
 
+class Edited(Dataset):
+    """300 items a split, of which one may be edited; counts which items are asked for."""
+
+    classes = ("a", "b", "c")
+
+    def __init__(
+        self, split: str, edited: str = "", label=None, pixel=None, broken=None, listed=True
+    ) -> None:
+        random = torch.Generator().manual_seed(SEEDS[split])
+        self.x = torch.randn(300, 3, 8, 8, generator=random)
+        self.y = torch.arange(300) % 3
+        self.broken = broken if split == edited else None
+        if split == edited and label is not None:
+            self.y[label[0]] = label[1]
+        if split == edited and pixel is not None:
+            self.x[pixel, 0, 0, 0] += 1
+        if listed:
+            self.targets = self.y.tolist()
+        self.asked = []
+
+    def __len__(self) -> int:
+        return 300
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        self.asked.append(row)
+        if row == self.broken:
+            raise OSError(f"item {row}")
+        return self.x[row], int(self.y[row])
+
+
+class Named(Edited):
+    """It says itself which version it is."""
+
+    fingerprint = "version 1"
+
+
 class Module(pl.LightningDataModule):
     """The same in a LightningDataModule, with worker processes."""
 

@@ -8,7 +8,7 @@ import own_sets
 import pytest
 import torch
 
-from normexp.data import OwnData
+from normexp.data import OwnData, own_data
 
 CPU = torch.device("cpu")
 
@@ -24,7 +24,8 @@ def own(target, options=None, **more) -> OwnData:
 def test_items_are_the_users_and_batches_the_projects(target):
     data = own(target)
     assert (data.kind, data.input_shape, data.num_classes) == ("image", (3, 8, 8), 3)
-    assert data.describe() == f"{target.__name__}: 60 train / 60 val / 60 test items of 3x8x8, 3 classes"
+    said = "60 train / 60 val / 60 test items of 3x8x8, 3 classes; fingerprint of all items"
+    assert data.describe() == f"{target.__name__}: {said}"
     expected = own_sets.Noisy("val")
     x, y = (torch.cat(parts) for parts in zip(*data.evaluation_loader("val"), strict=True))
     assert torch.equal(x, expected.x)
@@ -70,6 +71,83 @@ def test_fingerprints_tell_contents_apart():
     assert own(own_sets.Noisy, {"size": 59}).fingerprint not in prints
 
 
+def test_small_sets_have_the_fingerprint_that_they_always_had():
+    expected = "ee68dbbbbbff901bad0981fe901fef5cfefc41fa578d34a01c787a125604a1bf"
+    assert own(own_sets.Noisy).fingerprint == expected
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+@pytest.mark.parametrize("change", [{"label": (64, 2)}, {"label": (298, 2)}, {"pixel": 299}], ids=str)
+def test_every_item_of_a_split_counts(split, change):
+    """Labels that were changed from item 64 on gave "This run is finished"."""
+    first, changed = own(own_sets.Edited), own(own_sets.Edited, {"edited": split, **change})
+    assert first.fingerprint != changed.fingerprint
+    assert (first.test_set != changed.test_set) is (split == "test")
+    assert own(own_sets.Edited, workers=2).fingerprint == first.fingerprint
+
+
+def test_of_a_large_split_spread_items_and_all_targets_count(monkeypatch):
+    monkeypatch.setattr(own_data, "COUNTED", 100 * (3 * 8 * 8 * 4 + 8))
+    first = own(own_sets.Edited)
+    assert first.describe().endswith(
+        "; fingerprint of 100 of 300 train, 100 of 300 val, 100 of 300 test items"
+    )
+    changed = [
+        own(own_sets.Edited, {"edited": "train", **change}).fingerprint
+        for change in ({"pixel": 297}, {"pixel": 298}, {"label": (298, 2)})
+    ]
+    assert [fingerprint != first.fingerprint for fingerprint in changed] == [True, False, True]
+
+
+def test_a_fingerprint_of_the_users_is_believed_and_reads_little():
+    first, changed = (own(own_sets.Named, {"edited": "train", "label": (64, label)}) for label in (1, 2))
+    assert first.fingerprint == changed.fingerprint
+    assert first.covered == "what Named.fingerprint says"
+    assert len(first.loaders["val"].dataset.asked) <= 66
+
+
+def test_each_item_is_read_once_before_training_and_not_again_for_the_chance_loss():
+    data = own(own_sets.Edited)
+    asked = data.loaders["train"].dataset.asked
+    assert len(asked) <= 302
+    before = len(asked)
+    assert data.chance_loss("train") == pytest.approx(np.log(3))
+    assert len(asked) == before
+
+
+@pytest.mark.parametrize("label", [3, -1, 255])
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_a_label_out_of_range_is_refused_before_training(split, label):
+    """It ended in an IndexError, in the evaluation after all training."""
+    with pytest.raises(
+        ValueError, match=rf"data.path: Edited, {split}: item 170 has the label {label}, and 3"
+    ) as e:
+        own(own_sets.Edited, {"edited": split, "label": (170, label)})
+    assert str(e.value).endswith("classes are 0..2; repair the labels, or set data.classes=N")
+
+
+def test_a_token_out_of_range_is_refused_before_training():
+    with pytest.raises(
+        ValueError, match=r"Tokens, train: item \d+ has the label 4, and 4 classes are 0..3; "
+    ):
+        own(own_sets.Tokens, kind="text", classes=4)
+
+
+def test_a_label_that_was_not_read_at_the_start_is_named_when_its_batch_comes():
+    data = own(own_sets.Named, {"edited": "train", "label": (170, 7), "listed": False})
+    with pytest.raises(ValueError, match=r"Named, train: item 170 has the label 7, and 3 classes are 0..2"):
+        list(data.train_dataloader())
+
+
+def test_an_item_that_cannot_be_read_is_one_line_before_training():
+    for workers in (0, 2):
+        with pytest.raises(
+            ValueError, match=r"Edited, val: an item cannot be read \(OSError: item 290\)"
+        ) as error:
+            own(own_sets.Edited, {"edited": "val", "broken": 290}, workers=workers)
+        assert "\n" not in str(error.value)
+
+
 def test_own_text_is_read_as_tokens():
     data = own(own_sets.Tokens, kind="text")
     assert (data.kind, data.input_shape, data.num_classes) == ("text", (8,), 5)
@@ -110,17 +188,24 @@ def test_what_cannot_be_trained_on_is_one_line(target, options, message):
     assert "\n" not in str(error.value)
 
 
+OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", "trainer=cpu", "monitor=none"]
+
+
+def test_a_summary_says_what_of_own_data_was_counted(tmp_path):
+    from normexp.config.run_spec import specs
+    from normexp.training.build import build
+    from normexp.training.launch import launch
+
+    small = ["model.depth=1", "model.width=4", "max_steps=1", "batch_size=8", f"outputs={tmp_path}"]
+    summary = launch(build(specs([*OVERRIDES, *small], allowed=["own_sets"])[0]))
+    assert summary["execution"]["fingerprint_of"] == "all items"
+
+
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
     from normexp.config.run_spec import specs
     from normexp.training.build import build
 
-    overrides = [
-        "data=module",
-        "data.path=own_sets.Noisy",
-        "+data.module.size=70",
-        "trainer=cpu",
-        "monitor=none",
-    ]
+    overrides = OVERRIDES
     parts = build(specs(overrides, allowed=["own_sets"])[0])
     assert len(parts.data.splits["train"]) == 70
     assert parts.choices["data"] == "module"
