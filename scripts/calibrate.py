@@ -35,7 +35,8 @@ from normexp.claims.evidence.sources import Anew
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.outcomes import Arm, Setting
 from normexp.claims.judge.several_settings import Rules, judge_settings
-from normexp.claims.pages.error_rates import CALIBRATION, qualifies
+from normexp.claims.pages.error_rates import qualifies
+from normexp.claims.pages.verdicts_page import CALIBRATION
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims
 from normexp.config.folder import CONFIGS
@@ -189,7 +190,9 @@ def main(arguments: list[str]) -> int:
         return 0
     start = time.perf_counter()
     try:
-        options = read_options(arguments, {"trials": "10000", "out": str(CALIBRATION), "equal_arms": ""})
+        options = read_options(
+            arguments, {"trials": "10000", "out": str(CONFIGS.parent / CALIBRATION), "equal_arms": ""}
+        )
         if not options["trials"].isdecimal() or int(options["trials"]) < FEWEST:
             raise ValueError(f"trials={options['trials']}: must be a whole number of at least {FEWEST}")
         out, trials = Path(options["equal_arms"] or options["out"]), int(options["trials"])

@@ -5,6 +5,7 @@ import json
 import calibrate
 import numpy as np
 import pytest
+from committed import ROOT
 from forked import forked
 from scipy import stats
 from simulated_designs import (
@@ -26,7 +27,8 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.judge.random_effects import decide_over_settings
 from normexp.claims.judge.several_settings import Rules, judge_settings
-from normexp.claims.pages.error_rates import CALIBRATION, error_rates, qualifies
+from normexp.claims.pages.error_rates import qualifies
+from normexp.claims.pages.verdicts_page import CALIBRATION, page_of
 
 TRIALS = 2000
 
@@ -98,16 +100,17 @@ def test_a_test_set_that_is_a_sample_is_counted(name):
 def test_a_quick_table_has_every_row_and_the_page_shows_them(tmp_path):
     found = calibrate.calibrate(trials=100, slow_trials=20, report=lambda line: None)
     assert [row["name"] for row in found["shapes"]] == list(SHAPES)
-    path = tmp_path / "calibration.json"
+    assert "has not been run" in page_of({}, {}, tmp_path)
+    path = tmp_path / CALIBRATION
+    path.parent.mkdir(parents=True)
     path.write_text(json.dumps(found))
-    text = error_rates([], path)
+    text = page_of({}, {}, tmp_path)
     for row in (*found["shapes"], *found["failing"], *found["designs"]):
         assert f"\n| {row['name']} | " in text
-    assert "has not been run" in error_rates([], tmp_path / "none.json")
 
 
 def test_the_committed_table_keeps_the_promise_and_is_what_the_judge_does():
-    found = json.loads(CALIBRATION.read_text())
+    found = json.loads((ROOT / CALIBRATION).read_text())
     assert found["trials"] >= 10_000
     assert [row["name"] for row in found["shapes"]] == list(SHAPES)
     for row in found["shapes"]:

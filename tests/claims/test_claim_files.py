@@ -12,9 +12,8 @@ from forked import forked
 from normexp.claims.evidence.cost import cost, plan_text
 from normexp.claims.evidence.functions import gather
 from normexp.claims.evidence.search import search
-from normexp.claims.evidence.subjects import composed, law
+from normexp.claims.evidence.subjects import law, plain
 from normexp.claims.judge import judge
-from normexp.claims.pages import verdicts_page
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import read_claim
@@ -61,7 +60,7 @@ def test_every_arm_composes_in_every_budget(budget):
 def compose_arms(claim, arms):
     for arm in arms:
         for key, levels in claim.factor.items() or [("seed", [0])]:
-            composed((*claim.fixed, *claim.arms[arm], f"{key}={levels[-1]}"))
+            plain((*claim.fixed, *claim.arms[arm], f"{key}={levels[-1]}"))
 
 
 def test_budgets_cost_what_they_promise():
@@ -205,8 +204,7 @@ def test_help_into_a_closed_pipe_ends_quietly():
     assert not done.stderr
 
 
-def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(verdicts_page, "error_rates", lambda real: "")  # its numbers have tests of their own
+def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):
     verify(CLAIMS["S29"], tmp_path, tuned=True, command="")
     found = verdicts_in({budget: CLAIMS for budget in BUDGETS}, tmp_path)
     assert write_page(tmp_path / "page.md", CLAIMS, found).endswith(

@@ -1,10 +1,13 @@
 """The table of equal arms: what is compared, and what it says of the judge's error rate."""
 
+import json
+
 import numpy as np
 from calibrate import halved
 from settings import errors
 
-from normexp.claims.pages.error_rates import chance, most_errors, of_real_runs
+from normexp.claims.pages.error_rates import chance, most_errors
+from normexp.claims.pages.verdicts_page import EQUAL_ARMS, page_of
 
 
 def test_an_arms_first_seeds_meet_its_others_on_the_same_examples():
@@ -18,7 +21,7 @@ def test_an_arms_first_seeds_meet_its_others_on_the_same_examples():
     assert (found.design, found.guess) == (setting.design, setting.guess)
 
 
-def test_the_page_counts_what_is_called_different():
+def test_the_page_counts_what_is_called_different(tmp_path):
     row = {
         "claim": "P01",
         "arm": "none",
@@ -27,7 +30,10 @@ def test_the_page_counts_what_is_called_different():
         "p": 0.2,
         "different": False,
     }
-    text = "\n".join(of_real_runs([row, row | {"arm": "batchnorm", "p": 0.01, "different": True}]))
+    path = tmp_path / EQUAL_ARMS
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps([row, row | {"arm": "batchnorm", "p": 0.01, "different": True}]))
+    text = page_of({}, {}, tmp_path)
     assert "1 of 2 are" in text
     assert "| P01 | batchnorm | 0.1 [-0.1, 0.3] | 0.01 | **yes** |" in text
 

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from normexp.claims.pages.multiplicity import (
-    by_kind,
-    counts_by_kind,
-    expected_false,
-    how_many_false,
-    p_of,
-    page_rows,
-)
+from normexp.claims.pages.error_rates import expected_false, p_of, page_rows
+from normexp.claims.pages.verdicts_page import page_of
 from normexp.claims.spec.claim import Claim
 
 
@@ -71,25 +65,29 @@ def claim(kind: str) -> Claim:
     return Claim(id="x", name="n", sentence="s", source="s", covers=(), evidence="training", kind=kind)
 
 
-def test_counts_keep_kinds_apart():
+def test_counts_keep_kinds_apart(tmp_path):
     claims = {"a": claim("verbatim"), "b": claim("verbatim"), "c": claim("ours"), "d": claim("")}
-    words = {"a": "supported", "b": "depends on the data", "c": "varies across settings", "d": "not yet run"}
-    found = counts_by_kind({name: own.kind for name, own in claims.items()}, words)
-    assert found == {
-        "verbatim": {"supported": 1, "depends": 1}, "ours": {"varies": 1}, "not said": {"not yet run": 1},
-    }  # fmt: skip
-    text = by_kind(claims, words)
+    words = {"a": "supported", "b": "depends on the data", "c": "varies across settings"}
+    text = page_of(claims, {name: shown(name, 0.5, word) for name, word in words.items()}, tmp_path)
     assert "| verbatim | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 0 |" in text
     assert text.index("| verbatim") < text.index("| ours") < text.index("| not said")
 
 
-def test_the_page_says_how_many_words_would_be_false():
-    verdicts = {str(i): verdict(str(i), p) for i, p in enumerate([0.001, 0.04])}
-    verdicts["2"] = verdict("2", 0.5, "inconclusive")
-    text = how_many_false(verdicts)
+def shown(name: str, p: float, word: str = "supported"):
+    """A verdict with all that the page shows."""
+    more = {"as_expected": None, "settings": [], "scope": "", "runs": {"training_seconds": 1}}
+    return (
+        verdict(name, p, word) | more | {"sentence": "s", "effect": 1.0, "interval": (0.0, 2.0), "note": ""}
+    )
+
+
+def test_the_page_says_how_many_words_would_be_false(tmp_path):
+    verdicts = {str(i): shown(str(i), p) for i, p in enumerate([0.001, 0.04])}
+    verdicts["2"] = shown("2", 0.5, "inconclusive")
+    text = page_of({name: claim("ours") for name in verdicts}, verdicts, tmp_path)
     assert "3 verdicts come from runs or initial networks and have a p; 2 of them are decided." in text
     assert "at most 0.1 are expected to be false" in text
     assert "1 would stay" in text
     assert "| 0 | supported | 0.001 | 0.003 | yes |" in text
     assert "| 2 | inconclusive | 0.5 | 0.5 |  |" in text
-    assert "has a p yet" in how_many_false({})
+    assert "has a p yet" in page_of({}, {}, tmp_path)

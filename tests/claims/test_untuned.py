@@ -9,7 +9,6 @@ from tables import spread, table_of
 
 from normexp.claims import verify_claims
 from normexp.claims.evidence import training_runs
-from normexp.claims.pages import verdicts_page
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.verify_claims import verify_all
@@ -31,7 +30,6 @@ def fabricated_runs(monkeypatch):
     )
     monkeypatch.setattr(training_runs.Runs, "missing", lambda runs, asked: [])
     monkeypatch.setattr(verify_claims, "write_claim_means", lambda own, folder: None)
-    monkeypatch.setattr(verdicts_page, "error_rates", lambda real: "")
 
 
 def word(path: Path) -> str:

@@ -1,6 +1,20 @@
 """Figures and pages of verdicts. Imports no torch."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+
+def markdown_page(template: str, **values: Any) -> str:
+    """A page of Markdown from a template of this folder."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
+    return environment.get_template(template).render(table=markdown_table, **values)
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence], numbers: Sequence[int] = ()) -> str:

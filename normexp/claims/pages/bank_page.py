@@ -10,25 +10,27 @@ from matplotlib.axes import Axes
 
 from normexp.claims.evidence.bank_settings import failed_runs, norm_table
 from normexp.claims.evidence.chosen_runs import runs_at
+from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.drawing import new_figure
 from normexp.report.style import SETTINGS, Style, percent, plain_log_scale
 from normexp.runs.files import atomic_write
 
 COLUMNS = 3  # panels side by side
-COMMAND = "python scripts/bank.py page"
 
 
 def bank_table(bank: Bank, ledger: pd.DataFrame, folder: Path) -> str:
     """Markdown: test error in % with its 95% interval, one row per setting. Incomplete settings are left out."""
     found = norm_table(bank, ledger, folder)
-    lines = ["| setting | " + " | ".join(bank.norms) + " |", "|---|" + "---:|" * len(bank.norms)]
+    rows = []
     for name, own in found.groupby("cell", sort=False) if len(found) else ():
         cells = {row.norm: _error(row) for row in own.itertuples()}
-        lines.append(
-            f"| {bank.cell(str(name)).what} | " + " | ".join(cells[norm] for norm in bank.norms) + " |"
-        )
-    return "\n".join(lines)
+        rows.append((bank.cell(str(name)).what, *(cells[norm] for norm in bank.norms)))
+    return _table(("setting",), bank.norms, rows)
+
+
+def _table(columns: tuple[str, ...], norms: Sequence[str], rows: list[tuple]) -> str:
+    return markdown_table((*columns, *norms), rows, range(len(columns), len(columns) + len(norms)))
 
 
 def _error(row) -> str:
@@ -41,18 +43,17 @@ def _error(row) -> str:
 
 def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
     """Markdown: the learning rate that most seeds chose on validation, and how many seeds chose an edge of the grid."""
-    lines = ["| setting | rates | " + " | ".join(bank.norms) + " |", "|---|---|" + "---:|" * len(bank.norms)]
+    rows = []
     for cell in finished(bank, ledger):
         chosen = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
         texts = []
         for norm in bank.norms:
             rates = chosen.loc[chosen["norm"] == norm, "lr"]
             edge = int(rates.isin([cell.rates[0], cell.rates[-1]]).sum())
-            texts.append(
-                f"{rates.mode().iloc[0]:g}" + (f" ({edge} of {len(rates)} at an edge)" if edge else "")
-            )
-        lines.append(f"| {cell.what} | {cell.rates[0]:g} to {cell.rates[-1]:g} | " + " | ".join(texts) + " |")
-    return "\n".join(lines)
+            most = f"{rates.mode().iloc[0]:g}"
+            texts.append(f"{most} ({edge} of {len(rates)} at an edge)" if edge else most)
+        rows.append((cell.what, f"{cell.rates[0]:g} to {cell.rates[-1]:g}", *texts))
+    return _table(("setting", "rates"), bank.norms, rows)
 
 
 def finished(bank: Bank, ledger: pd.DataFrame) -> list[BankCell]:
@@ -101,39 +102,13 @@ def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[s
 def page(bank: Bank, ledger: pd.DataFrame, folder: Path, figure: str) -> str:
     """The whole page, as Markdown. `folder` holds the test examples of the ledger's runs."""
     done = finished(bank, ledger)
-    runs = ledger[ledger["cell"].isin([cell.name for cell in done])]
-    missing = [cell.what for cell in bank.cells.values() if cell not in done]
-    state = f" Not finished, and not shown: {'; '.join(missing)}." if missing else ""
-    return f"""# The bank
-
-<!-- Written by `{COMMAND}`; changes by hand are lost. -->
-
-Which norm is best? It depends on the setting, so here are {len(done)}. Every norm trains at the same learning rates,
-from the same initial weights, on the same batches. Each of {bank.seeds} seeds takes the rate that its own
-validation images prefer; its test error at that rate counts. The grid was registered before its first run
-([registry](evidence/registry.jsonl)). Where more than a fifth of a norm's seeds take an end of the grid, it grows
-there for all norms, twice at most. Claims read these {len(runs):,} runs, and anyone can judge them
-again: [evidence/bank](evidence/bank) has one row per run.{state}
-
-Training sets are small (digits: 1,149 images; MNIST and CIFAR-10: 5,000; tinyshakespeare: 200,000 characters) and runs
-are short, so these errors are larger than those of papers. They compare norms under one budget of steps.
-
-## Test error in %
-
-Mean over seeds, with its 95% interval. The interval covers other seeds and other test images, or other splits where
-each seed cuts its own. A failed run diverged or ended no better than a guess. It is counted, and left out of the mean.
-
-{bank_table(bank, ledger, folder)}
-
-## Test error over learning rate
-
-Mean over seeds; here a failed run counts as a guess. A norm that looks better at one rate often wants another one.
-
-![Test error over learning rate, one panel per setting]({figure})
-
-## The rate that most seeds chose
-
-{rate_table(bank, ledger)}
-
-`python scripts/bank.py` prints the plan of all cells; `configs/bank.yaml` has every value of each.
-"""
+    return markdown_page(
+        "bank.md.j2",
+        done=done,
+        seeds=bank.seeds,
+        runs=int(ledger["cell"].isin([cell.name for cell in done]).sum()),
+        missing=[cell.what for cell in bank.cells.values() if cell not in done],
+        errors=bank_table(bank, ledger, folder),
+        rates=rate_table(bank, ledger),
+        figure=figure,
+    )

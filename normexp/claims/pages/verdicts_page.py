@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +11,17 @@ import yaml
 
 from normexp.claims.judge.verdict import UNTUNED, VERDICT
 from normexp.claims.judge.verdict_text import describe_question, with_scope
-from normexp.claims.pages import markdown_table
-from normexp.claims.pages.error_rates import error_rates
-from normexp.claims.pages.multiplicity import by_kind, counts_by_kind, how_many_false, words_table
+from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.pages.error_rates import chance, expected_false, most_errors, page_rows
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim_checks import KINDS
 from normexp.config.folder import CONFIGS
 from normexp.duration import duration
 
-FIRST_WORDS = Path("docs") / "evidence" / "first_words.yaml"
-EQUAL_ARMS = Path("docs") / "evidence" / "equal_arms.json"
-PLACES = {"training": "at this scale", "initialization": "at initialization"}
+EVIDENCE = Path("docs") / "evidence"
+FIRST_WORDS, EQUAL_ARMS, CALIBRATION = (
+    EVIDENCE / name for name in ("first_words.yaml", "equal_arms.json", "calibration.json")
+)
 SCOPES = (
     "a law",
     "in cases",
@@ -26,31 +29,17 @@ SCOPES = (
     "over settings, unregistered",
     "one setting, unregistered",
 )
-HEAD = """# Verdicts
-
-<!-- Written by `python scripts/verify.py page=docs/verdicts.md`; changes by hand are lost. -->
-
-A claim is one file in `configs/claim/`. Its verdict is one command, `python scripts/verify.py claim=<id>`.
-
-- Supported: the whole interval lies beyond the smallest effect that matters, which was fixed beforehand.
-- Refuted: the interval lies on the other side, or, for a claimed difference, within that margin. One counterexample
-  refutes a universal sentence.
-- Inconclusive: neither.
-- "No counterexample in N cases": a universal sentence that no case refutes and mathematics does not prove.
-
-After the word comes its scope: in how many settings and which, or "one setting, unregistered". `docs/claims.md` has the
-rules. Intervals hold at 95%, or at more if a claim may be judged again with more seeds. For a universal sentence, the
-range of all values replaces the interval; `nan` in it means that a value was not a number, which refutes the sentence.
-Runs that diverged or never reached their target are compared by ranks, and give intervals with an infinite end.
-If each arm has its own learning rate, "untuned" is the word with one learning rate for all, if that was asked too
-(`tune=none`).
-"""
-SAID = """## Words that changed
-
-The first verdicts rested on one small network each, most of them on one split of digits with 360 test images. A review
-found what was wrong with them. "First" is the word at that time, "why" the reason to judge again. A word that stayed
-stayed after the new test.
-"""
+WORDS = {  # as a column says it
+    "supported": "supported",
+    "refuted": "refuted",
+    "varies": "varies across settings",
+    "depends": "depends on X",
+    "no counterexample": "no counterexample",
+    "inconclusive": "inconclusive",
+    "not yet run": "not yet run",
+    "cannot be tested": "cannot be tested",
+}
+SOURCES = {"S": "source documents", "P": "papers", "X": "others"}
 
 
 def write_page(
@@ -62,78 +51,75 @@ def write_page(
         from normexp.claims.pages.site.write import write_site
 
         return write_site(path, claims, verdicts, root)
-    real = root / EQUAL_ARMS
-    text = page_of(claims, verdicts, json.loads(real.read_text()) if real.exists() else [])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(page_of(claims, verdicts, root))
     testable = sum(claim.evidence != "none" for claim in claims.values())
     return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
 
 
-def verdicts_in(budgets: dict[str, dict[str, Claim]], out: Path) -> dict[str, dict[str, Any]]:
-    """The verdicts in a folder that have their claim's present protocol, by id."""
-    each = {
-        name: found(out / name, {budget: budgets[budget][name] for budget in budgets})
-        for name in budgets["quick"]
-    }
-    return {name: verdict for name, verdict in each.items() if verdict}
-
-
 def page_of(
-    claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], equal: list[dict[str, Any]]
+    claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
 ) -> str:
-    """The page as text. `equal` are comparisons of an arm with itself."""
-    parts = [HEAD, counts(claims, verdicts), scopes(verdicts), surprises(claims, verdicts)]
-    parts.append("## Sentences of the source documents\n\n" + table(claims, verdicts, "S"))
-    parts.append("## Claims of papers\n\n" + table(claims, verdicts, "P"))
-    parts.append("## Others\n\n" + table(claims, verdicts, "X"))
+    """The page as text, with what `root` has of first words, error rates and comparisons of an arm with itself."""
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    parts.append(changed_words(first_words(), claims, verdicts))
-    parts += [by_kind(claims, words), how_many_false(verdicts), error_rates(equal)]
-    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+    by_source = {name: [words[key] for key in claims if key[0] == letter] for letter, name in SOURCES.items()}
+    by_kind = {
+        kind or "not said": [words[key] for key, claim in claims.items() if claim.kind == kind]
+        for kind in (*KINDS, "")
+    }
+    scopes: dict[str, Counter[str]] = {}
+    for verdict in verdicts.values():
+        scopes.setdefault(verdict["evidence"], Counter())[scope_kind(verdict)] += 1
+    seconds = {True: 0.0, False: 0.0}
+    for verdict in verdicts.values():
+        seconds[verdict["evidence"] == "training"] += seconds_of(verdict)
+    first = _read(root / FIRST_WORDS) or {}
+    return markdown_page(
+        "verdicts.md.j2",
+        claims=claims,
+        verdicts=list(verdicts.values()),
+        by_source=_counts(by_source),
+        by_kind=_counts({kind: own for kind, own in by_kind.items() if own}),
+        asked={letter: asked(claims, verdicts, letter) for letter in "SP"},
+        exact=duration(seconds[False]),
+        trained=duration(seconds[True]),
+        scopes=_table_of("evidence", SCOPES, dict(sorted(scopes.items()))),
+        tables={letter: table(claims, verdicts, letter) for letter in SOURCES},
+        changed=[
+            (name, was["word"], was["why"], with_scope(verdicts[name]) if name in verdicts else words[name])
+            for name, was in first.items()
+            if name in claims
+        ],
+        decidable=page_rows(verdicts.values()),
+        older=sum(v["evidence"] == "training" and v["p_adjusted"] is None for v in verdicts.values()),
+        calibration=_read(root / CALIBRATION),
+        equal_arms=_read(root / EQUAL_ARMS),
+        **{own.__name__: own for own in (with_scope, effect_of, expected_false, most_errors, chance)},
+    )
 
 
-def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
-    """The verdict in a folder, if it has the claim's present protocol. `untuned_word` is the word of `tune=none`."""
-    verdict = _read(folder)
-    if verdict is None or budgets["quick"].evidence == "none":
+def _read(path: Path) -> Any:
+    """A file of JSON or yaml; None outside a checkout, which has none."""
+    if not path.exists():
         return None
-    claim = budgets[verdict["budget"]]
-    if verdict["protocol"] != claim.protocol:
-        return None
-    untuned = _read(folder / UNTUNED)
-    word = None
-    if untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol:
-        word = untuned["verdict"]
-    return verdict | {"untuned_word": word}
+    return json.loads(path.read_text()) if path.suffix == ".json" else yaml.safe_load(path.read_text())
 
 
-def _read(folder: Path) -> dict[str, Any] | None:
-    path = folder / VERDICT
-    return json.loads(path.read_text()) if path.exists() else None
+def _counts(rows: Mapping[str, Iterable[str]]) -> str:
+    """One row per name, with the number of times that it has each word."""
+    found = {name: Counter(WORDS[short(word)] for word in words) for name, words in rows.items()}
+    return _table_of("", tuple(WORDS.values()), found)
 
 
-def surprises(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """Verdicts that contradict mathematics, training claims that contradict their sentence, and sentences of papers
-    that networks at initialization refute."""
-    wrong = [v for v in verdicts.values() if v["as_expected"] is False]
-    against = [v for v in verdicts.values() if _surprising(v)]
-    lines = ["## What surprised us", ""]
-    lines += [f"- **{v['id']}** is {v['verdict']} where mathematics says {v['expected']}" for v in wrong]
-    if not wrong:
-        lines.append("- No verdict contradicts one that mathematics gives.")
-    lines += [
-        f"- **{v['id']}** {with_scope(v)}, {PLACES[v['evidence']]}: {v['sentence']} ({effect_of(v)})"
-        + (f" {note}" if (note := claims[v["id"]].note.strip()) else "")
-        for v in against
-    ]
-    return "\n".join(lines)
+def _table_of(corner: str, columns: tuple[str, ...], rows: Mapping[str, Counter[str]]) -> str:
+    table = [(name, *(row[one] for one in columns)) for name, row in rows.items()]
+    return markdown_table((corner, *columns), table, range(1, len(columns) + 1))
 
 
-def _surprising(verdict: dict[str, Any]) -> bool:
-    if verdict["evidence"] == "law":
-        return False
-    return verdict["verdict"] not in ("supported", verdict.get("expected"))
+def short(word: str) -> str:
+    """The first part of a word: "depends on the data" is a `depends`, "varies across settings" a `varies`."""
+    first = word.split()[0]
+    return first if first in ("depends", "varies") else word
 
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
@@ -175,35 +161,6 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def counts(claims: dict[str, Claim], verdicts: dict[str, dict]) -> str:
-    """The number of claims with each verdict, as a table in Markdown, and their cost."""
-    words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    rows = {}
-    for letter, name in (("S", "source documents"), ("P", "papers"), ("X", "others")):
-        own = {key: claim for key, claim in claims.items() if key.startswith(letter)}
-        rows[name] = counts_by_kind(dict.fromkeys(own, name), words).get(name, {})
-    exact = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] != "training"]
-    trained = [seconds_of(verdict) for verdict in verdicts.values() if verdict["evidence"] == "training"]
-    return (
-        words_table(rows)
-        + "\n\nWith a verdict, even an inconclusive one: "
-        + " and ".join(asked(claims, verdicts, letter) for letter in "SP")
-        + f". What needs no training took {duration(sum(exact))}; the runs of training claims "
-        + f"{duration(sum(trained))} of training, runs that claims share counted in each."
-    )
-
-
-def scopes(verdicts: dict[str, dict]) -> str:
-    """For each kind of evidence, the number of verdicts over several settings, in one, in cases, or as a law."""
-    rows: dict[str, dict[str, int]] = {}
-    for verdict in verdicts.values():
-        row = rows.setdefault(verdict["evidence"], dict.fromkeys(SCOPES, 0))
-        row[scope_kind(verdict)] += 1
-    table = [(name, *row.values()) for name, row in sorted(rows.items())]
-    numbers = range(1, len(SCOPES) + 1)
-    return "## Where words hold\n\n" + markdown_table(("evidence", *SCOPES), table, numbers)
-
-
 def scope_kind(verdict: dict[str, Any]) -> str:
     """The one of `SCOPES` that a verdict has."""
     if verdict["settings"]:
@@ -214,13 +171,12 @@ def scope_kind(verdict: dict[str, Any]) -> str:
 
 
 def asked(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
-    """The number of statements of the sources with a verdict. One statement may need several claims."""
-    numbers = [
-        {name[:3] for claim in some for name in claims[claim].covers if name[0] == letter}
-        for some in (verdicts, claims)
-    ]
-    what = {"S": "statements of the source documents", "P": "claims of papers"}[letter]
-    return f"{len(numbers[0])} of {len(numbers[1])} {what}"
+    """How many statements of the sources have a verdict, of how many. One statement may need several claims."""
+    some, all_of = (
+        {name[:3] for claim in own for name in claims[claim].covers if name[0] == letter}
+        for own in (verdicts, claims)
+    )
+    return f"{len(some)} of {len(all_of)}"
 
 
 def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
@@ -235,27 +191,25 @@ def seconds_of(verdict: dict[str, Any]) -> float:
     return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
 
 
-def first_words(root: Path = CONFIGS.parent) -> dict[str, dict[str, str]]:
-    """The word of each claim's first verdict and why it was judged again, by id; empty outside a checkout."""
-    path = root / FIRST_WORDS
-    return yaml.safe_load(path.read_text()) if path.exists() else {}
+def verdicts_in(budgets: dict[str, dict[str, Claim]], out: Path) -> dict[str, dict[str, Any]]:
+    """The verdicts in a folder that have their claim's present protocol, by id."""
+    each = {
+        name: found(out / name, {budget: budgets[budget][name] for budget in budgets})
+        for name in budgets["quick"]
+    }
+    return {name: verdict for name, verdict in each.items() if verdict}
 
 
-def changed_words(
-    first: dict[str, dict[str, str]], claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]
-) -> str:
-    """The section; empty if none of these claims has a first word.
-
-    Args:
-        first: as `first_words` gives it.
-        claims, verdicts: of today, by id.
-    """
-    known = {name: was for name, was in first.items() if name in claims}
-    if not known:
-        return ""
-    now = {name: verdicts.get(name) for name in known}
-    rows = [
-        (name, was["word"], was["why"], with_scope(now[name]) if now[name] else status(claims[name], None))
-        for name, was in known.items()
-    ]
-    return SAID + "\n" + markdown_table(("claim", "first", "why", "now"), rows)
+def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
+    """The verdict in a folder, if it has the claim's present protocol. `untuned_word` is the word of `tune=none`."""
+    verdict = _read(folder / VERDICT)
+    if verdict is None or budgets["quick"].evidence == "none":
+        return None
+    claim = budgets[verdict["budget"]]
+    if verdict["protocol"] != claim.protocol:
+        return None
+    untuned = _read(folder / UNTUNED / VERDICT)
+    word = None
+    if untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol:
+        word = untuned["verdict"]
+    return verdict | {"untuned_word": word}
