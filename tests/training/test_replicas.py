@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import dataclasses
 import functools
 import json
 import os
@@ -275,11 +276,13 @@ def test_layer_that_vmap_cannot_do_ends_the_run_with_one_line(two_with, tmp_path
     assert not list(tmp_path.rglob("*.*"))
 
 
-def test_layer_that_keeps_its_state_in_a_buffer_trains_together_as_alone(two_with):
+def test_layer_that_keeps_its_state_in_a_buffer_trains_together_as_alone(two_with, tmp_path):
     together, alone = two_with(Forgetful("kept")), two_with(Forgetful("kept"))
     launch_replicas(together)
     for own, expected in zip(together, alone, strict=True):
-        expected.config["outputs"] += "-alone"
+        expected.spec = dataclasses.replace(
+            expected.spec, folder=tmp_path / f"alone-{expected.config['seed']}"
+        )
         launch(expected)
         found, wanted = own.module.state_dict(), expected.module.state_dict()
         assert found["model.layers.0.norm.mean"].item() != 0
