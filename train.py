@@ -1,6 +1,6 @@
 """Train one network with a norm of your choice: `python train.py norm=layernorm`; `--help` explains the rest."""
 
-from normexp.commands.train import main
+from normexp.cli.train import main
 from normexp.own_process import run_as_process
 
 if __name__ == "__main__":

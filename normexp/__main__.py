@@ -2,7 +2,7 @@
 
 import sys
 
-from normexp.commands import main
+from normexp.cli.main import main
 from normexp.own_process import run_as_process
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-STARTERS = (__name__, "normexp.commands", "runpy")
+STARTERS = (__name__, "normexp.cli.main", "runpy")
 WITHOUT_BUFFER = (io.FileIO, io.BytesIO, io.StringIO)  # or whose content is in memory and nowhere else
 
 

@@ -24,7 +24,7 @@ from normexp.claims.judge.tuning import MOST_WIDENINGS
 from normexp.claims.pages.bank_page import bank_table, draw_rates, page
 from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.registry import REGISTRY
-from normexp.duration import duration
+from normexp.format import duration
 from normexp.runs.files import atomic_write
 from normexp.sweeps.options import as_flags, options_of, take_flags
 

@@ -39,8 +39,8 @@ from normexp.claims.pages.error_rates import qualifies
 from normexp.claims.pages.verdicts_page import CALIBRATION
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims
+from normexp.cli.options import read_options
 from normexp.config.folder import CONFIGS
-from normexp.options import read_options
 
 FEWEST = 100
 HELP = f"""Measure how often the judge's words are false, and how often it finds an effect whose truth is known.

@@ -22,7 +22,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each
 from normexp.claims.spec.select import select
 from normexp.config.folder import CONFIGS
-from normexp.duration import duration
+from normexp.format import duration
 from normexp.sweeps.options import Options, options_of, take_flags
 
 ROOT = Path(__file__).parents[1]

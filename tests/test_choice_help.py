@@ -5,10 +5,9 @@ import re
 import pytest
 from hydra.utils import get_class
 
-from normexp import cli
-from normexp.choice_help import all_options, explain
-from normexp.choices import CONFIGS, choices, columns, groups, help_text, key_rows
-from normexp.class_docs import docstrings, documented, prose
+from normexp.cli import errors as cli
+from normexp.cli.choices import CONFIGS, choices, columns, groups, help_text, key_rows
+from normexp.cli.help import all_options, docstrings, documented, explain, prose
 from normexp.monitors import Activations
 from normexp.norms import BatchNorm
 

@@ -6,7 +6,7 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from normexp.choices import groups
+from normexp.cli.choices import groups
 from normexp.config.compatibility import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS

@@ -15,7 +15,7 @@ TORCH = {"torch", "torchvision"}
 HEAVY = TORCH | {"pytorch_lightning", "lightning_fabric"}
 HYDRA = {"hydra", "omegaconf"}
 KNOWS_HYDRA = {
-    "commands/train.py",
+    "cli/train.py",
     "config/compose.py",
     "config/run_spec.py",
     "config/saved.py",
@@ -46,7 +46,7 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "arguments", "cores", "counted", "duration", "own_process",
+    "arguments", "format", "machine", "own_process",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
@@ -134,7 +134,7 @@ def test_only_entry_points_know_hydra():
 
 
 def test_train_py_names_no_model_norm_or_monitor():
-    for path in (ROOT / "train.py", ROOT / "normexp" / "commands" / "train.py"):
+    for path in (ROOT / "train.py", ROOT / "normexp" / "cli" / "train.py"):
         used = {name for name in imported(path) if name.startswith("normexp.")}
         assert not [name for name in used if name.split(".")[1] in ("models", "norms", "monitors", "data")]
 
@@ -148,7 +148,7 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     tree = ast.parse((ROOT / entry).read_text())
     name = Path(entry).stem
     assert {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {"pathlib"} == {
-        f"normexp.commands.{name}",
+        f"normexp.cli.{name}",
         "normexp.own_process",
     }
     assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
@@ -158,8 +158,8 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     ("module", "absent"),
     [
         ("train", ("torch", "pytorch_lightning")),
-        ("normexp.commands", ("torch", "pytorch_lightning", "hydra", "pandas")),
-        ("normexp.commands.report", ("torch", "pytorch_lightning", "hydra", "pandas")),
+        ("normexp.cli.main", ("torch", "pytorch_lightning", "hydra", "pandas")),
+        ("normexp.cli.report", ("torch", "pytorch_lightning", "hydra", "pandas")),
         ("normexp.norms, normexp.monitors", ("pytorch_lightning", "hydra", "omegaconf")),
     ],
 )
@@ -173,7 +173,7 @@ def test_import_loads_only_what_is_needed(module, absent):
 def test_a_law_is_judged_without_lightning(tmp_path):
     """Lightning takes more time than the law."""
     code = (
-        "import sys; from normexp.commands.verify import main; "
+        "import sys; from normexp.cli.verify import main; "
         f"print(main(['claim=S36', 'out={tmp_path}']), 'pytorch_lightning' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

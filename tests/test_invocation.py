@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from normexp import __version__, commands, invocation
+from normexp import __version__
+from normexp.cli import main as commands
+from normexp.config import invocation
 
 INSTALLED = ["/usr/bin/normexp", "C:\\Scripts\\normexp.exe" if sys.platform == "win32" else "normexp"]
 
@@ -91,7 +93,7 @@ def test_first_word_chooses_the_command(monkeypatch, capsys, arguments, status, 
     ],
 )
 def test_relative_config_path_is_one_of_the_present_folder(monkeypatch, tmp_path, argv, expected):
-    from normexp.commands.train import absolute_config_path
+    from normexp.cli.train import absolute_config_path
 
     monkeypatch.chdir(tmp_path)
     absolute_config_path(argv)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from forked import call
 
-from normexp.commands.new import FILES, main, new
+from normexp.cli.new import FILES, main, new
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["max_steps=2", "data=digits", "trainer=cpu", "threads=1"]

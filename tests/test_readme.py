@@ -13,8 +13,8 @@ import readme
 import yaml
 from scipy import stats
 
-from normexp import cli
 from normexp.claims.spec.own_claims import own_claims
+from normexp.cli import errors as cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]

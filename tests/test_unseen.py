@@ -51,7 +51,7 @@ def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):
 
 @pytest.mark.parametrize("why", STREAMS)
 def test_claim_whose_screen_is_gone_is_judged(why, tmp_path, capfd):
-    from normexp.commands.verify import main
+    from normexp.cli.verify import main
 
     with lost(why):
         assert main(["claim=S01", f"out={tmp_path}"]) == 0

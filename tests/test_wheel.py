@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from normexp import __version__
-from normexp.commands import COMMANDS
+from normexp.cli.main import COMMANDS
 from normexp.config.folder import CONFIGS, PROJECT, configs_folder, project_folder
 
 ROOT = Path(__file__).parents[1]

@@ -27,7 +27,7 @@ class NormexpLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
         from normexp.config.compose import Composer
-        from normexp.invocation import restore_command
+        from normexp.config.invocation import restore_command
         from normexp.sweeps.grid import sweep
 
         restore_command()

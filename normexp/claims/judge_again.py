@@ -8,7 +8,7 @@ from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_settings import over_settings
 from normexp.config.folder import CONFIGS
-from normexp.invocation import command
+from normexp.config.invocation import command
 
 
 def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from normexp.claims.spec.claim import Claim
-from normexp.cli import full_errors, one_line
+from normexp.cli.errors import full_errors, one_line
 
 
 def outcome(claim: Claim, verify: Callable[[Claim], dict[str, Any]]) -> dict[str, Any] | str:

@@ -30,7 +30,7 @@ from normexp.claims.side_by_side import side_by_side
 from normexp.claims.spec.claim import Claim
 from normexp.claims.train_claims import Training, train_one
 from normexp.claims.verify_settings import over_settings
-from normexp.cores import cores
+from normexp.machine import cores
 from normexp.sweeps.options import Options
 
 

@@ -63,7 +63,7 @@ def decode_all(
 
     Raises Undecodable for a bad image, DecoderFailed for a process that ended, OSError if the file cannot be written.
     """
-    from normexp.cores import cores  # the program does without normexp
+    from normexp.machine import cores  # the program does without normexp
 
     path.touch()
     chunks = _chunks(contents)

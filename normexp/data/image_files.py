@@ -18,10 +18,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from normexp.cores import in_bytes, memory
 from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.decode import DecoderFailed, Undecodable, decode_all
 from normexp.data.images import PIXELS, ImageData, Images
+from normexp.machine import in_bytes, memory
 
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")

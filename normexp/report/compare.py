@@ -8,7 +8,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from normexp.counted import counted
+from normexp.format import pluralize
 from normexp.report.drawing import Drawing, Skipped, level_title, levels_shown, middle, panels, save_all
 from normexp.report.figures.layers import MOST_ARMS
 from normexp.report.finding import source
@@ -122,7 +122,9 @@ def unpaired(first: Study, second: Study, table: pd.DataFrame) -> list[str]:
         if left:
             lost = int(runs["failed"].sum())
             why = f", {lost} of them failed" if lost else ""
-            found.append(f"{counted(left, 'run')} of {name} {'is' if left == 1 else 'are'} in no pair{why}.")
+            found.append(
+                f"{pluralize(left, 'run')} of {name} {'is' if left == 1 else 'are'} in no pair{why}."
+            )
     if (table["pairs"] < 2).any():
         found.append("Some differences rest on one pair and have no interval.")
     return found

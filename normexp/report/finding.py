@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.setting_effect import FEWEST_PAIRS
-from normexp.counted import counted
+from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label
 from normexp.report.tables import number, over_examples
 from normexp.runs.columns import OLDER
@@ -25,7 +25,7 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
     most = int(rows["pairs"].max())
     rows = rows[rows["pairs"] >= min(most, FEWEST_PAIRS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
-    seeds, what = counted(most, "seed"), label(study.metric)
+    seeds, what = pluralize(most, "seed"), label(study.metric)
     many = f", wide enough for all {len(study.differences)} differences" if len(study.differences) > 1 else ""
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
     few = most < FEWEST_PAIRS
@@ -51,7 +51,7 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
     if few:
         text = f"{seeds.capitalize()} rank no arms, {FEWEST_PAIRS} are needed. Seen here: {text}"
     elif len(rows) > 1:
-        others, more = counted(len(rows) - 1, "difference"), len(clear) - 1
+        others, more = pluralize(len(rows) - 1, "difference"), len(clear) - 1
         excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"
         text += f" Of the intervals of the other {others} between arms, {excluding}."
     return f"{text} {at_fault(study, [first, second])}{scope(study)}"
@@ -157,7 +157,7 @@ def cautions(study: Study) -> list[str]:
     lost = int(chosen["failed"].sum())
     if lost:
         found.append(
-            f"{counted(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
+            f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
         )
     found += [text for _, text in signs_of_recipe(study)]
     return found

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 
-from normexp.counted import counted
+from normexp.format import pluralize
 from normexp.report.drawing import Drawing, Skipped, narrow, narrow_all, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import cautions, finding, source
@@ -106,15 +106,15 @@ def facts(study: Study) -> list[str]:
         same = column in rows and rows[column].nunique(dropna=False) == 1
         return [form.format(first[column])] if same else []
 
-    sizes = [counted(len(study.arms), "arm")]
+    sizes = [pluralize(len(study.arms), "arm")]
     if study.x:
-        sizes.append(counted(len(study.levels), label(study.x)))
+        sizes.append(pluralize(len(study.levels), label(study.x)))
     if study.rate_varies:
-        sizes.append(counted(rows["lr"].nunique(), "learning rate"))
-    sizes.append(counted(rows["seed"].nunique(), "seed"))
+        sizes.append(pluralize(rows["lr"].nunique(), "learning rate"))
+    sizes.append(pluralize(rows["seed"].nunique(), "seed"))
     by_steps = rows["max_steps"].notna().any()
     return [
-        f"{counted(len(rows), 'run')}: {' × '.join(sizes)}",
+        f"{pluralize(len(rows), 'run')}: {' × '.join(sizes)}",
         *common("data", "{}"), *common("model", "{}"), *common("optimizer", "{}"), *common("lr", "learning rate {:g}"),
         *common("batch_size", "batch size {:g}"),
         *(common("max_steps", "steps {:g}") if by_steps else common("max_epochs", "epochs {:g}")),
@@ -186,7 +186,7 @@ def list_html(table: pd.DataFrame) -> Markup:
 def runs_text(study: Study) -> str:
     """How many runs completed, failed and are missing, as a sentence."""
     lost = int(study.summaries["failed"].sum())
-    text = f"{counted(len(study.summaries) - lost, 'run')} completed, {lost} failed (a loss not finite, or a final "
+    text = f"{pluralize(len(study.summaries) - lost, 'run')} completed, {lost} failed (a loss not finite, or a final "
     text += f"training loss above {MOST_LOSS:g} times that of guessing)"
     missing = len(open_runs(study.path, set(study.summaries["hash"])))
     return f"{text}, {missing} have no result." if missing else f"{text}."
@@ -197,15 +197,15 @@ def lists(study: Study) -> list[dict[str, Any]]:
     found = []
     if rows := open_runs(study.path, set(study.summaries["hash"])):
         failed = any(row["state"] == "failed" for row in rows)
-        title = f"{counted(len(rows), 'run')} without a result"
+        title = f"{pluralize(len(rows), 'run')} without a result"
         found.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
     lost = study.summaries[study.summaries["failed"]]
     if len(lost):
         columns = ["run", "arm", "seed", "lr", "status", "convergence.divergence_step", "convergence.best"]
-        title, html = counted(len(lost), "failed run"), list_html(in_words(lost[columns]))
+        title, html = pluralize(len(lost), "failed run"), list_html(in_words(lost[columns]))
         found.append({"title": title, "html": html, "open": len(lost) <= 20})
     runs = all_runs(study)
-    title = f"All {counted(len(runs), 'finished run')}"
+    title = f"All {pluralize(len(runs), 'finished run')}"
     return [*found, {"title": title, "html": list_html(in_words(runs)), "open": False}]
 
 

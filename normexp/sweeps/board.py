@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column
 
-from normexp.duration import duration
+from normexp.format import duration
 from normexp.sweeps.cell import WAITING, Cell
 
 LABEL = "runs"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from normexp.config.compose import Composer
+from normexp.config.invocation import typed
 from normexp.config.run_spec import RunSpec, specs
-from normexp.invocation import typed
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.choose import warm_up
 

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from normexp.config.invocation import typed
 from normexp.config.run_spec import RunSpec
-from normexp.invocation import typed
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from normexp.cli import one_line
+from normexp.cli.errors import one_line
 from normexp.config.run_spec import RunSpec, kind_of
 from normexp.sweeps.cell import Cell, cells_of
 from normexp.training.build import Parts, build

@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from normexp.config.code import in_words
+from normexp.config.invocation import command
 from normexp.config.loggers import how_to_look
-from normexp.duration import duration
-from normexp.invocation import command
+from normexp.format import duration
 from normexp.sweeps.board import counts
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.parameter import is_lazy
 
-from normexp.cores import in_bytes, memory
+from normexp.machine import in_bytes, memory
 
 if TYPE_CHECKING:  # laws build models without Lightning
     from pytorch_lightning import Trainer

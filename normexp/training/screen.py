@@ -20,7 +20,7 @@ from normexp.config.code import changed, in_words
 from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes, own_recipe
 from normexp.config.settings import RECORDED
-from normexp.counted import counted
+from normexp.format import pluralize
 from normexp.monitors.sites import sites_of
 from normexp.runs.intervals import half_widths
 from normexp.training.build import Parts
@@ -46,7 +46,7 @@ def show_choices(
     """Print the choices of a run before training. `seeds` and `rates` are those of replicas."""
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
-    length = counted(config["max_epochs"], "epoch") if steps is None else counted(steps, "step")
+    length = pluralize(config["max_epochs"], "epoch") if steps is None else pluralize(steps, "step")
     rate = " ".join(f"{lr:g}" for lr in rates or [config["lr"]])
     optimizer = f"{choices['optimizer']} lr {rate} ({choices['schedule']})"
     runs = f"seeds {in_short(seeds)}" if len(seeds) > 1 else f"seed {config['seed']}"
@@ -105,7 +105,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         highlight=False,
     )
     console.print(
-        f"{status_line(summary)} · {counted(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training",
+        f"{status_line(summary)} · {pluralize(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training",
         highlight=False,
     )
     show_hint([summary], [folder], console)
@@ -198,14 +198,16 @@ def mean_line(summaries: Sequence[dict[str, Any]], at: str) -> str:
     whole = [summary for summary in summaries if summary["status"] == "completed"]
     lost = len(summaries) - len(whole)
     if not whole:
-        return f"all {counted(lost, 'seed')}{at} diverged"
+        return f"all {pluralize(lost, 'seed')}{at} diverged"
     parts = []
     for name, metric in SCORES.items():
         values = np.array([summary["metrics"][metric] for summary in whole])
         half = float(half_widths(values.std(ddof=1), len(values), LEVEL)) if len(values) > 1 else math.nan
         parts.append(f"{name} {_percent(values.mean())}" + (f" ± {100 * half:.2f}" if half == half else ""))
     some = (
-        f"the {len(whole)} of {len(summaries)} seeds that completed" if lost else counted(len(whole), "seed")
+        f"the {len(whole)} of {len(summaries)} seeds that completed"
+        if lost
+        else pluralize(len(whole), "seed")
     )
     interval = " (95% interval over seeds)" if len(whole) > 1 else ""
     return f"mean of {some}{at}: {', '.join(parts)}{interval}"

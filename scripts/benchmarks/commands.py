@@ -105,7 +105,7 @@ def studies(overrides: str, steps: int, options: Options) -> Measured:
 
 def bare_loops(runs: int, steps: int, overrides: list[str]) -> None:
     """Train in bare loops of one thread, a process per core."""
-    from normexp.cores import cores
+    from normexp.machine import cores
 
     from . import training  # imported once, before the processes are forked
 

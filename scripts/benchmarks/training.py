@@ -22,8 +22,8 @@ from rich.console import Console
 
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
-from normexp.cores import cores
 from normexp.data.rows import Rows
+from normexp.machine import cores
 from normexp.training.build import build, build_all
 from normexp.training.fit import fit
 from normexp.training.lightning import keep_freed_memory, quiet_lightning

@@ -20,7 +20,7 @@ from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.select import select
 from normexp.claims.verify_claims import verify
 from normexp.claims.verify_settings import over_settings
-from normexp.commands.verify import main
+from normexp.cli.verify import main
 
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
 INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]

@@ -3,7 +3,7 @@
 import pytest
 
 from normexp.claims.spec.own_claims import own_claims
-from normexp.commands.verify import command_of_one, main, read
+from normexp.cli.verify import command_of_one, main, read
 
 TEXT = """
 name: dividing_by_n

@@ -13,7 +13,7 @@ from normexp.claims.evidence.resolved_protocol import resolved_protocol, seeds_o
 from normexp.claims.spec.registered_first import not_after, registry_of
 from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
 from normexp.claims.spec.settings import Contrast
-from normexp.commands.register import main
+from normexp.cli.register import main
 
 
 def add(path: Path, protocol: str, seeds, subject: str = "P10", **options) -> Row:

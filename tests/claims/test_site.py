@@ -21,7 +21,7 @@ from normexp.claims.pages.site.drawings import forest, over_rate
 from normexp.claims.pages.site.facts import index_row, rests_on
 from normexp.claims.pages.site.write import write_site
 from normexp.claims.spec.claim import Claim
-from normexp.commands.verify import main
+from normexp.cli.verify import main
 
 EFFECTS = [-0.4, -0.5, -0.2, -0.35, -0.6, 0.05]
 SETTINGS = {

@@ -9,7 +9,7 @@ from hydra import initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from normexp.cli import one_line
+from normexp.cli.errors import one_line
 from normexp.config.compose import VALUES, Composer, compose
 from normexp.config.folder import CONFIGS
 

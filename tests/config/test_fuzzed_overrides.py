@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from normexp import cli
-from normexp.choices import choices
+from normexp.cli import errors as cli
+from normexp.cli.choices import choices
 from normexp.config.allowed import VARIABLE, allow_from
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS

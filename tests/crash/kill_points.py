@@ -84,7 +84,7 @@ def watch(points: Points) -> None:
             points.before("open", path)
         return real_os_open(path, flags, *args, **kwargs)
 
-    def counted(kind: str, real: Callable) -> Callable:
+    def pluralize(kind: str, real: Callable) -> Callable:
         def call(path, *args, **kwargs):
             directory = kwargs.get("dir_fd")
             place = os.path.join(os.readlink(f"/proc/self/fd/{directory}"), path) if directory else path
@@ -97,5 +97,5 @@ def watch(points: Points) -> None:
     os.open = os_open
     record_files.FileIO = Raw
     for name in ("replace", "rename", "fsync", "unlink", "remove", "mkdir", "rmdir", "truncate", "ftruncate"):
-        setattr(os, name, counted(name, getattr(os, name)))
+        setattr(os, name, pluralize(name, getattr(os, name)))
     pathlib.io = io  # some versions of pathlib have taken a copy

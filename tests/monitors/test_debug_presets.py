@@ -7,7 +7,7 @@ import torch
 from small_module import Small, batches, fit
 from torch import nn
 
-from normexp import cli
+from normexp.cli import errors as cli
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
 from normexp.monitors import Activations, FirstNotFinite

@@ -7,11 +7,11 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
-from normexp import cli
+from normexp.cli import errors as cli
 from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
-from normexp.cores import cores
+from normexp.machine import cores
 from normexp.sweeps.grid import command_of, names
 from normexp.sweeps.places.choose import slots
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from normexp import cli
+from normexp.cli import errors as cli
 from normexp.sweeps.options import Options, as_flags, options_of, take_flags
 from normexp.sweeps.places import ray_network
 from normexp.sweeps.places.choose import choose_place

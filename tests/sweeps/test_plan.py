@@ -11,7 +11,7 @@ from rich.console import Console
 
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
-from normexp.duration import duration
+from normexp.format import duration
 from normexp.sweeps.board import Board, counts
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside

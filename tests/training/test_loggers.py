@@ -152,7 +152,7 @@ def test_how_to_look(tmp_path, monkeypatch):
 DYING = """
 import os, signal, sys, time
 import normexp.lit_model as lit_model
-from normexp.commands.train import main
+from normexp.cli.train import main
 
 step = lit_model.LitModel.training_step
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from normexp.config.run_spec import specs
-from normexp.cores import in_bytes, memory
+from normexp.machine import in_bytes, memory
 from normexp.training import rehearsal
 from normexp.training.build import build
 from normexp.training.rehearsal import build_within_memory

@@ -2,8 +2,7 @@
 
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import whole_id
-from normexp.counted import counted
-from normexp.duration import duration
+from normexp.format import duration, pluralize
 
 
 def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
@@ -16,7 +15,7 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
     }
     wholes = {whole_id(claim.id) for claim in claims}
     parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
-    lines = [f"plan: {parts or counted(len(claims), 'claim')}, about {duration(sum(times.values()))}"]
+    lines = [f"plan: {parts or pluralize(len(claims), 'claim')}, about {duration(sum(times.values()))}"]
     for claim in claims:
         if claim.id in missing:
             runs = f"at most {missing[claim.id]} of {run_count(claim)} runs to train ({claim.budget} budget)"

@@ -16,7 +16,7 @@ from normexp.claims.pages.error_rates import chance, expected_false, most_errors
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_checks import KINDS
 from normexp.config.folder import CONFIGS
-from normexp.duration import duration
+from normexp.format import duration
 
 EVIDENCE = Path("docs") / "evidence"
 FIRST_WORDS, EQUAL_ARMS, CALIBRATION = (

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from normexp.counted import counted
+from normexp.format import pluralize
 from normexp.report.drawing import level_title, levels_shown, panels
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
@@ -63,7 +63,7 @@ def said(study: Study, place: str, value: Estimate) -> str:
     interval = interval_text(*value[:3], study.metric)
     return (
         f"{place}{number(value.mean, study.metric)}{unit} {interval}".rstrip()
-        + f", {counted(value.n, 'seed')}"
+        + f", {pluralize(value.n, 'seed')}"
     )
 
 

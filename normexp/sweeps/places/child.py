@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from normexp.cli import one_line
+from normexp.cli.errors import one_line
 from normexp.sweeps.places.place import Job
 from normexp.training.folder import WAIT
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.cores import cores, memory
+from normexp.machine import cores, memory
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.place import Place
 

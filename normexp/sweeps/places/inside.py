@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from normexp.cli import one_line
+from normexp.cli.errors import one_line
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started
 from normexp.training.folder import WAIT
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.cli import one_line
+from normexp.cli.errors import one_line
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.on_node import Share, launch_environment, run_task
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each

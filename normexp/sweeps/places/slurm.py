@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from normexp.duration import duration
+from normexp.format import duration
 from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
 from normexp.sweeps.places import slurm_queue

@@ -15,7 +15,7 @@ from normexp.claims.pages.site.drawings import forest, learning, over_rate
 from normexp.claims.pages.verdicts_page import status
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, subject_of
-from normexp.counted import counted
+from normexp.format import pluralize
 from normexp.report.style import Style
 
 KEPT = Path("docs") / "evidence" / "verdicts"
@@ -172,13 +172,13 @@ def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
     if verdict["settings"]:
         voting = sum(row["votes"] for row in verdict["settings"])
         first = (
-            f"It rests on {counted(verdict['pairs'], 'pair')} of {what} in "
-            f"{counted(len(verdict['settings']), 'setting')}, of which {voting} vote."
+            f"It rests on {pluralize(verdict['pairs'], 'pair')} of {what} in "
+            f"{pluralize(len(verdict['settings']), 'setting')}, of which {voting} vote."
         )
     elif claim.evidence == "law":
-        first = f"It rests on mathematics: {counted(verdict['n_seeds'], 'draw')} of {what} were compared."
+        first = f"It rests on mathematics: {pluralize(verdict['n_seeds'], 'draw')} of {what} were compared."
     else:
-        first = f"It rests on {counted(verdict['n_seeds'], 'seed')} of {what} in one setting."
+        first = f"It rests on {pluralize(verdict['n_seeds'], 'seed')} of {what} in one setting."
     return f"{first} The effect is {shown}; asked was {asked}."
 
 
@@ -197,9 +197,7 @@ def failures_text(claim: Claim, verdict: dict[str, Any]) -> str:
     if "pairs" in found:
         unequal = " The arms fail unequally." if found["unequal"] else ""
         baseline = "" if found["baseline"] is None else f" and {found['baseline']} of the baseline"
-        return (
-            f"Of {counted(found['pairs'], 'pair')}, {found['arm']} runs of the arm{baseline} failed.{unequal}"
-        )
+        return f"Of {pluralize(found['pairs'], 'pair')}, {found['arm']} runs of the arm{baseline} failed.{unequal}"
     lost = {arm: own for arm, own in found.items() if own["failed"]}
     if not found:
         return "How many runs failed was not kept."

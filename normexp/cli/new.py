@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from string import Template
 
-from normexp.choices import choices, suggest
-from normexp.cli import BAD_INPUT
+from normexp.cli.choices import choices, suggest
+from normexp.cli.errors import BAD_INPUT
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase

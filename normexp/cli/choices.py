@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 
 from normexp.config.folder import CONFIGS
-from normexp.invocation import command
+from normexp.config.invocation import command
 
 
 def choices(group: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from normexp.invocation import program, typed
+from normexp.config.invocation import program, typed
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,10 +7,10 @@ from normexp.claims.spec.claim import BUDGETS, Claim
 from normexp.claims.spec.claim_files import load_each
 from normexp.claims.spec.registry import REGISTRY, Row, read_registry, subject_of
 from normexp.claims.spec.select import select
-from normexp.cli import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
+from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
+from normexp.cli.options import read_options
 from normexp.config import folder
-from normexp.invocation import command
-from normexp.options import read_options
+from normexp.config.invocation import command
 
 DEFAULTS = {"claim": "", "reason": "", "budget": "quick", "registry": ""}
 HELP = """Fix the protocol of a claim before its first run, in the append-only registry.

@@ -5,9 +5,9 @@ import os
 import sys
 
 from normexp import __version__
-from normexp.choices import suggest
-from normexp.cli import BAD_INPUT
-from normexp.invocation import hide_command
+from normexp.cli.choices import suggest
+from normexp.cli.errors import BAD_INPUT
+from normexp.config.invocation import hide_command
 from normexp.own_process import run_as_process
 
 COMMANDS = {
@@ -40,7 +40,7 @@ def main() -> int:
         arguments = []
     else:
         arguments = [sys.argv[2:]]
-    return importlib.import_module(f"normexp.commands.{name}").main(*arguments) or 0
+    return importlib.import_module(f"normexp.cli.{name}").main(*arguments) or 0
 
 
 def process() -> None:

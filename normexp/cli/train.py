@@ -1,33 +1,35 @@
-"""The command line around Hydra: hints for common mistakes, errors of one line.
+"""Train one network with a norm of your choice: `normexp train norm=layernorm`, or `python train.py`.
 
-Imports nothing heavy, so `--help` and most mistakes are answered before torch is loaded.
+Most mistakes are answered before torch is loaded.
 """
 
-import contextlib
-import difflib
 import os
-import re
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from typing import NoReturn
+from pathlib import Path
 
-from normexp.choices import choices, groups, keys, suggest
+from normexp.cli.choices import choices, groups, suggest
+from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors
 from normexp.config.allowed import allow_from
-from normexp.early_interrupt import noting_interrupts
-from normexp.invocation import command, start
+from normexp.config.folder import CONFIGS
+from normexp.config.invocation import command, restore_command, start, typed
+from normexp.own_process import imports
 from normexp.sweeps.options import take_flags
+
+with one_line_errors():  # for Ctrl-C too, since these imports take a while
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from omegaconf import DictConfig, open_dict
 
 HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 OTHERS = {"claim": "verify", "page": "verify", "budget": "verify"}  # keys of another command
 
 
-def run(main: Callable[[], None]) -> None:
-    """Call a function decorated with `hydra.main`; print every error as one line unless HYDRA_FULL_ERROR=1."""
+def main() -> None:
+    """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
+    absolute_config_path(sys.argv)
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
         show_help(arguments)
@@ -49,12 +51,46 @@ def run(main: Callable[[], None]) -> None:
 
         allow_from(arguments)
         guard(arguments)
-        main()
+        task()
+
+
+def absolute_config_path(argv: list[str]) -> None:
+    """Make `--config-path` absolute. Hydra would look beside this file, but the user means the working directory."""
+    for index, argument in enumerate(argv):
+        flag, equals, path = argument.partition("=")
+        if flag not in ("--config-path", "-cp"):
+            continue
+        place = index if equals else index + 1
+        path = path if equals else "".join(argv[place : place + 1])
+        if path and "://" not in path:
+            argv[place] = (f"{flag}=" if equals else "") + str(Path(path).absolute())
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
+def task(cfg: DictConfig) -> None:
+    """Hydra calls this for a run. The cells of a sweep go to the project's launcher."""
+    with one_line_errors():  # here, before Hydra adds lines of its own
+        run(cfg)
+
+
+def run(cfg: DictConfig) -> None:
+    """Train the runs of a composed configuration."""
+    restore_command()
+    # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
+    with imports():
+        from normexp.config.run_spec import runs_of
+        from normexp.training.train import train
+
+        node = HydraConfig.get()
+        with open_dict(cfg):
+            cfg.hydra = node
+        specs = list(runs_of(cfg, node.overrides.task))
+        train(specs, typed(sys.argv))
 
 
 def show_help(arguments: list[str]) -> None:
     """`--help`, or the help of what stands beside it: `--help norm=batchnorm`, `--help norm`, `--help lr`."""
-    from normexp.choice_help import help_for
+    from normexp.cli.help import help_for
 
     try:
         text = help_for([argument for argument in arguments if not argument.startswith("-")])
@@ -77,54 +113,6 @@ def is_sweep(arguments: list[str]) -> bool:
     return bool({"-m", "--multirun"} & set(arguments)) or any(
         argument.startswith(("experiment=", "hydra.mode=")) for argument in arguments
     )
-
-
-@contextlib.contextmanager
-def cut_quietly() -> Iterator[None]:
-    """Inside this context, `| head` ends this process without an error."""
-    if not hasattr(signal, "SIGPIPE"):  # on Windows
-        yield
-        return
-    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    yield
-    sys.stdout.flush()
-    signal.signal(signal.SIGPIPE, previous)
-
-
-def full_errors() -> bool:
-    """Whether the user asked for tracebacks with HYDRA_FULL_ERROR=1."""
-    return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
-
-
-@contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
-    with noting_interrupts() as interrupt:
-        try:
-            yield
-        except (Exception, KeyboardInterrupt) as error:
-            if full_errors():
-                raise
-            # Training handles Ctrl-C itself. This one came during an import, composing or building.
-            if interrupt.came or isinstance(error, KeyboardInterrupt):
-                say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
-            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
-
-
-def is_bad_input(error: Exception) -> bool:
-    """Whether the user's input caused the error, not the program."""
-    return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
-
-
-def fail(message: str, status: int) -> NoReturn:
-    """Print one line on the error stream and exit."""
-    say_and_exit(f"Error: {message}", status)
-
-
-def say_and_exit(message: str, status: int) -> NoReturn:
-    """The same for a message that is no error."""
-    print(message, file=sys.stderr)
-    sys.exit(status)
 
 
 def find_mistake(arguments: list[str]) -> str | None:
@@ -171,30 +159,3 @@ def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
         own = "outputs" if sweep else "run_dir"
         return f"is not read; write {own}={value}"
     return None
-
-
-def one_line(error: Exception) -> str:
-    """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
-    text = str(error).strip()
-    if match := re.search(r"Could not override '([^']+)'", text):
-        near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
-        hint = f"did you mean {near[0]}? " if near else ""
-        return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
-    if match := re.search(
-        r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
-        text,
-    ):
-        return f"{match[1]}={match[2]}: no such choice; {suggest(match[2], match[3].split())}"
-    if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
-    if "missing EQUAL" in text:
-        return f"{text.splitlines()[0]}: arguments have the form key=value, for example norm=layernorm"
-    # Hydra wraps an error inside a `_target_`. The user needs its cause.
-    cause = error.__cause__
-    while cause is not None and type(error).__module__.startswith("hydra"):
-        error, cause = cause, cause.__cause__
-        text = str(error).strip() or text
-    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    if is_bad_input(error):
-        return line
-    return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from normexp.cli import one_line_errors
+from normexp.cli.errors import one_line_errors
 from normexp.config.allowed import allow_from
-from normexp.invocation import command, program
+from normexp.config.invocation import command, program
 from normexp.runs import read_summary
 
 

@@ -1,0 +1,91 @@
+"""Errors of commands in one line, with their exit status. Imports nothing heavy."""
+
+import contextlib
+import difflib
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from typing import NoReturn
+
+from normexp.cli.choices import keys, suggest
+from normexp.config.invocation import command, start
+from normexp.early_interrupt import noting_interrupts
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+
+
+@contextlib.contextmanager
+def cut_quietly() -> Iterator[None]:
+    """Inside this context, `| head` ends this process without an error."""
+    if not hasattr(signal, "SIGPIPE"):  # on Windows
+        yield
+        return
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    yield
+    sys.stdout.flush()
+    signal.signal(signal.SIGPIPE, previous)
+
+
+def full_errors() -> bool:
+    """Whether the user asked for tracebacks with HYDRA_FULL_ERROR=1."""
+    return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
+    with noting_interrupts() as interrupt:
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:
+            if full_errors():
+                raise
+            # Training handles Ctrl-C itself. This one came during an import, composing or building.
+            if interrupt.came or isinstance(error, KeyboardInterrupt):
+                say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
+            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+
+
+def is_bad_input(error: Exception) -> bool:
+    """Whether the user's input caused the error, not the program."""
+    return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """Print one line on the error stream and exit."""
+    say_and_exit(f"Error: {message}", status)
+
+
+def say_and_exit(message: str, status: int) -> NoReturn:
+    """The same for a message that is no error."""
+    print(message, file=sys.stderr)
+    sys.exit(status)
+
+
+def one_line(error: Exception) -> str:
+    """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
+    text = str(error).strip()
+    if match := re.search(r"Could not override '([^']+)'", text):
+        near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
+    if match := re.search(
+        r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
+        text,
+    ):
+        return f"{match[1]}={match[2]}: no such choice; {suggest(match[2], match[3].split())}"
+    if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
+        return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
+    if "missing EQUAL" in text:
+        return f"{text.splitlines()[0]}: arguments have the form key=value, for example norm=layernorm"
+    # Hydra wraps an error inside a `_target_`. The user needs its cause.
+    cause = error.__cause__
+    while cause is not None and type(error).__module__.startswith("hydra"):
+        error, cause = cause, cause.__cause__
+        text = str(error).strip() or text
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    if is_bad_input(error):
+        return line
+    return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
