@@ -5,7 +5,7 @@ import re
 import pytest
 from hydra.utils import get_class
 
-from normexp.cli import errors as cli
+from normexp.cli import train
 from normexp.cli.choices import CONFIGS, choices, columns, groups, help_text, key_rows
 from normexp.cli.help import all_options, docstrings, documented, explain, prose
 from normexp.monitors import Activations
@@ -93,10 +93,10 @@ def test_sections_of_a_docstring_are_options_and_the_rest_is_prose():
 )
 def test_help_for_what_there_is_not_is_one_line(word, said, capsys):
     with pytest.raises(SystemExit) as stopped:
-        cli.show_help(["--help", word])
+        train.show_help(["--help", word])
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
 
 
 def test_a_claim_is_sent_to_the_command_that_judges_it():
-    assert "write python scripts/verify.py claim=S36" in cli.find_mistake(["claim=S36"])
+    assert "write python scripts/verify.py claim=S36" in train.find_mistake(["claim=S36"])

@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from normexp import choices, cli
+from normexp.cli import choices, train
+from normexp.cli import errors as cli
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ from normexp import choices, cli
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
-    assert message in cli.find_mistake(arguments)
+    assert message in train.find_mistake(arguments)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_slip_gets_a_hint(arguments, message):
     ],
 )
 def test_correct_arguments_get_no_hint(arguments):
-    assert cli.find_mistake(arguments) is None
+    assert train.find_mistake(arguments) is None
 
 
 @pytest.mark.parametrize(

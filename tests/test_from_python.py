@@ -17,7 +17,7 @@ import torch
 from forked import forked
 
 import normexp
-from normexp import from_python
+from normexp import api as from_python
 from normexp.report.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]

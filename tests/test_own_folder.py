@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.cli.main import verify
+from normexp.cli import verify
 from normexp.cli.new import new
 from normexp.config.compose import compose
 from normexp.config.own_folder import VARIABLE, as_option, own_folder, use_folder

@@ -14,7 +14,7 @@ import yaml
 from scipy import stats
 
 from normexp.claims.spec.own_claims import own_claims
-from normexp.cli import errors as cli
+from normexp.cli import train
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -65,7 +65,7 @@ def commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("arguments", commands(), ids=" ".join)
 def test_commands_have_no_slip(arguments):
-    assert cli.find_mistake(arguments) is None
+    assert train.find_mistake(arguments) is None
 
 
 def anchors(page: Path) -> set[str]:

@@ -10,7 +10,7 @@ from hydra.errors import OverrideParseException
 
 from normexp.claims.outcome import outcome
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
-from normexp.cli.main import verify as command
+from normexp.cli import verify as command
 
 ROOT = Path(__file__).parents[2]
 GOOD = """name: n

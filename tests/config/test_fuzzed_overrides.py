@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from normexp.cli import errors as cli
+from normexp.cli import train
 from normexp.cli.choices import choices
 from normexp.config.allowed import VARIABLE, allow_from
 from normexp.config.compose import compose
@@ -80,7 +81,7 @@ OVERRIDES = st.lists(
 
 def launch_until_the_first_step(arguments: list[str]) -> None:
     """What the command does until a run would begin, with its ways to say what is wrong."""
-    if mistake := cli.find_mistake(arguments):
+    if mistake := train.find_mistake(arguments):
         cli.fail(mistake, cli.BAD_INPUT)
     with cli.one_line_errors():
         allow_from(arguments)

@@ -46,7 +46,7 @@ REFUSED = [
     ("data", "normexp.data.text.hashlib.sha256", (), "not a class"),
     ("data", "normexp.data.text.Path", (), "is pathlib.*, not a class of normexp"),
     ("data", "normexp.config.identity.json.JSONDecoder", (), "that a configuration may build"),
-    ("model", "normexp.cli.run", (), "that a configuration may build"),
+    ("model", "normexp.cli.train.run", (), "that a configuration may build"),
     ("monitor.x", "normexp.training.loggers.files.MetricsCSV", (), "that a configuration may build"),
     ("monitor.x", "normexp.training.folder.RunFolder", (), "that a configuration may build"),
     ("monitor.x", "normexp.monitors.base.Logger", (), "not a class of normexp"),

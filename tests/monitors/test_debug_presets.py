@@ -7,7 +7,7 @@ import torch
 from small_module import Small, batches, fit
 from torch import nn
 
-from normexp.cli import errors as cli
+from normexp.cli import train as train_command
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
 from normexp.monitors import Activations, FirstNotFinite
@@ -33,7 +33,8 @@ def test_nan_is_a_word_on_the_command_line(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["train.py", "debug=nan", "norm=none"])
     monkeypatch.setattr("normexp.hydra_gate.guard", lambda arguments: None)
     seen = []
-    cli.run(lambda: seen.append(list(sys.argv)))
+    monkeypatch.setattr("normexp.cli.train.task", lambda: seen.append(list(sys.argv)))
+    train_command.main()
     assert compose(seen[0][1:])[0].monitor.finite["_target_"].endswith("FirstNotFinite")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fabricated import write_run, write_study
 
-from normexp.cli.main import report as command
+from normexp.cli import report as command
 from normexp.report.drawing import new_figure
 from normexp.report.figures import FIGURES
 from normexp.report.figures.layers import activation_bands

@@ -13,8 +13,8 @@ import pytest
 from normexp.saved_configuration import configuration
 from rich.console import Console
 
+from normexp.cli import report
 from normexp.cli.evaluate import show
-from normexp.cli.main import report
 from normexp.config.code import changed
 from normexp.config.recipe import older
 from normexp.runs import load, load_summaries, read_summary

@@ -7,7 +7,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
-from normexp.cli import errors as cli
+from normexp.cli.choices import choices
 from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
@@ -16,7 +16,7 @@ from normexp.sweeps.grid import command_of, names
 from normexp.sweeps.places.choose import slots
 
 
-@pytest.mark.parametrize("name", sorted(cli.choices("experiment")))
+@pytest.mark.parametrize("name", sorted(choices("experiment")))
 def test_preset_is_a_whole_study_of_valid_cells(name):
     preset = yaml.safe_load((CONFIGS / "experiment" / f"{name}.yaml").read_text())
     assert preset["hydra"]["mode"] == "MULTIRUN"

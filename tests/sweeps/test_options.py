@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from normexp.cli import errors as cli
+from normexp.cli import train
 from normexp.sweeps.options import Options, as_flags, options_of, take_flags
 from normexp.sweeps.places import ray_network
 from normexp.sweeps.places.choose import choose_place
@@ -46,11 +46,11 @@ def test_wrong_flag_is_one_line(flags, message):
 
 
 def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them():
-    found = cli.launcher_flags(["-m", "seed=0,1", "--time-limit", "2h", "--slurm", "account=me"])
+    found = train.launcher_flags(["-m", "seed=0,1", "--time-limit", "2h", "--slurm", "account=me"])
     assert found == ["-m", "seed=0,1", "hydra.launcher.time_limit=2h", "++hydra.launcher.slurm.account=me"]
-    assert cli.launcher_flags(["experiment=depth", "--plan"])[1:] == ["hydra.launcher.plan=true"]
+    assert train.launcher_flags(["experiment=depth", "--plan"])[1:] == ["hydra.launcher.plan=true"]
     with pytest.raises(ValueError, match="--plan: is for sweeps; add -m"):
-        cli.launcher_flags(["seed=0", "--plan"])
+        train.launcher_flags(["seed=0", "--plan"])
 
 
 @pytest.mark.parametrize(("place", "package"), [("slurm", "submitit"), ("ray", "ray")])

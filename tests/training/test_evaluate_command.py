@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.cli.main import evaluate as command
+from normexp.cli import evaluate as command
 from normexp.config.run_spec import specs
 from normexp.training.build import build
 from normexp.training.launch import launch

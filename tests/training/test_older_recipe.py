@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from normexp.cli.main import evaluate
+from normexp.cli import evaluate
 from normexp.report.finding import cautions
 from normexp.report.study import open_study
 from normexp.runs import load, load_summaries
