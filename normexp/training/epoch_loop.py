@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.loops.fit_loop import _FitLoop
 from pytorch_lightning.loops.loop import _Loop
 from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
@@ -51,9 +50,8 @@ class PlainEpochLoop(ResumedEpochLoop):
     """Same steps, same order of hooks, same progress and checkpoints as Lightning's loop, bit for bit.
 
     Each step omits: moving the batch (it lies on the device already), `self.log` and the trainer's profiler around some
-    twenty calls, closures, the inspection of signatures, hooks that nothing overrides, and, between two validations,
-    the questions whether one is due. So `self.log` works only during evaluation. The recorder and the monitors write
-    to the loggers themselves.
+    twenty calls, closures, the inspection of signatures, and hooks that nothing overrides. So `self.log` works only
+    during evaluation. The recorder and the monitors write to the loggers themselves.
 
     A test compares this loop with the original.
     """
@@ -74,10 +72,6 @@ class PlainEpochLoop(ResumedEpochLoop):
         super().on_run_start(data_fetcher)
         trainer, module = self.trainer, self.trainer.lightning_module
         self._hooks = {hook: hooks_of(trainer, module, hook) for hook in HOOKS}
-        self._each_step = all(
-            config.interval == "step" and config.frequency == 1 and not config.reduce_on_plateau
-            for config in trainer.lr_scheduler_configs
-        )
         # Then no precision and no strategy stands around the step.
         self._bare = type(trainer.precision_plugin) is Precision and trainer.strategy.model is module
         self._training_step = module.training_step if self._bare else trainer.strategy.training_step
@@ -98,40 +92,9 @@ class PlainEpochLoop(ResumedEpochLoop):
         progress.increment_started()
         outputs = self.optimize(batch, batch_idx)
         progress.increment_processed()
-        self.step_schedules()
+        self.update_lr_schedulers("step", update_plateau_schedulers=False)
         self.call("on_train_batch_end", outputs, batch, batch_idx)
         progress.increment_completed()
-
-    def on_advance_end(self, data_fetcher) -> None:
-        if self.something_is_due():
-            super().on_advance_end(data_fetcher)
-        else:
-            self._batches_that_stepped += 1  # all that Lightning does between two events
-
-    def something_is_due(self) -> bool:
-        """Whether a validation, an end or a schedule of Lightning's own may be due after this step."""
-        trainer = self.trainer
-        if trainer.should_stop or trainer.received_sigterm or self._skip_next_val:
-            return True
-        if self.batch_progress.is_last_batch or not self._each_step:
-            return True
-        every = trainer.val_check_batch
-        if every is None or getattr(trainer, "_val_check_time_interval", None) is not None:
-            return True
-        batches = self.batch_idx if trainer.check_val_every_n_epoch else self.total_batch_idx
-        return every != float("inf") and (batches + 1) % every == 0
-
-    def step_schedules(self) -> None:
-        if not self._each_step:
-            self.update_lr_schedulers("step", update_plateau_schedulers=False)
-            if self._num_ready_batches_reached():
-                self.update_lr_schedulers("epoch", update_plateau_schedulers=False)
-            return
-        module = self.trainer.lightning_module
-        for config in self.trainer.lr_scheduler_configs:
-            self.scheduler_progress.increment_ready()
-            module.lr_scheduler_step(config.scheduler, None)
-            self.scheduler_progress.increment_completed()
 
     def optimize(self, batch: Any, batch_idx: int) -> dict[str, Any]:
         """One forward and backward pass and the optimizer's step."""
@@ -144,7 +107,7 @@ class PlainEpochLoop(ResumedEpochLoop):
         progress.zero_grad.increment_ready()
         self.call("on_before_zero_grad", optimizer)
         progress.zero_grad.increment_started()
-        clear_gradients(optimizer)
+        optimizer.zero_grad()
         progress.zero_grad.increment_completed()
         self.call("on_before_backward", outputs["loss"])
         outputs["loss"].backward()
@@ -174,16 +137,6 @@ def hooks_of(trainer: pl.Trainer, module: pl.LightningModule, hook: str) -> list
         of_module = getattr(module, hook)
         methods.append(lambda trainer, module, *arguments: of_module(*arguments))
     return methods
-
-
-def clear_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """What `optimizer.zero_grad()` does, without the profiler around it."""
-    if type(optimizer).zero_grad is not torch.optim.Optimizer.zero_grad:
-        optimizer.zero_grad()
-        return
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            weight.grad = None
 
 
 class EndingFitLoop(_FitLoop):
