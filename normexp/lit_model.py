@@ -87,6 +87,18 @@ class LitModel(pl.LightningModule):
         # accumulation, hence the second name.
         return {"loss": loss, "batch_loss": loss.detach(), "batch_accuracy": right / count}
 
+    @staticmethod
+    def batches_of_step(trainer: pl.Trainer) -> int:
+        """Batches whose mean gradient this step takes. Under accumulation an epoch's last step has those left."""
+        most = trainer.accumulate_grad_batches
+        return min(most, int(trainer.num_training_batches) - trainer.fit_loop.batch_idx // most * most)
+
+    def backward(self, loss: Tensor, *args, **kwargs) -> None:
+        """The backward pass in Lightning's own loop. It has divided the loss by `accumulate_grad_batches`, also where a
+        step has fewer batches."""
+        batches, most = self.batches_of_step(self.trainer), self.trainer.accumulate_grad_batches
+        super().backward(loss if batches == most else loss * (most / batches), *args, **kwargs)
+
     def evaluated(self, inputs: Tensor) -> Tensor:
         """Logits of an evaluated batch, each sample by itself. A CPU takes the batch in parts."""
         if inputs.device.type != "cpu":

@@ -263,7 +263,8 @@ class StepMonitor(Monitor):
             return
         if scale != 1:
             gradients = {p: gradient / scale for p, gradient in gradients.items()}
-        self.before_update(gradients, loss_scale / trainer.accumulate_grad_batches)
+        of_step = getattr(module, "batches_of_step", lambda trainer: trainer.accumulate_grad_batches)
+        self.before_update(gradients, loss_scale / of_step(trainer))
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         if not self.watching or trainer.global_step == self.started_at:

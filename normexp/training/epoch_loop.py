@@ -40,6 +40,13 @@ class ResumedEpochLoop(_TrainingEpochLoop):
             # No validation is left to do. Whether the next batch is the epoch's last is known only when it comes.
             self.restarting = self.batch_progress.is_last_batch = False
 
+    def _should_check_val_fx(self, data_fetcher) -> bool:
+        """Lightning counts batches between two validations; here `val_every_n_steps` counts steps."""
+        trainer = self.trainer
+        if trainer.check_val_every_n_epoch is None and trainer.enable_validation and not trainer.should_stop:
+            return not self._should_accumulate() and self.global_step % trainer.val_check_batch == 0
+        return super()._should_check_val_fx(data_fetcher)
+
     def on_advance_end(self, data_fetcher) -> None:
         skips = self._skip_next_val
         super().on_advance_end(data_fetcher)

@@ -12,6 +12,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from normexp.config.early_stopping import EarlyStop, early_stop
+from normexp.training.length import Pace
 from normexp.training.lightning import all_gather, data_of, of_this_process
 from normexp.training.loggers.files import MetricsCSV
 from normexp.training.loggers.records import sizes_now
@@ -33,6 +34,7 @@ class Recorder(pl.Callback):
         self.every_n_steps = every_n_steps
         self.history: list[dict[str, float]] = []
         self.divergence_step: int | None = None
+        self._step = 0  # the last one that was completed
         self.latest: dict[str, float] = {}  # for the progress bar
         self._losses: list[Tensor] = []  # since the last log, on the device
         self._accuracies: list[Tensor] = []
@@ -51,8 +53,7 @@ class Recorder(pl.Callback):
         self._started = time.perf_counter()
 
     def _set_clock(self, trainer: pl.Trainer) -> None:
-        batches = trainer.global_step * trainer.accumulate_grad_batches
-        self.clock = {"epoch": batches / trainer.num_training_batches, "seconds": self.elapsed()}
+        self.clock = {"epoch": Pace.of(trainer).epochs_after(trainer.global_step), "seconds": self.elapsed()}
         self._hand_out_clock(trainer)
 
     def _hand_out_clock(self, trainer: pl.Trainer) -> None:
@@ -69,7 +70,7 @@ class Recorder(pl.Callback):
         metrics = {f"by_samples/{name}": row[name] for name in ("val_loss", "val_accuracy")}
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
-                batches = int(row["step"]) * trainer.accumulate_grad_batches
+                batches = Pace.of(trainer).batches_after(int(row["step"]))
                 logger.log_metrics(metrics, batches * data_of(trainer).batch_size)
 
     def _flush(self, trainer: pl.Trainer) -> None:
@@ -85,8 +86,9 @@ class Recorder(pl.Callback):
         self._log(trainer, metrics)
         bad = [index for index, loss in enumerate(losses) if not math.isfinite(loss)]
         if bad and self.divergence_step is None:
-            batches_back = len(losses) - 1 - bad[0]
-            self.divergence_step = trainer.global_step - batches_back // trainer.accumulate_grad_batches
+            pace = Pace.of(trainer)
+            first = pace.batches_after(trainer.global_step) - len(losses)
+            self.divergence_step = pace.step_of(first + bad[0])
             trainer.should_stop = True
 
     def on_train_start(self, trainer, module) -> None:
@@ -95,13 +97,15 @@ class Recorder(pl.Callback):
         self._accuracies = [accuracy.to(like) for accuracy in self._accuracies]
         if self.divergence_step is not None:  # the run had diverged, and was stopped before its summary
             trainer.should_stop = True
+        self._step = trainer.global_step
         self._hand_out_clock(trainer)  # for monitors that measure before the next training value
         self._resume()
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         self._losses.append(outputs["batch_loss"])
         self._accuracies.append(outputs["batch_accuracy"])
-        if trainer.global_step % self.every_n_steps == 0:
+        stepped, self._step = trainer.global_step > self._step, trainer.global_step
+        if stepped and trainer.global_step % self.every_n_steps == 0:
             self._flush(trainer)
 
     def on_validation_start(self, trainer, module) -> None:

@@ -9,6 +9,7 @@ import signal
 import pytest
 import torch
 from pytorch_lightning import Callback
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from normexp.training.loggers.files import COLUMNS
 
@@ -242,3 +243,60 @@ def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
     trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
     parts.data.trainer = trainer
     assert final_metrics(parts, trainer)[0] == summary["metrics"]
+
+
+ACCUMULATED = [
+    "trainer.accumulate_grad_batches=3",
+    "batch_size=57",
+    "schedule=constant",
+]  # 20 batches, 7 steps
+
+
+def test_accumulation_counts_steps_epochs_and_samples_as_they_are(train):
+    summary, folder = train(*ACCUMULATED, "max_epochs=3", "val_every_n_steps=5", "log_every_n_steps=1")
+    assert (summary["steps"], summary["epochs"]) == (21, 3.0)
+    rows = curve(folder)
+    assert [int(row[0]) for row in rows if row[2] == "val/accuracy"] == [5, 10, 15, 20]
+    trained = [(int(row[0]), float(row[1])) for row in rows if row[2] == "train/loss"]
+    ends = [step * 3 for step in range(1, 7)] + [20]  # batches after each step of an epoch
+    expected = [epoch + batches / 20 for epoch in range(3) for batches in ends]
+    assert [step for step, _ in trained] == list(range(1, 22))
+    assert [epoch for _, epoch in trained] == pytest.approx(expected, rel=1e-5)
+    events = EventAccumulator(str(folder)).Reload()
+    samples = [event.step for event in events.Scalars("by_samples/val_accuracy")]
+    assert samples == [57 * batches for batches in (15, 29, 43, 58)]
+
+
+def test_the_last_step_of_an_epoch_averages_the_batches_it_has(train, make_parts):
+    """20 batches in threes: the seventh step has two. Against one pass over each step's batches, in float64."""
+    options = [
+        *ACCUMULATED,
+        "max_epochs=1",
+        "trainer=float64",
+        "optimizer=sgd",
+        "recipe=plain",
+        "norm=layernorm",
+    ]
+    _, folder = train(*options)
+    parts = make_parts(*options)
+    module = parts.module.double().train()
+    optimizer = module.make_optimizer(module.parameters())
+    batches = [(x.double(), y) for x, y in parts.data.train_dataloader()]
+    for first in range(0, 20, 3):
+        x, y = (torch.cat(side) for side in zip(*batches[first : first + 3], strict=True))
+        optimizer.zero_grad()
+        module.training_step((x, y), 0)["loss"].backward()
+        optimizer.step()
+    saved = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    for name, value in module.state_dict().items():
+        torch.testing.assert_close(saved[name], value, rtol=1e-9, atol=1e-12)
+
+
+def test_a_loss_that_is_not_finite_under_accumulation_names_its_step(train):
+    class Poison(Callback):
+        def on_train_batch_start(self, trainer, module, batch, batch_idx):
+            if trainer.current_epoch == 1 and batch_idx == 19:  # the second batch of step 14
+                batch[0].fill_(float("nan"))
+
+    summary, _ = train(*ACCUMULATED, "max_epochs=4", "log_every_n_steps=50", callbacks=[Poison()])
+    assert summary["convergence"]["divergence_step"] == 14
