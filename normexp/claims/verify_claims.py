@@ -16,6 +16,7 @@ from normexp.claims.evidence.cost import plan_text, run_count
 from normexp.claims.evidence.kept import keep
 from normexp.claims.evidence.search import search
 from normexp.claims.evidence.subjects import import_data
+from normexp.claims.fork_map import fork_map
 from normexp.claims.judge import judge
 from normexp.claims.judge.verdict import (
     UNTUNED,
@@ -26,7 +27,6 @@ from normexp.claims.judge.verdict import (
 from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
 from normexp.claims.outcome import outcome
 from normexp.claims.pages.figure import draw
-from normexp.claims.side_by_side import side_by_side
 from normexp.claims.spec.claim import Claim
 from normexp.claims.train_claims import Training, train_one
 from normexp.claims.verify_settings import over_settings
@@ -91,7 +91,7 @@ def verify_all(
     plain = [claim for claim in claims if not trains(claim)]
     workers = cores() if options.workers is None else options.workers
     import_data(plain)
-    for claim, verdict in zip(plain, side_by_side(judged, plain, workers, measures_time), strict=True):
+    for claim, verdict in zip(plain, fork_map(judged, plain, workers, measures_time), strict=True):
         conclude(claim, verdict)
     for own in training.run():
         if own.evidence is not None:

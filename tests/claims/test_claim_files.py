@@ -12,7 +12,7 @@ from forked import forked
 from normexp.claims.evidence.cost import cost, plan_text
 from normexp.claims.evidence.functions import gather
 from normexp.claims.evidence.search import search
-from normexp.claims.evidence.subjects import law, plain
+from normexp.claims.evidence.subjects import law, with_recipe
 from normexp.claims.judge import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim import BUDGETS
@@ -21,6 +21,7 @@ from normexp.claims.spec.select import select
 from normexp.claims.verify_claims import verify
 from normexp.claims.verify_settings import over_settings
 from normexp.cli.verify import main
+from normexp.config.compose import compose
 
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
 INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]
@@ -60,7 +61,7 @@ def test_every_arm_composes_in_every_budget(budget):
 def compose_arms(claim, arms):
     for arm in arms:
         for key, levels in claim.factor.items() or [("seed", [0])]:
-            plain((*claim.fixed, *claim.arms[arm], f"{key}={levels[-1]}"))
+            compose(with_recipe((*claim.fixed, *claim.arms[arm], f"{key}={levels[-1]}")))
 
 
 def test_budgets_cost_what_they_promise():

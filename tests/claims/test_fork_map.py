@@ -8,8 +8,8 @@ import time
 import pytest
 import torch
 
-from normexp.claims import side_by_side as module
-from normexp.claims.side_by_side import can_fork, side_by_side
+from normexp.claims import fork_map as module
+from normexp.claims.fork_map import can_fork, fork_map
 
 # From Python 3.12 on a fork beside another thread warns; pytest's workers have one.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -27,7 +27,7 @@ def place(item: int) -> tuple[int, int, int]:
 
 @pytest.mark.usefixtures("forks")
 def test_results_come_in_order_from_several_processes():
-    found = list(side_by_side(place, range(4), workers=2))
+    found = list(fork_map(place, range(4), workers=2))
     assert [item for item, _, _ in found] == [0, 1, 2, 3]
     assert os.getpid() not in (processes := {pid for _, pid, _ in found})
     assert len(processes) == 2
@@ -37,7 +37,7 @@ def test_results_come_in_order_from_several_processes():
 @pytest.mark.usefixtures("forks")
 def test_what_measures_time_runs_here_after_all_others():
     done = list(
-        side_by_side(lambda item: (time.monotonic(), os.getpid()), range(4), 2, alone=lambda item: item == 1)
+        fork_map(lambda item: (time.monotonic(), os.getpid()), range(4), 2, alone=lambda item: item == 1)
     )
     assert [pid == os.getpid() for _, pid in done] == [False, True, False, False]
     assert done[1][0] == max(when for when, _ in done)
@@ -50,7 +50,7 @@ def test_killed_process_loses_one_claim():
             os.kill(os.getpid(), signal.SIGKILL)
         return item
 
-    assert list(side_by_side(dies, range(4), workers=2)) == [
+    assert list(fork_map(dies, range(4), workers=2)) == [
         0,
         "its process was killed; is there enough memory?",
         2,
@@ -60,7 +60,7 @@ def test_killed_process_loses_one_claim():
 
 @pytest.mark.usefixtures("forks")
 def test_processes_end_with_the_one_that_waits():
-    running = side_by_side(lambda item: (time.sleep(100 * item), os.getpid())[1], range(2), workers=2)
+    running = fork_map(lambda item: (time.sleep(100 * item), os.getpid())[1], range(2), workers=2)
     first = next(running)
     started = time.monotonic()
     running.close()
@@ -71,7 +71,7 @@ def test_processes_end_with_the_one_that_waits():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_one_worker_is_this_process(workers):
-    assert {pid for _, pid, _ in side_by_side(place, range(3, 5), workers)} == {os.getpid()}
+    assert {pid for _, pid, _ in fork_map(place, range(3, 5), workers)} == {os.getpid()}
 
 
 def test_process_with_threads_is_not_copied():
@@ -80,7 +80,7 @@ def test_process_with_threads_is_not_copied():
     other.start()
     try:
         assert not can_fork()
-        assert {pid for _, pid, _ in side_by_side(place, range(3, 5), 2)} == {os.getpid()}
+        assert {pid for _, pid, _ in fork_map(place, range(3, 5), 2)} == {os.getpid()}
     finally:
         stop.set()
         other.join()

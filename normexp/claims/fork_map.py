@@ -1,7 +1,6 @@
 """Calls in forked processes, for claims that train nothing: each takes seconds of one core, and all need the libraries
 that this process has imported."""
 
-import contextlib
 import signal
 import sys
 import threading
@@ -15,6 +14,7 @@ import torch
 
 T = TypeVar("T")
 R = TypeVar("R")
+KILLED = "its process was killed; is there enough memory?"
 
 
 def can_fork() -> bool:
@@ -23,7 +23,7 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1 and not torch.cuda.is_initialized()
 
 
-def side_by_side(
+def fork_map(
     call: Callable[[T], R], items: Sequence[T], workers: int, alone: Callable[[T], bool] = lambda item: False
 ) -> Iterator[R | str]:
     """`call(item)` of each item, in the order of the items; a line for an item whose process was killed.
@@ -34,36 +34,15 @@ def side_by_side(
         alone: whether an item wants the machine for itself, because it measures time.
     """
     together = [index for index, item in enumerate(items) if not alone(item)]
-    if min(workers, len(together)) < 2 or not can_fork():
+    workers = min(workers, len(together))
+    if workers < 2 or not can_fork():
         yield from map(call, items)
         return
-    found: dict[int, R] = {}
-    with _started(call, items, together, min(workers, len(together))) as running:
-        for index, item in enumerate(items):
-            single = index not in together
-            while running and (single or index not in found):
-                ready = wait(list(running))
-                for own in [own for own in running if own in ready]:
-                    try:
-                        place, result = own.recv()
-                        found[place] = result
-                    except EOFError:
-                        running.pop(own).join()
-            yield (
-                call(item) if single else found.get(index, "its process was killed; is there enough memory?")
-            )
-
-
-@contextlib.contextmanager
-def _started(
-    call: Callable[[T], R], items: Sequence[T], together: list[int], workers: int
-) -> Iterator[dict[Connection, ForkProcess]]:
-    """Processes that share these calls, by the pipe on which their results come."""
     context = get_context("fork")
     taken = context.Value("i", 0)
-    running: dict[Connection, ForkProcess] = {}
 
     def work(results: Connection) -> None:
+        """Take items until none is left. A process keeps what claims share."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits ends this one
         torch.set_num_threads(1)
         while True:
@@ -71,19 +50,26 @@ def _started(
                 number, taken.value = taken.value, taken.value + 1
             if number >= len(together):
                 return
-            try:
-                results.send((together[number], call(items[together[number]])))
-            except BrokenPipeError:  # nobody waits any more
-                return
+            results.send((together[number], call(items[together[number]])))
 
-    for _ in range(workers):
-        receive, send = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(send,), daemon=True)
-        process.start()
-        send.close()
-        running[receive] = process
+    running: dict[Connection, ForkProcess] = {}
+    found: dict[int, R] = {}
     try:
-        yield running
+        for _ in range(workers):
+            receive, send = context.Pipe(duplex=False)
+            running[receive] = context.Process(target=work, args=(send,), daemon=True)
+            running[receive].start()
+            send.close()
+        for index, item in enumerate(items):
+            here = index not in together
+            while running and (here or index not in found):
+                for own in wait(list(running)):
+                    try:
+                        place, result = own.recv()
+                        found[place] = result
+                    except EOFError:
+                        running.pop(own).join()
+            yield call(item) if here else found.get(index, KILLED)
     finally:
         for process in running.values():
             process.terminate()
