@@ -63,7 +63,8 @@ def write_run(
         right = np.random.default_rng(seed).permutation(examples) < round(final * examples)
         final = float(right.mean())
         write_test_examples(folder, TestExamples(right, np.full(examples, 1 - final), "test set"))
-    reached = next((step for step, value in zip(STEPS, accuracies, strict=True) if value >= 0.5), None)
+    reached = {goal: next((step for step, value in zip(STEPS, accuracies, strict=True) if value >= goal), None)
+               for goal in (0.5, 0.9)}  # fmt: skip
     write_summary(
         folder,
         {
@@ -76,9 +77,11 @@ def write_run(
             "fingerprint": fingerprint,
             "metrics": {f"{split}/accuracy": final for split in ("train", "val", "test")} | {"test/loss": 1 - final},
             "convergence": {
-                "steps_to_0.5": reached, "epochs_to_0.5": reached and reached / 20,
-                "seconds_to_0.5": reached and reached / 100,
-                "steps_to_0.9": None, "auc": 0.7, "best": max(accuracies), "best_step": 200, "last": accuracies[-1],
+                **{f"steps_to_{goal}": step for goal, step in reached.items()},
+                **{f"epochs_to_{goal}": step and step / 20 for goal, step in reached.items()},
+                **{f"seconds_to_{goal}": step and step / 100 for goal, step in reached.items()},
+                "auc": float(np.mean([(a + b) / 2 for a, b in itertools.pairwise(accuracies)])),
+                "best": max(accuracies), "best_step": 200, "last": accuracies[-1],
                 "divergence_step": None if status == "completed" else 40,
             },
             "steps": 200, "epochs": 10.0, "seconds": 2.0, "parameters": 1000, "config": resolved,

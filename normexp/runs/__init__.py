@@ -1,6 +1,7 @@
 """Finished runs on disk: one function writes them, one tidy table reads them. Imports neither torch nor Hydra."""
 
 from normexp.runs.columns import failed
+from normexp.runs.read import RunFiles, read_run
 from normexp.runs.summary import STATUSES, SUMMARY, damaged, finished_summary, read_summary, write_summary
 from normexp.runs.table import load, load_summaries
 from normexp.runs.test_examples import TestExamples, load_test_examples, write_test_examples
@@ -8,6 +9,7 @@ from normexp.runs.test_examples import TestExamples, load_test_examples, write_t
 __all__ = [
     "STATUSES",
     "SUMMARY",
+    "RunFiles",
     "TestExamples",
     "damaged",
     "failed",
@@ -15,6 +17,7 @@ __all__ = [
     "load",
     "load_summaries",
     "load_test_examples",
+    "read_run",
     "read_summary",
     "write_summary",
     "write_test_examples",

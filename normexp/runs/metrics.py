@@ -30,7 +30,7 @@ def read_metrics(
 
     texts, rows = [], []
     for folder in folders:
-        text, count = _read(folder / METRICS)
+        text, count = read_rows(folder / METRICS)
         texts.append(text)
         rows.append(count)
     try:
@@ -77,7 +77,7 @@ def check_metric(name: str, known: Iterable[str]) -> None:
         raise ValueError(f"metric={name}: recorded by none of these runs; the nearest are {', '.join(near)}")
 
 
-def _read(path: Path) -> tuple[bytes, int]:
+def read_rows(path: Path) -> tuple[bytes, int]:
     """The rows of one file without its header, and their number."""
     try:
         header, _, text = path.read_bytes().partition(b"\n")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.runs.columns import flatten, repeating, varying
 from normexp.runs.metrics import read_metrics
-from normexp.runs.summary import SUMMARY, read_summary
+from normexp.runs.read import read_checked
+from normexp.runs.summary import SUMMARY
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
     import numpy as np
@@ -52,8 +53,8 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
         grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps only these cells, in this
             order. A missing cell is an error.
 
-    Raises ValueError with one line for a path without finished runs, a summary that cannot be read, and a grid with
-    missing or ambiguous cells.
+    Raises ValueError with one line for a path without finished runs, a summary that cannot be read or that the files
+    beside it contradict (`normexp.runs.read`), and a grid with missing or ambiguous cells.
     """
     import pandas as pd
 
@@ -61,7 +62,7 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    read = {folder: read_summary(folder) for folder in finished}
+    read = {folder: read_checked(folder) for folder in finished}
     rows = [flatten(summary, _name(folder, path)) for folder, summary in read.items() if summary]
     if not rows:
         raise ValueError(f"path={path}: its runs were deleted while they were read")

@@ -173,11 +173,8 @@ def test_a_run_that_lies_there_twice_does_not_count_twice(tmp_path):
 
 
 def test_samples_are_those_of_all_accumulated_batches(tmp_path):
-    write_study(tmp_path, ("none",), (8,), seeds=2)
-    one = next(tmp_path.glob("mlp/none-bs8-s1-*"))
-    settings = json.loads((one / "summary.json").read_text())["config"]
-    settings["trainer"] = {**settings["trainer"], "accumulate_grad_batches": 3}
-    edit_summary(one, config=settings)
+    for seed, batches in ((0, 1), (1, 3)):
+        write_run(tmp_path, "none", 8, seed, **{"trainer.accumulate_grad_batches": batches})
     for table in (open_study(tmp_path).metrics, load(tmp_path)):
         per_step = table[table["step"] > 0].assign(each=lambda rows: rows["samples"] / rows["step"])
         assert per_step.groupby("seed", observed=True)["each"].unique().map(list).to_dict() == {
@@ -193,7 +190,6 @@ def test_unknown_baseline_lists_the_arms(tmp_path):
 
 
 def test_begun_and_failed_runs_are_listed(tmp_path):
-    import json
 
     write_study(tmp_path, ("none",), (8,), seeds=2)
     (next(tmp_path.glob("mlp/none-bs8-s1-*")) / "summary.json").unlink()

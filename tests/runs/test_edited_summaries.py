@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from normexp.saved_configuration import configuration
 from rich.console import Console
 
 from normexp.cli import report
 from normexp.cli.evaluate import show
 from normexp.config.code import changed
 from normexp.config.recipe import older
+from normexp.config.saved import saved_spec
 from normexp.runs import load, load_summaries, read_summary
 from normexp.training.launch import show_replicas
 from normexp.training.screen import asked_otherwise, show_result
@@ -77,7 +77,7 @@ def use(root: Path, folder: Path, parts: Any, *, figures: bool) -> None:
     show(str(folder), {name: 0.0 for name in summary["metrics"]}, summary["metrics"])
     asked_otherwise(parts, summary), changed(summary), older(summary)
     if figures:
-        configuration(folder, summary, [])
+        saved_spec(folder, summary, [])
         assert report.main([str(root)]) in (0, 2)
 
 
