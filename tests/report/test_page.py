@@ -11,6 +11,7 @@ from normexp.cli import report as command
 from normexp.report.drawing import new_figure
 from normexp.report.figures import FIGURES
 from normexp.report.figures.layers import activation_bands
+from normexp.report.figures.learning import learning_curves
 from normexp.report.study import open_study
 from normexp.report.style import OWN, Style, plain_log_scale, spread
 
@@ -263,3 +264,11 @@ def test_every_figure_of_the_issue_has_its_file():
         "final_values", "learning_rates", "learning_curves", "steps_to_accuracy", "gradient_by_depth",
         "gradient_over_time", "activation_bands", "saturation_by_layer",
     ]  # fmt: skip
+
+
+def test_curves_of_all_panels_are_within_their_shared_axis(tmp_path):
+    """The last panel's limits hid the accuracies of a small batch, which were lower."""
+    study = open_study(write_study(tmp_path, ("batchnorm",), (1, 128), seeds=2))
+    drawing = next(learning_curves(study, Style(study.arms)))
+    for axes in drawing.figure.axes:
+        assert axes.get_ylim()[0] <= min(axes.lines[0].get_ydata())

@@ -59,7 +59,7 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
             style.band(axes, arm, rows[clock], rows)
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
-        axes.set_ylim(max(0.0, here["mean"].min() - 0.05), 1.0)
+        axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
         return ends
 
     figure, shown = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
