@@ -40,6 +40,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
         raise ValueError(f"{weights}: not found; name the folder of a run that was trained")
     allow_from(overrides)
 
+    from normexp.config.identity import saved_identity
     from normexp.config.recipe import older
     from normexp.config.saved import saved_spec
     from normexp.training.build import build
@@ -47,7 +48,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     from normexp.training.summarize import final_metrics
 
     parts = build(saved_spec(run, summary, overrides))
-    state = load_checkpoint(weights)
+    state = load_checkpoint(weights, saved_identity(run))
     try:
         parts.module.load_state_dict(state["state_dict"])
     except RuntimeError as error:

@@ -26,11 +26,12 @@ KINDS: dict[str, Any] = {
 # Runs of earlier versions lack these.
 LATER: dict[str, Any] = {
     "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
+    "first": dict,
 }  # fmt: skip
 # The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {
     "choices": str | None, "metrics": float | None, "convergence": float | None, "versions": str | None,
-    "execution": str | float | bool | None, "sources": str,
+    "execution": str | float | bool | None, "sources": str, "first": str | bool | None,
 }  # fmt: skip
 # Every version's runs have these choices and settings.
 INSIDE = {

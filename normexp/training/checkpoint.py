@@ -16,6 +16,7 @@ from pytorch_lightning.callbacks import Checkpoint
 
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
+from normexp.runs.summary import remedy
 from normexp.training.lightning import all_gather, of_this_process
 
 NEEDED = ("global_step", "state_dict")
@@ -26,10 +27,13 @@ REST = 1.0
 NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "recorded")
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
+def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
     """The content of a run's checkpoint, on the CPU.
 
-    Raises ValueError with one line for a file that was cut or holds something else.
+    Args:
+        identity: of the run whose checkpoint it must be. Checkpoints of earlier versions do not say whose they are.
+
+    Raises ValueError with one line for a file that was cut, holds something else, or is another run's.
     """
     path = Path(path)
     try:
@@ -39,12 +43,18 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise damaged(path, reason[0], path.parents[1]) from None
     if not isinstance(content, dict) or not set(NEEDED) <= set(content):
         raise damaged(path, "it is no checkpoint of a run", path.parents[1])
+    found = content.get("identity")
+    if identity is not None and found is not None and found != identity:
+        raise ValueError(
+            f"{path}: is the checkpoint of another run (hash {str(found)[:8]}, this one is {identity[:8]}); move it "
+            f"back to its own folder, or {remedy(path.parents[1])}"
+        )
     return content
 
 
-def load_to_resume(path: Path) -> dict[str, Any]:
+def load_to_resume(path: Path, identity: str | None = None) -> dict[str, Any]:
     """The same for a run that resumes there. Raises ValueError if it cannot, e.g. from an older version's file."""
-    content = load_checkpoint(path)
+    content = load_checkpoint(path, identity)
     if lacking := [key for key in NEEDED_TO_RESUME if key not in content]:
         raise damaged(path, f"lacks {', '.join(lacking)}: nothing can go on from there", path.parents[1])
     return content

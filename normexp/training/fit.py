@@ -1,5 +1,6 @@
 """Train one run and return its summary."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from normexp.monitors import measure_without_fit
 from normexp.monitors.guard import passes_as_in
-from normexp.runs import TestExamples, write_test_examples
+from normexp.runs import TestExamples, damaged, write_test_examples
 from normexp.training.build import Parts
 from normexp.training.checkpoint import (
     BestCheckpoint,
@@ -26,8 +27,8 @@ from normexp.training.loggers.tensorboard import hyperparameter_metrics, hyperpa
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder, early_stopping
 from normexp.training.summarize import (
-    CodeRecord,
     PopulationStatistics,
+    Provenance,
     final_metrics,
     needs_population_statistics,
     summarize,
@@ -50,13 +51,12 @@ def fit(
     keep_freed_memory()
     no_step = parts.config["max_steps"] == 0
     last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
-    resumed = load_to_resume(last.path) if last.path and last.path.exists() and not no_step else None
+    resumed = resumed_from(parts, last.path) if last.path and last.path.exists() and not no_step else None
     recorder = Recorder(parts.config["log_every_n_steps"])
     stop = StopOnSignal(last.save)
-    code = CodeRecord(parts.config)
     early = early_stopping(parts.config, recorder)
     bar = TimedProgressBar([recorder], console)
-    callbacks = [stop, recorder, *early, code, *parts.monitors, bar, GeneratorState()]
+    callbacks = [stop, recorder, *early, Provenance(parts), *parts.monitors, bar, GeneratorState()]
     if needs_population_statistics(parts.module):
         callbacks.insert(1, PopulationStatistics())
     if last.path:
@@ -78,6 +78,18 @@ def fit(
                     trainer.fit(parts.module, datamodule=parts.data, ckpt_path=last.path if resumed else None)
             results = final_metrics(parts, trainer)
         return conclude(parts, recorder, trainer, folder, *results)
+
+
+def resumed_from(parts: Parts, path: Path) -> dict[str, Any]:
+    """The content of the checkpoint that a run resumes from. Raises ValueError with one line if it is another run's, or
+    trains at another rate."""
+    content = load_to_resume(path, parts.digest)
+    asked = parts.module.make_optimizer.keywords.get("lr")
+    for group in content["optimizer_states"][0]["param_groups"]:
+        found = group.get("initial_lr", group.get("lr"))  # the first of them where a schedule sets the second
+        if asked is not None and not math.isclose(found, asked, rel_tol=1e-9):
+            raise damaged(path, f"trains at lr={found:g}, and this run at lr={asked:g}", path.parents[1])
+    return content
 
 
 def trainer_of(

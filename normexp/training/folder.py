@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
 from normexp.runs.files import release, remove_unfinished, sync
+from normexp.runs.summary import remedy
 
 # Set when many runs are asked for, and another process may be training some: then wait for a locked folder.
 WAIT = "NORMEXP_WAIT"
@@ -61,10 +62,17 @@ class RunFolder:
         return self.path / "checkpoints" / "last.ckpt"
 
     def finished(self) -> bool:
-        found = read_summary(self.path) is not None
-        if found and not self._lock.is_locked:
+        summary = read_summary(self.path)
+        if summary is None:
+            return False
+        if summary["hash"] != self.digest:
+            raise ValueError(
+                f"{self.path / SUMMARY}: is the result of another run (hash {summary['hash'][:8]}, this one is "
+                f"{self.digest[:8]}); move it back to its own folder, or {remedy(self.path)}"
+            )
+        if not self._lock.is_locked:
             in_use(self.path)  # nobody will enter it again
-        return found
+        return True
 
     def __enter__(self) -> "RunFolder":
         with self._one_line():

@@ -120,7 +120,7 @@ def train_together(waiting: dict[RunFolder, Parts], console: Console) -> None:
         for folder in waiting:
             if not folder.finished():  # another process may have trained it meanwhile
                 last = folder.last_checkpoint
-                step = load_checkpoint(last)["global_step"] if last.exists() else 0
+                step = load_checkpoint(last, folder.digest)["global_step"] if last.exists() else 0
                 at_step.setdefault(step, []).append(folder)
         for step, same in sorted(at_step.items(), reverse=True):
             runs = [waiting[folder] for folder in same]

@@ -48,7 +48,7 @@ def summarize(
     """The content of a finished run's `summary.json`, in plain types."""
     finite = all(math.isfinite(value) for value in metrics.values())
     diverged = recorder.divergence_step is not None or not finite
-    code = next(callback for callback in callbacks_of(trainer) if isinstance(callback, CodeRecord))
+    origin = next(callback for callback in callbacks_of(trainer) if isinstance(callback, Provenance))
     return {
         "status": "diverged" if diverged else "completed",
         "choices": parts.choices,
@@ -81,8 +81,9 @@ def summarize(
             "pytorch_lightning": pl.__version__,
             "python": platform.python_version(),
         },
-        "sources": code.sources,
-        **({"checkout": code.checkout} if code.checkout else {}),
+        "sources": origin.sources,
+        "first": origin.first,
+        **({"checkout": origin.checkout} if origin.checkout else {}),
         "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -135,27 +136,47 @@ class PopulationStatistics(pl.Callback):
         update_population_statistics(module, data_of(trainer), trainer)
 
 
-class CodeRecord(pl.Callback):
-    """Reads the code before a run starts, because files may be edited while it trains. Checkpoints keep the record.
+class Provenance(pl.Callback):
+    """Which run this is, which code computes it and when it was first launched. Every checkpoint keeps that.
 
-    Of a run that resumes with other code, the record is `<old>+<new>`. It counts where both compute the same.
+    The code is read before the run starts, because files may be edited while it trains. Of a run that resumes with
+    other code, the record is `<old>+<new>`. It counts where both compute the same.
 
     Attributes:
         sources: digests for the summary.
-        checkout: the commit that trains, or that trained last.
+        first: `started`, `commit` and `dirty` of the first launch. All are None for a run that resumes from the
+            checkpoint of an earlier version, which does not say.
+        dirty: whether any launch came from a changed checkout.
     """
 
-    def __init__(self, config: dict[str, Any]):
-        self.sources = sources(config)
-        self.checkout = checkout()
+    def __init__(self, parts: Parts):
+        self.identity, self.sources = parts.digest, sources(parts.config)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        found = checkout() or {"commit": None, "dirty": None}
+        self.first: dict[str, Any] = {"started": now, **found}
+        self.dirty = bool(found["dirty"])
+
+    @property
+    def state_key(self) -> str:
+        return "CodeRecord"  # its name in checkpoints of earlier versions
+
+    @property
+    def checkout(self) -> dict[str, Any] | None:
+        """The commit of the first launch; dirty if any launch was."""
+        return {"commit": self.first["commit"], "dirty": self.dirty} if self.first["commit"] else None
 
     def state_dict(self) -> dict[str, Any]:
-        return {"sources": self.sources}
+        return {"sources": self.sources, "first": self.first, "dirty": self.dirty}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         before, now = state["sources"], self.sources
         shared = {name: _joined(before[name], now[name]) for name in before.keys() & now.keys()}
         self.sources = before | now | shared
+        self.first = state.get("first") or dict.fromkeys(self.first)
+        self.dirty |= state.get("dirty", False)
+
+    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
+        checkpoint["identity"] = self.identity
 
 
 def _joined(before: str, now: str) -> str:

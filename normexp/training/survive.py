@@ -171,7 +171,7 @@ def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | 
             say(f"{why}: no checkpoint yet")
         return
     try:
-        steps = {load_to_resume(folder.last_checkpoint)["global_step"] for folder in kept}
+        steps = {load_to_resume(folder.last_checkpoint, folder.digest)["global_step"] for folder in kept}
     except ValueError as damage:  # a checkpoint counts as kept only if it can be read
         say(f"{why or 'the run failed'}: {damage}")
         return

@@ -16,8 +16,8 @@ from normexp.data.base import DataModule
 from normexp.data.loader import BatchLoader
 from normexp.norms import NoisyBatchNorm, PowerNorm
 from normexp.training.build import Parts
-from normexp.training.checkpoint import GeneratorState, checkpoints_of, load_to_resume
-from normexp.training.fit import trainer_of
+from normexp.training.checkpoint import GeneratorState, checkpoints_of
+from normexp.training.fit import resumed_from, trainer_of
 from normexp.training.lightning import keep_freed_memory, quiet_lightning
 from normexp.training.loggers.records import open_records
 from normexp.training.progress import TimedProgressBar
@@ -89,7 +89,8 @@ def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: C
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)
     saved = [folder / "checkpoints" / "last.ckpt" for folder in folders]
-    resumed = [load_to_resume(path) for path in saved] if all(path.exists() for path in saved) else []
+    begun = all(path.exists() for path in saved)
+    resumed = list(map(resumed_from, all_parts, saved)) if begun else []
     with contextlib.ExitStack() as stack:
         for index, (parts, folder) in enumerate(zip(all_parts, folders, strict=True)):
             loggers = stack.enter_context(open_records(parts, folder, resumed[index] if resumed else None))

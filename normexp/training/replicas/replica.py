@@ -20,7 +20,7 @@ from normexp.training.fit import conclude
 from normexp.training.lightning import overrides
 from normexp.training.loggers.records import Record
 from normexp.training.recorder import Recorder
-from normexp.training.summarize import CodeRecord, evaluate, final_metrics
+from normexp.training.summarize import Provenance, evaluate, final_metrics
 
 # Hooks that are passed on as they are.
 HOOKS = (
@@ -60,8 +60,7 @@ class Replica(pl.Callback):
         self.recorder = Recorder(parts.config["log_every_n_steps"])
         checkpoints = folder / "checkpoints"
         self.last, best = LastCheckpoint(checkpoints / "last.ckpt"), BestCheckpoint(checkpoints / "best.ckpt")
-        code = CodeRecord(parts.config)
-        self.callbacks = [self.recorder, code, *parts.monitors, best, self.last]
+        self.callbacks = [self.recorder, Provenance(parts), *parts.monitors, best, self.last]
         self._overriding: dict[str, list[Callable]] = {}
         self.stopped_at: int | None = None
         self.should_stop = False  # the recorder sets it when the loss is no longer finite
