@@ -17,9 +17,9 @@ HYDRA = {"hydra", "omegaconf"}
 KNOWS_HYDRA = {
     "cli/train.py",
     "config/compose.py",
+    "config/hydra_gate.py",
     "config/run_spec.py",
     "config/saved.py",
-    "hydra_gate.py",
 }
 
 # part -> top-level packages and parts of normexp that it must not import

@@ -27,11 +27,14 @@ class NormexpLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
         from normexp.config.compose import Composer
+        from normexp.config.hydra_gate import named_keys
         from normexp.config.invocation import restore_command
         from normexp.sweeps.grid import sweep
 
         restore_command()
-        using = Composer(lambda overrides: self.loader.load_sweep_config(self.config, overrides))
+        using = Composer(
+            lambda overrides: self.loader.load_sweep_config(self.config, overrides), named_keys(sys.argv)
+        )
         folder = Path(self.config.hydra.sweep.dir)
         try:
             status = sweep(list(map(list, job_overrides)), using, self.options, folder, list(sys.argv))

@@ -47,10 +47,10 @@ def main() -> None:
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
     with one_line_errors():
-        from normexp.hydra_gate import guard
+        from normexp.config.hydra_gate import check_command_line
 
         allow_from(arguments)
-        guard(arguments)
+        check_command_line(arguments)
         task()
 
 

@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.folder import CONFIGS
+from normexp.config.hydra_gate import check_composed, check_folder
 from normexp.config.interpolations import check_interpolations
 from normexp.config.own_folder import own_folder
 from normexp.config.settings import ROOT
@@ -33,10 +34,14 @@ class Composer:
 
     Args:
         load: what Hydra composes for overrides, with its own node `hydra`.
+        named: the keys of this node that the command line sets; files may not set all of them.
     """
 
-    def __init__(self, load: Callable[[list[str]], DictConfig]):
-        self._load, self._parser = load, OverridesParser.create()
+    def __init__(
+        self, load: Callable[[list[str]], DictConfig], named: tuple[str, ...] = ("hydra.searchpath",)
+    ):
+        self._load = lambda overrides: check_composed(load(overrides), named)
+        self._parser = OverridesParser.create()
         self._merged: dict[tuple[str, ...], bytes] = {}
         self.fingerprints: dict[str, str] = {}  # of the data that a launch has read, see `data_content`
 
@@ -77,6 +82,8 @@ def composer() -> Composer:
 @cache
 def _composer(own: Path | None) -> Composer:
     search = [f"hydra.searchpath=['file://{own.as_posix()}']"] if own else []
+    if own:
+        check_folder(own)
 
     def load(overrides: list[str]) -> DictConfig:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):

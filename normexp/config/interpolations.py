@@ -31,7 +31,7 @@ class _Sizes:
             self.known[path] = size = 1 + self._inside(path, value)
             if size > MOST:
                 raise ValueError(
-                    f"{'.'.join(path) or 'configuration'}: its references grow beyond all measure"
+                    f"{'.'.join(path) or 'configuration'}: its references expand to over {MOST:,} values"
                 )
         return self.known[path]
 

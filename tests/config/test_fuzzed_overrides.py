@@ -18,8 +18,8 @@ from normexp.cli.choices import choices
 from normexp.config.allowed import VARIABLE, allow_from
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
+from normexp.config.hydra_gate import check_command_line
 from normexp.config.run_spec import specs
-from normexp.hydra_gate import guard
 from normexp.training.build import build_all
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
@@ -85,7 +85,7 @@ def launch_until_the_first_step(arguments: list[str]) -> None:
         cli.fail(mistake, cli.BAD_INPUT)
     with cli.one_line_errors():
         allow_from(arguments)
-        guard(arguments)
+        check_command_line(arguments)
         build_all(specs(arguments))
 
 

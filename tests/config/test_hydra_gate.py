@@ -7,7 +7,7 @@ from hostile import doubling_references, doubling_yaml, write_trap
 from hydra import compose, initialize_config_dir
 
 from normexp.config.folder import CONFIGS
-from normexp.hydra_gate import guard
+from normexp.config.hydra_gate import check_command_line
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def brought(tmp_path):
         (folder / group).mkdir(parents=True, exist_ok=True)
         (folder / group / "nice.yaml").write_text(text)
         overrides = [f"hydra.searchpath=[file://{folder}]", f"{group}=nice", *arguments]
-        guard(overrides)
+        check_command_line(overrides)
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return compose("train", overrides=overrides, return_hydra_config=True).hydra
 
@@ -86,7 +86,7 @@ def test_file_may_make_a_sweep(brought):
     ("text", "message"),
     [
         (doubling_yaml(40), "cannot be read (more than 20,000 values with its aliases written out)"),
-        (doubling_references(40), "its references grow beyond all measure"),
+        (doubling_references(40), "its references expand to over 1,000,000 values"),
         ("a: &a [*a]\n", "cannot be read (an alias stands for the value that it is part of)"),
         ("a: " + "[" * 3000, "cannot be read (nested more than 50 deep)"),
         ("a: " + "[" * 60 + "]" * 60, "cannot be read (nested more than 50 deep)"),
@@ -141,3 +141,28 @@ def test_nothing_of_a_strangers_folder_runs(asked, tmp_path):
     assert len(found.stderr.splitlines()) == 1
     assert not (tmp_path / "sprung").exists()
     assert not (tmp_path / "outputs").exists()
+
+
+def test_reference_to_a_search_path_is_judged_too(tmp_path):
+    (tmp_path / "main.yaml").write_text("hydra: ${x}\nx: {searchpath: ['pkg://this']}\n")
+    with pytest.raises(ValueError, match=r"pkg://this.*: no file can set it"):
+        check_command_line(["--config-path", str(tmp_path), "--config-name", "main"])
+
+
+def test_primary_file_beside_a_folder_that_hides_it_is_refused(tmp_path):
+    """Two folders of strangers: Hydra would read a file of the first, and this check that of the second."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "second" / "main.yaml").write_text("x: 1\n")
+    folders = ["--config-path", str(tmp_path / "first"), "--config-dir", str(tmp_path / "second")]
+    with pytest.raises(ValueError, match=r"--config-name=main: is not in .*; name its folder"):
+        check_command_line([*folders, "--config-name", "main"])
+
+
+def test_files_that_hydra_does_not_read_are_left_alone(tmp_path):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra" / "large.yaml").write_text("a: x" * 100_000)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "nice.yaml").write_text("# @package _global_\nlr: 0.5\n")
+    check_command_line(["--config-dir", str(tmp_path), "experiment=nice", "seed=0,1"])
+    check_command_line(["norm=none", "hydra.job.env_set={A: b}"])  # nothing of a stranger's
