@@ -11,25 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 import numpy as np
-from simulated_designs import (
-    ARMS,
-    DESIGNS,
-    FAILING,
-    PRACTICAL,
-    QUESTIONS,
-    SHAPES,
-    SUPPORTED,
-    VARIES,
-    Draw,
-    called_different,
-    failing_family,
-    false_in_one_setting,
-    false_over_settings,
-    false_with_looks,
-    false_with_weights,
-    power,
-    spread_of,
-)
+import simulated_designs as designs
 
 from normexp.claims.evidence.sources import Anew
 from normexp.claims.judge.comparison import Comparison
@@ -45,13 +27,11 @@ from normexp.config.folder import CONFIGS
 FEWEST = 100
 HELP = f"""Measure how often the judge's words are false, and how often it finds an effect whose truth is known.
 
-  python scripts/calibrate.py               10,000 simulated claims a row, some ten minutes of one core
-  python scripts/calibrate.py trials=1000   fewer; at least {FEWEST}
-  python scripts/calibrate.py out=FILE      where the table goes (docs/evidence/calibration.json)
-  python scripts/calibrate.py equal_arms=FILE  instead, half of an arm's seeds against the other half, from the
-                                            ledgers (docs/evidence/equal_arms.json), some two minutes
+  trials=1000      simulated claims a row (10,000: some ten minutes of one core); at least {FEWEST}
+  out=FILE         where the table goes (docs/evidence/calibration.json)
+  equal_arms=FILE  instead, half of an arm's seeds against the other half, from the ledgers
 
-docs/verdicts.md shows both tables when it is next written."""
+docs/verdicts.md shows both tables (docs/evidence/equal_arms.json) when it is next written."""
 ALONE = (5, 8, 10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300)  # seeds of one setting
 TOGETHER = (5, 6, 7, 8, 10, 12, 15)  # seeds of each of eight settings
 USED = ((8, 8), (12, 5), (6, 10))  # (settings, seeds) as claims use them
@@ -71,27 +51,31 @@ def calibrate(
     return {
         "trials": trials,
         "slow_trials": slow_trials,
-        "shapes": [told(row_of_shape(name, draw, trials)) for name, draw in SHAPES.items()],
-        "failing": [told(row_of_failing(name, share, slow_trials)) for name, share in FAILING.items()],
-        "designs": [told(row_of_design(name, slow_trials)) for name in DESIGNS],
+        "shapes": [told(row_of_shape(name, draw, trials)) for name, draw in designs.SHAPES.items()],
+        "failing": [
+            told(row_of_failing(name, share, slow_trials)) for name, share in designs.FAILING.items()
+        ],
+        "designs": [told(row_of_design(name, slow_trials)) for name in designs.DESIGNS],
         "looks": {
             "settings": 8,
             "seeds": looks,
-            "false": false_with_looks(SHAPES["normal"], 1.0, 8, looks, trials),
+            "false": designs.false_with_looks(designs.SHAPES["normal"], 1.0, 8, looks, trials),
         },
     }
 
 
-def row_of_shape(name: str, draw: Draw, trials: int) -> dict[str, Any]:
+def row_of_shape(name: str, draw: designs.Draw, trials: int) -> dict[str, Any]:
     """False words and power of one shape. `false` is the judge's share of false words. The least seeds and pairs are
     measured without the judge's minimum of 60 pairs, to show why the minimum is needed. The last number is the pairs
     in eight settings that find the right word at least every other time, for both questions."""
-    spread = spread_of(draw)
-    alone = {n: false_in_one_setting(draw, spread, n, trials) for n in ALONE}
-    together = {8 * n: false_over_settings(draw, spread, 8, n, trials, floor=False) for n in TOGETHER}
-    used = {f"{k} x {n}": false_over_settings(draw, spread, k, n, trials) for k, n in USED}
+    spread = designs.spread_of(draw)
+    alone = {n: designs.false_in_one_setting(draw, spread, n, trials) for n in ALONE}
+    together = {8 * n: designs.false_over_settings(draw, spread, 8, n, trials, floor=False) for n in TOGETHER}
+    used = {f"{k} x {n}": designs.false_over_settings(draw, spread, k, n, trials) for k, n in USED}
     enough = (
-        n for n in POWERFUL if all(power(draw, spread, word, n, 8, trials) >= 0.5 for word in PRACTICAL)
+        n
+        for n in POWERFUL
+        if all(designs.power(draw, spread, word, n, 8, trials) >= 0.5 for word in designs.PRACTICAL)
     )
     half = next(enough, None)
     return {
@@ -102,10 +86,10 @@ def row_of_shape(name: str, draw: Draw, trials: int) -> dict[str, Any]:
         "least_pairs": least(together, trials),
         "false": used,
         "qualifies": all(qualifies(share, trials) for share in used.values()),
-        "weights": false_with_weights(draw, spread, 8, 8, trials),
+        "weights": designs.false_with_weights(draw, spread, 8, 8, trials),
         "power": {
-            word: {f"{k} x {n}": power(draw, spread, word, n, k, trials) for k, n in USED}
-            for word in PRACTICAL
+            word: {f"{k} x {n}": designs.power(draw, spread, word, n, k, trials) for k, n in USED}
+            for word in designs.PRACTICAL
         },
         "pairs_for_half_power": half and 8 * half,
     }
@@ -126,10 +110,16 @@ def row_of_failing(name: str, share: float, trials: int) -> dict[str, Any]:
     the judge finds the failures."""
     generator, rules = np.random.default_rng(0), Rules(better="lower")
     different, greater = (
-        [judge_settings(failing_family(generator, share), [comparison], rules)[0] for _ in range(trials)]
-        for comparison, _ in QUESTIONS[:2]
+        [
+            judge_settings(designs.failing_family(generator, share), [comparison], rules)[0]
+            for _ in range(trials)
+        ]
+        for comparison, _ in designs.QUESTIONS[:2]
     )
-    shares = [np.mean([own.verdict in (SUPPORTED, VARIES) for own in each]) for each in (different, greater)]
+    shares = [
+        np.mean([own.verdict in ("supported", "varies across settings") for own in each])
+        for each in (different, greater)
+    ]
     found = float(np.mean([judgement.failures["unequal"] for judgement in different]))
     false = float(max(shares))
     return {
@@ -142,7 +132,7 @@ def row_of_failing(name: str, share: float, trials: int) -> dict[str, Any]:
 
 
 def row_of_design(name: str, trials: int) -> dict[str, Any]:
-    seeds_alone, own = called_different(DESIGNS[name], trials)
+    seeds_alone, own = designs.called_different(designs.DESIGNS[name], trials)
     return {"name": name, "seeds_alone": seeds_alone, "own": own, "qualifies": qualifies(own, trials)}
 
 
@@ -163,7 +153,7 @@ def equal_arms(claims: list[Claim], root: Path) -> Iterator[dict[str, Any]]:
             if runs in compared:
                 continue
             compared.add(runs)
-            different = Comparison(kind="different", log=log, **ARMS)
+            different = Comparison(kind="different", log=log, **designs.ARMS)
             found = judge_settings(halves, [different], Rules(failed=claim.failed, better=claim.better))[0]
             if np.isfinite(found.effect):
                 shown = {

@@ -124,7 +124,8 @@ def facts(
     }
     kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
     return plain | {
-        "rests": rests_on(claim, verdict),
+        **dict(zip(("shown", "asked"), shown_and_asked(verdict), strict=True)),
+        "pluralize": pluralize,
         "forest": forest(verdict, names),
         "names": names,
         "effect": effect_in_words(verdict.get("comparison")),
@@ -137,7 +138,7 @@ def facts(
         "keys": colors.items(),
         "runs": runs_kept(claim, ledger, root),
         "kept": kept,
-        "failures": failures_text(claim, verdict),
+        "failures": verdict.get("failures") or {},
     }
 
 
@@ -152,34 +153,19 @@ def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Pa
     return {name: path for name, path in files.items() if (root / path).exists()}
 
 
-def rests_on(claim: Claim, verdict: dict[str, Any]) -> str:
-    """Two sentences: on the evidence, and on its result."""
-    low, high = map(float, verdict["interval"])
-    shown = f"{number(float(verdict['effect']))}, interval {number(low)} to {number(high)}"
+def shown_and_asked(verdict: dict[str, Any]) -> tuple[str, str]:
+    """The effect with its interval, and the question, in words; of logarithms the factors too."""
+    values = [float(verdict["effect"]), *map(float, verdict["interval"])]
+    shown = "{}, interval {} to {}".format(*map(number, values))
     asked = verdict.get("asked") or describe_question(verdict["comparison"])
     comparison = verdict.get("comparison") or {}
     if comparison.get("log") and "margin" in comparison:
-        factors = [number(math.exp(value)) for value in (float(verdict["effect"]), low, high)]
-        shown += ", in logarithms: a factor of {}, {} to {}".format(*factors)
+        shown += ", in logarithms: a factor of {}, {} to {}".format(
+            *(number(math.exp(value)) for value in values)
+        )
         sign = -1 if comparison["kind"] == "smaller" else 1
         asked += f", a factor of {number(math.exp(sign * comparison['margin']))}"
-    kind = {
-        "law": "values of a formula",
-        "initialization": "networks at their start",
-        "training": "trained networks",
-    }
-    what = kind[claim.evidence]
-    if verdict["settings"]:
-        voting = sum(row["votes"] for row in verdict["settings"])
-        first = (
-            f"It rests on {pluralize(verdict['pairs'], 'pair')} of {what} in "
-            f"{pluralize(len(verdict['settings']), 'setting')}, of which {voting} vote."
-        )
-    elif claim.evidence == "law":
-        first = f"It rests on mathematics: {pluralize(verdict['n_seeds'], 'draw')} of {what} were compared."
-    else:
-        first = f"It rests on {pluralize(verdict['n_seeds'], 'seed')} of {what} in one setting."
-    return f"{first} The effect is {shown}; asked was {asked}."
+    return shown, asked
 
 
 def effect_in_words(comparison: dict[str, Any] | None) -> str:
@@ -187,19 +173,3 @@ def effect_in_words(comparison: dict[str, Any] | None) -> str:
     if comparison is None:
         return ""
     return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")
-
-
-def failures_text(claim: Claim, verdict: dict[str, Any]) -> str:
-    """A sentence on the number of failed runs. Empty for a law, which has no runs."""
-    found = verdict.get("failures") or {}
-    if claim.evidence == "law":
-        return ""
-    if "pairs" in found:
-        unequal = " The arms fail unequally." if found["unequal"] else ""
-        baseline = "" if found["baseline"] is None else f" and {found['baseline']} of the baseline"
-        return f"Of {pluralize(found['pairs'], 'pair')}, {found['arm']} runs of the arm{baseline} failed.{unequal}"
-    lost = {arm: own for arm, own in found.items() if own["failed"]}
-    if not found:
-        return "How many runs failed was not kept."
-    words = "; ".join(f"{arm} {own['failed']} of {own['of']}" for arm, own in lost.items())
-    return f"Failed runs: {words}." if lost else "No run failed."
