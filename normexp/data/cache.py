@@ -153,7 +153,7 @@ class MappedFile:
             self.tensor: Tensor = torch.from_numpy(np.frombuffer(self._map, dtype).reshape(tuple(shape)))
         self._row = len(self._map) // shape[0]
 
-    def ask_for(self, rows: Iterable[int]) -> None:
+    def prefetch(self, rows: Iterable[int]) -> None:
         """Ask the system to read rows from disk; do not wait."""
         if not self._advises:
             return

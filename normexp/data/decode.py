@@ -19,12 +19,19 @@ from pathlib import Path
 
 import numpy as np
 
-MOST_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, or takes a gigabyte
+MAX_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, or takes a gigabyte
 CHUNK, CHUNK_BYTES = 4096, 2**25  # most images, and bytes of them, that a program decodes
 
 
-class Undecodable(Exception):
-    """Number of an image, and the reason why it cannot be decoded."""
+Image = tuple[str, bytes]  # name, encoded image
+
+
+class Unreadable(Exception):
+    """Name of an image or of a whole source, and the reason why it cannot be read."""
+
+    def __init__(self, name: object, error: Exception | str) -> None:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        super().__init__(str(name), " ".join(reason.split()))
 
 
 class DecoderFailed(Exception):
@@ -33,40 +40,42 @@ class DecoderFailed(Exception):
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
     """Pixels of a PNG or JPEG, uint8 (channels, size, size), turned upright by EXIF and resized to a square."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    import PIL.Image
+    from PIL import ImageOps, UnidentifiedImageError
 
     with warnings.catch_warnings():  # Pillow only warns of the smaller bombs
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
         # Other formats would start other parsers, and EPS a program.
         try:
-            image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+            image = PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
         except UnidentifiedImageError:  # whose words name our buffer, not the file
             raise ValueError("neither a PNG nor a JPEG") from None
-    if image.width * image.height > MOST_PIXELS:
-        raise ValueError(f"{image.width}x{image.height} pixels; at most {MOST_PIXELS:,} are decoded")
+    if image.width * image.height > MAX_PIXELS:
+        raise ValueError(f"{image.width}x{image.height} pixels; at most {MAX_PIXELS:,} are decoded")
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):  # `convert` would cut them off at 255
         raise ValueError(f"more than 8 bits a pixel, mode {image.mode}")
     image = image.convert("L" if channels == 1 else "RGB")
-    image = image.resize((size, size), Image.Resampling.BILINEAR)
+    image = image.resize((size, size), PIL.Image.Resampling.BILINEAR)
     return np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
 
 
 def decode_all(
-    contents: Iterable[bytes], path: Path, size: int, channels: int, progress: Callable[[int], None]
+    images: Iterable[Image], path: Path, size: int, channels: int, progress: Callable[[int], None]
 ) -> None:
     """Write images as rows of uint8 (channels, size, size) into the file `path`, in the given order.
 
     Args:
-        contents: encoded images. This process reads them one after the other. Others decode them, unless they are few.
+        images: names and encoded images. This process reads them one after the other. Others decode them, unless they
+            are few.
         progress: called from any thread with the number of images decoded since its last call.
 
-    Raises Undecodable for a bad image, DecoderFailed for a process that ended, OSError if the file cannot be written.
+    Raises Unreadable for a bad image, DecoderFailed for a process that ended, OSError if the file cannot be written.
     """
     from normexp.machine import cores  # the program does without normexp
 
     path.touch()
-    chunks = _chunks(contents)
+    chunks = _chunks(images)
     ready = list(itertools.islice(chunks, 2))
     if len(ready) < 2:
         for some in ready:
@@ -77,7 +86,7 @@ def decode_all(
     # -P: a file in this folder must not hide a library of the same name.
     command = [sys.executable, "-P", __file__]
 
-    def decode_elsewhere(first: int, some: list[bytes]) -> None:
+    def decode_elsewhere(first: int, some: list[Image]) -> None:
         arguments = pickle.dumps((path, first, some, size, channels))
         done = subprocess.run(command, input=arguments, capture_output=True, check=False)
         if done.returncode < 0:
@@ -87,7 +96,7 @@ def decode_all(
             raise DecoderFailed(": ".join([f"ended with exit code {done.returncode}", *last]))
         error = pickle.loads(done.stdout)  # only our program writes there
         if error is not None:
-            raise error if isinstance(error, OSError) else Undecodable(*error)
+            raise error if isinstance(error, OSError) else Unreadable(*error)
         progress(len(some))
 
     workers, first = cores(), 0
@@ -104,11 +113,11 @@ def decode_all(
         threads.shutdown(cancel_futures=True)
 
 
-def _chunks(contents: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _chunks(images: Iterable[Image]) -> Iterator[list[Image]]:
     some, size = [], 0
-    for content in contents:
-        some.append(content)
-        size += len(content)
+    for image in images:
+        some.append(image)
+        size += len(image[1])
         if len(some) == CHUNK or size >= CHUNK_BYTES:
             yield some
             some, size = [], 0
@@ -116,15 +125,15 @@ def _chunks(contents: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield some
 
 
-def decode_into(path: Path, first: int, contents: list[bytes], size: int, channels: int) -> None:
+def decode_into(path: Path, first: int, images: list[Image], size: int, channels: int) -> None:
     """Decode images and write them into a file of pixels, from row `first` on."""
     with open(path, "r+b") as file:
         file.seek(first * channels * size**2)
-        for number, content in enumerate(contents, first):
+        for name, content in images:
             try:
                 pixels = decode(content, size, channels)
             except Exception as error:  # Pillow's decoders raise nearly any exception
-                raise Undecodable(number, " ".join(str(error).split()) or type(error).__name__) from None
+                raise Unreadable(name, error) from None
             file.write(pixels.tobytes())
 
 
@@ -133,7 +142,7 @@ def main() -> None:
     answer = None
     try:
         decode_into(*pickle.load(sys.stdin.buffer))
-    except Undecodable as error:  # this class has another name in the other process
+    except Unreadable as error:  # this class has another name in the other process
         answer = error.args
     except OSError as error:  # a full disk
         answer = error

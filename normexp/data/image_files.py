@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from normexp.data.cache import MappedFile, cached, size_and_time
-from normexp.data.decode import DecoderFailed, Undecodable, decode_all
+from normexp.data.decode import DecoderFailed, Unreadable, decode_all
 from normexp.data.images import PIXELS, ImageData, Images
 from normexp.machine import in_bytes, memory
 
@@ -27,7 +27,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")
 LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
 COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by the first bytes
-MOST_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
+MAX_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
 END = 1024  # zeros at the end of a tar archive
 
 
@@ -40,14 +40,6 @@ class Name(NamedTuple):
 
     def __str__(self) -> str:
         return "/".join(self)
-
-
-class Unreadable(Exception):
-    """An image or a whole source, and the reason why it cannot be read."""
-
-    def __init__(self, name: Name | Path | str, error: Exception | str) -> None:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        super().__init__(str(name), " ".join(reason.split()))
 
 
 class Folder:
@@ -81,7 +73,7 @@ class Folder:
                     status = path.stat()
                     if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait forever
                         raise Unreadable(f"{part}/{label}/{file}", "it is no file")
-                    if status.st_size > MOST_BYTES:
+                    if status.st_size > MAX_BYTES:
                         raise Unreadable(f"{part}/{label}/{file}", TOO_LARGE)
                     yield Name(part, label, file), status.st_size, status.st_mtime_ns
         except OSError as error:  # no permission, a link to nowhere
@@ -116,7 +108,7 @@ class Archive:
                         if name in seen or above != top:  # two data sets, or two versions of one
                             raise Unreadable(name, "the archive holds it twice, or under two folders")
                         seen.add(name)
-                        if member.size > MOST_BYTES:
+                        if member.size > MAX_BYTES:
                             raise Unreadable(name, TOO_LARGE)
                         content = archive.extractfile(member).read()
                         if len(content) < member.size:
@@ -180,7 +172,7 @@ class ImageFolder(ImageData):
             options = [str(source.path.resolve()), self.image_size, self.channels]
             name = type(self).__name__.lower()
             folder = cached(self.cache, name, options, source.content, lambda new: self._build(source, new))
-        except (Unreadable, Undecodable) as error:
+        except Unreadable as error:
             name, reason = error.args
             raise ValueError(
                 f"data.path={self.path}: cannot read {name} ({reason}); repair or remove it"
@@ -221,24 +213,21 @@ class ImageFolder(ImageData):
         names: list[Name] = []
         digest = hashlib.sha256()
 
-        def contents() -> Iterator[bytes]:
+        def contents() -> Iterator[tuple[str, bytes]]:
             for name, content in source.images():
                 names.append(name)
                 digest.update(f"{name} {len(content)}\n".encode())
                 digest.update(content)
-                yield content
+                yield str(name), content
 
         pixels = folder / PIXELS
         started, screen = time.monotonic(), Console(stderr=True)
         columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
             task = progress.add_task("", total=source.names and len(source.names))
-            try:
-                decode_all(
-                    contents(), pixels, self.image_size, self.channels, lambda n: progress.advance(task, n)
-                )
-            except Undecodable as error:
-                raise Undecodable(names[error.args[0]], error.args[1]) from error
+            decode_all(
+                contents(), pixels, self.image_size, self.channels, lambda n: progress.advance(task, n)
+            )
         self._check(names)
         classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
         order = sorted(range(len(names)), key=names.__getitem__)

@@ -118,7 +118,7 @@ class ImageData(DataModule):
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
 
         order = images.train[stratified_order(images.labels[images.train], self.split_seed)]
-        places = {
+        indices = {
             "train": order[val_size : val_size + train_size],
             "val": order[:val_size],
             "test": images.test,
@@ -128,11 +128,11 @@ class ImageData(DataModule):
         channels = images.pixels.shape[1]
         self.mean, self.std = torch.zeros(channels), torch.ones(channels)
         if self.normalize:
-            self.mean, self.std = moments(count_values(images.pixels, places["train"]), scaling)
+            self.mean, self.std = moments(count_values(images.pixels, indices["train"]), scaling)
             scaling = Scaling(self.max_pixel, binarize=self.binarize, mean=self.mean, std=self.std)
         return {
-            split: PixelRows(images.pixels, place, images.labels[place], scaling, file=images.file)
-            for split, place in places.items()
+            split: PixelRows(images.pixels, rows, images.labels[rows], scaling, file=images.file)
+            for split, rows in indices.items()
         }
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:

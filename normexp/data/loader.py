@@ -52,28 +52,28 @@ class BatchLoader:
         # A generator: this body runs at the first `next`, after Lightning has restored its progress and our state.
         epoch, _ = self.progress()
         first = self.first_batch(epoch)
-        chosen, draws = self.drawn(epoch)
-        for batch, (x, y) in enumerate(self.rows.batches(chosen[first:]), first):
+        indices, draws = self.plan_epoch(epoch)
+        for batch, (x, y) in enumerate(self.rows.batches(indices[first:]), first):
             self._handed_out = batch + 1
             yield self._augmented(x, draws, batch), y
 
     def batch(self, epoch: int, number: int) -> tuple[Tensor, Tensor]:
         """Batch `number` of an epoch, counted from 0. It does not change which batch comes next."""
-        chosen, draws = self.drawn(epoch)
-        x, y = self.rows.take(chosen[number])
+        indices, draws = self.plan_epoch(epoch)
+        x, y = self.rows.take(indices[number])
         return self._augmented(x, draws, number), y
 
     def _augmented(self, x: Tensor, draws: Tensor | None, batch: int) -> Tensor:
         return x if self.augmentation is None or draws is None else self.augmentation(x, draws[batch])
 
-    def drawn(self, epoch: int) -> tuple[Tensor, Tensor | None]:
+    def plan_epoch(self, epoch: int) -> tuple[Tensor, Tensor | None]:
         """Rows of each batch of an epoch, (num_batches, share), and the draws of their augmentation."""
         self.rows.begin(epoch)
-        chosen = self.order.batches(epoch)[:, self.share].to(self.rows.index_device)
+        indices = self.order.batches(epoch)[:, self.share].to(self.rows.index_device)
         if self.augmentation is None:
-            return chosen, None
+            return indices, None
         draws = self.augmentation.draw(epoch, (len(self), self.order.batch_size))
-        return chosen, draws[:, self.share].to(self.rows.device)
+        return indices, draws[:, self.share].to(self.rows.device)
 
     def first_batch(self, epoch: int) -> int:
         """The batch at which this epoch starts. The restored place is used once."""
@@ -97,10 +97,10 @@ class EvaluationLoader:
     def __init__(self, rows: Rows, batch_size: int, limit: int | None = None) -> None:
         self.rows = rows
         end = len(rows) if limit is None else min(limit, len(rows))
-        self.chosen = [slice(start, min(start + batch_size, end)) for start in range(0, end, batch_size)]
+        self.indices = [slice(start, min(start + batch_size, end)) for start in range(0, end, batch_size)]
 
     def __len__(self) -> int:
-        return len(self.chosen)
+        return len(self.indices)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return self.rows.batches(self.chosen)
+        return self.rows.batches(self.indices)

@@ -28,7 +28,7 @@ from normexp.data.rows import Rows
 # What a loader may use to choose items: all of them, in order or shuffled.
 ORDERS = {SequentialSampler, RandomSampler, BatchSampler, type(None)}
 FEW = 16  # chunks that are read without worker processes
-COUNTED = 2**30  # bytes of a split's items up to which all of them are hashed
+MAX_READ_BYTES = 2**30  # bytes of a split's items up to which all of them are hashed
 # What a batch must be, by `kind`.
 FORMS = {
     "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
@@ -36,7 +36,7 @@ FORMS = {
 }
 
 
-def same_draws(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def call_seeded(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Call a function of the user with generators that always start alike. So a split that is drawn without a generator
     of its own is the same one for training and validation, for every norm, seed and launch."""
     with isolate_rng(include_cuda=False):
@@ -44,11 +44,11 @@ def same_draws(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return make(*arguments, **named)
 
 
-def _known_targets(items: Any, places: Tensor, read: Tensor) -> Tensor | None:
-    """The Dataset's list of all targets, if it has one and the items at `places` have these targets."""
+def _known_targets(items: Any, indices: Tensor, read: Tensor) -> Tensor | None:
+    """The Dataset's list of all targets, if it has one and the items at `indices` have these targets."""
     try:
         known = torch.as_tensor(items.targets)
-        return known.to(read.dtype) if torch.equal(known[places].to(read.dtype), read) else None
+        return known.to(read.dtype) if torch.equal(known[indices].to(read.dtype), read) else None
     except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
         return None
 
@@ -62,8 +62,8 @@ class OwnData(DataModule):
     and workers. Random transforms depend on the run's seed, the epoch and the item.
 
     The fingerprint is the module's attribute of that name. Without one, the items of each split are read once and
-    hashed: all of them, or, of a split with more than COUNTED bytes, as many as have these bytes, evenly spread, and
-    the Dataset's list of `targets`. `covered` says which.
+    hashed: all of them, or, of a split with more than 1 GiB, as many as fit into 1 GiB, evenly spread, and the
+    Dataset's list of `targets`. `covered` says which.
     """
 
     module: Callable[..., LightningDataModule | Dataset]
@@ -107,14 +107,14 @@ class OwnData(DataModule):
         splits = ("train", "val", "test")
         try:
             if not issubclass(getattr(self.module, "func", self.module), LightningDataModule):
-                sets = {split: same_draws(self.module, split=split) for split in splits}
+                sets = {split: call_seeded(self.module, split=split) for split in splits}
                 self.loaders = {split: DataLoader(items) for split, items in sets.items()}
                 return sets["train"]
-            own = same_draws(self.module)
-            same_draws(own.prepare_data)
-            same_draws(own.setup, "fit")
-            same_draws(own.setup, "test")
-            self.loaders = {split: same_draws(getattr(own, f"{split}_dataloader")) for split in splits}
+            own = call_seeded(self.module)
+            call_seeded(own.prepare_data)
+            call_seeded(own.setup, "fit")
+            call_seeded(own.setup, "test")
+            self.loaders = {split: call_seeded(getattr(own, f"{split}_dataloader")) for split in splits}
         except Exception as error:  # the user's code may raise anything
             reason = " ".join(str(error).split())
             raise ValueError(f"data.path: {self.name}: {type(error).__name__}: {reason}") from error
@@ -175,16 +175,16 @@ class OwnData(DataModule):
     def _count(self, split: str, *, given: bool) -> str:
         """Read items of a split once: hash them, check their targets, count the classes. Returns the hash.
 
-        It reads all items, or evenly spread ones that have COUNTED bytes together; then the Dataset's list of targets
-        is hashed, checked and counted. `given`: the user names the fingerprint, so the first items are enough.
+        It reads all items, or evenly spread ones up to MAX_READ_BYTES; then the Dataset's list of targets is hashed,
+        checked and counted. `given`: the user names the fingerprint, so the first items are enough.
         """
         rows = self._rows_of(split, CPU, seed=0)
         size = sum(part.nbytes for part in rows.take(slice(1)))
-        count = min(CHUNK if given else max(CHUNK, COUNTED // size), len(rows))
-        places = torch.arange(count) if given else torch.arange(count) * len(rows) // count
-        content, targets = self._read_items(rows, places)
+        count = min(CHUNK if given else max(CHUNK, MAX_READ_BYTES // size), len(rows))
+        indices = torch.arange(count) if given else torch.arange(count) * len(rows) // count
+        content, targets = self._read_items(rows, indices)
         if count < len(rows):
-            targets = _known_targets(rows.items, places, targets)
+            targets = _known_targets(rows.items, indices, targets)
             if targets is not None and not given:
                 content.update(targets.numpy().tobytes())
         if targets is not None:
@@ -193,10 +193,10 @@ class OwnData(DataModule):
         self._read[split] = count
         return content.hexdigest()[:16]
 
-    def _read_items(self, rows: ItemRows, places: Tensor) -> tuple[Any, Tensor]:
+    def _read_items(self, rows: ItemRows, indices: Tensor) -> tuple[Any, Tensor]:
         """The hash and the targets of these items."""
         content, targets = hashlib.sha256(str(len(rows)).encode()), []
-        chunks, screen = places.split(CHUNK), Console(stderr=True)
+        chunks, screen = indices.split(CHUNK), Console(stderr=True)
         if len(chunks) < FEW:  # processes would take longer to start
             rows.workers = 0
         shown = {"total": len(chunks), "transient": True, "disable": not screen.is_terminal}

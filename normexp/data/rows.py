@@ -12,22 +12,25 @@ from normexp.data.transforms import Scaling
 
 Chosen = Tensor | slice  # numbers of rows, or a stretch of them
 Batch = tuple[Tensor, Tensor]
-AT_ONCE = 2**19  # numbers of inputs that are taken at once, at least one batch
+GATHERED_ELEMENTS = 2**19  # numbers of inputs that are taken at once, at least one batch
 ALIGNMENT = 16  # numbers: 64 bytes, where memory of its own would start
-SMALL = 2**26  # bytes; a split up to this size is kept as the network's numbers, so a batch is one copy
-NUMBERS, BYTES = 0.1, 1 / 3  # most of a GPU's free memory that a split may take as numbers, or as bytes
-AHEAD = 2**25  # most bytes of batches that lie ready, at least one batch
-ASKED = 2**27  # most bytes that the disk is asked for, at least one batch
+SMALL_BYTES = 2**26  # bytes; a split up to this size is kept as the network's numbers, so a batch is one copy
+CONVERTED_SHARE, BYTES_SHARE = (
+    0.1,
+    1 / 3,
+)  # most of a GPU's free memory that a split takes as numbers, or as bytes
+PREFETCH_BYTES = 2**25  # most bytes of batches that lie ready, at least one batch
+READAHEAD_BYTES = 2**27  # most bytes that the disk is asked for, at least one batch
 
 
-def kept_as_numbers(nbytes: int, device: torch.device) -> bool:
+def keep_converted(nbytes: int, device: torch.device) -> bool:
     """Whether a device keeps a split of `nbytes` as numbers."""
-    return nbytes <= SMALL or (device.type == "cuda" and nbytes <= NUMBERS * _free(device))
+    return nbytes <= SMALL_BYTES or (device.type == "cuda" and nbytes <= CONVERTED_SHARE * _free(device))
 
 
 def fits(nbytes: int, device: torch.device) -> bool:
     """Whether a whole split of `nbytes` fits on a device. A device that is no GPU shares the memory of the host."""
-    return device.type != "cuda" or nbytes <= BYTES * _free(device)
+    return device.type != "cuda" or nbytes <= BYTES_SHARE * _free(device)
 
 
 def _free(device: torch.device) -> int:
@@ -79,7 +82,7 @@ class Rows:
             return
         size = chosen.shape[1]
         numbers = max(1, size * self._x[:1].numel())
-        together = 1 if numbers % ALIGNMENT else max(1, AT_ONCE // numbers)
+        together = 1 if numbers % ALIGNMENT else max(1, GATHERED_ELEMENTS // numbers)
         for some in chosen.split(together):
             x, y = self.take(some.flatten())
             yield from zip(x.split(size), y.split(size), strict=True)
@@ -113,7 +116,7 @@ class PixelRows(Rows):
 
     Args:
         pixels: uint8 (M, C, H, W), in memory, mapped from a file, or on a device.
-        place: the number of each row's image, int64 (N,), where the pixels are.
+        indices: the number of each row's image, int64 (N,), where the pixels are.
         y: targets (N,), where the pixels are.
         scaling: bytes to numbers.
         device: of the batches; None: where the pixels are.
@@ -123,17 +126,17 @@ class PixelRows(Rows):
     def __init__(
         self,
         pixels: Tensor,
-        place: Tensor,
+        indices: Tensor,
         y: Tensor,
         scaling: Scaling,
         device: torch.device | None = None,
         file: MappedFile | None = None,
     ) -> None:
         super().__init__(pixels, y)
-        self.pixels, self.place, self.file = pixels, place, file
+        self.pixels, self.indices, self.file = pixels, indices, file
         self._device = device or y.device
         self.scaling = scaling.to(self._device)
-        self.reads_ahead = self._device != y.device or (file is not None and file.large)
+        self.prefetches = self._device != y.device or (file is not None and file.large)
 
     @property
     def x(self) -> Tensor:
@@ -146,13 +149,13 @@ class PixelRows(Rows):
     def on(self, device: torch.device) -> Rows:
         """The same rows for a device: numbers if they take little room, else bytes if they fit, else read ahead."""
         nbytes = len(self) * self.pixels[0].numel()
-        if kept_as_numbers(4 * nbytes, device):
+        if keep_converted(4 * nbytes, device):
             return Rows(*(self if device == self.device else self._copied(device)))
         if device == self.device:
             return self
         if fits(nbytes, device):
             return self._copied(device)
-        return PixelRows(self.pixels, self.place, self.y, self.scaling, device, self.file)
+        return PixelRows(self.pixels, self.indices, self.y, self.scaling, device, self.file)
 
     def _copied(self, device: torch.device) -> "PixelRows":
         """Only the bytes of these rows, copied to a device in pieces, so the host holds few at a time."""
@@ -166,27 +169,27 @@ class PixelRows(Rows):
         return self._scaled(self._bytes_of(chosen))
 
     def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
-        return self._batches_ahead(list(chosen)) if self.reads_ahead else super().batches(chosen)
+        return self._prefetched(list(chosen)) if self.prefetches else super().batches(chosen)
 
     def _bytes_of(self, chosen: Chosen) -> Batch:
         if isinstance(chosen, slice):
-            return self.pixels.index_select(0, self.place[chosen]), self.y[chosen]
-        place = self.place.index_select(0, chosen)
-        return self.pixels.index_select(0, place), self.y.index_select(0, chosen)
+            return self.pixels.index_select(0, self.indices[chosen]), self.y[chosen]
+        indices = self.indices.index_select(0, chosen)
+        return self.pixels.index_select(0, indices), self.y.index_select(0, chosen)
 
     def _scaled(self, batch: Batch) -> Batch:
         pixels, y = (part.to(self._device, non_blocking=True) for part in batch)
         return self.scaling(pixels), y
 
-    def _batches_ahead(self, chosen: list[Chosen]) -> Iterator[Batch]:
-        batch_bytes = len(self.place[chosen[0]]) * self.pixels[0].numel() if chosen else 1
-        ready, asked = (max(1, room // max(1, batch_bytes)) for room in (AHEAD, ASKED))
+    def _prefetched(self, chosen: list[Chosen]) -> Iterator[Batch]:
+        batch_bytes = len(self.indices[chosen[0]]) * self.pixels[0].numel() if chosen else 1
+        ready, asked = (max(1, room // max(1, batch_bytes)) for room in (PREFETCH_BYTES, READAHEAD_BYTES))
 
         def read(number: int) -> Batch:
             """Batch `number`, after the disk was asked for those that come later."""
             if self.file is not None:
                 for rows in chosen[number + asked if number else 0 : number + asked + 1]:
-                    self.file.ask_for(self.place[rows].tolist())
+                    self.file.prefetch(self.indices[rows].tolist())
             x, y = self._bytes_of(chosen[number])
             return (x.pin_memory(), y.pin_memory()) if self._device.type == "cuda" else (x, y)
 

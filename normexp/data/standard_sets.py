@@ -23,11 +23,11 @@ from normexp.data.order import stratified_order
 CHECKOUT = Path(__file__).parents[2]
 TEST_SIZE = 360  # of the digits, a fifth
 ARCHIVE = "cifar10_jpeg.tar.gz"
-MOST_BYTES = 2**31  # of one unpacked file; the largest has 47 MB
+MAX_BYTES = 2**31  # of one unpacked file; the largest has 47 MB
 TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run forever
 
 
-def standard_places() -> list[Path]:
+def search_paths() -> list[Path]:
     """The folders searched unless the user names one: $NORMEXP_DATA, `data` in the working directory, and `shared/data`
     beside the checkout."""
     named = [Path(os.environ["NORMEXP_DATA"]).expanduser()] if os.environ.get("NORMEXP_DATA") else []
@@ -72,7 +72,7 @@ class TorchvisionImages(ImageData):
 
         dataset = getattr(torchvision.datasets, type(self).__name__)
         files = self.files(dataset)
-        places = standard_places() if self.root is None else [Path(self.root).expanduser()]
+        places = search_paths() if self.root is None else [Path(self.root).expanduser()]
         found = self._find(places, files)
         if found is None:
             download(dataset, places[0], files)
@@ -120,8 +120,8 @@ def _link_or_unpack(found: list[Path], root: Path, files: list[str]) -> None:
             continue
         with gzip.open(path) as packed, open(target, "wb") as plain:
             while content := packed.read(2**20):
-                if plain.tell() > MOST_BYTES:  # a few bytes can unpack to a full disk
-                    raise OSError(f"{path.name} unpacks to more than {MOST_BYTES // 2**30} GiB")
+                if plain.tell() > MAX_BYTES:  # a few bytes can unpack to a full disk
+                    raise OSError(f"{path.name} unpacks to more than {MAX_BYTES // 2**30} GiB")
                 plain.write(content)
 
 
@@ -213,13 +213,13 @@ class CIFAR10JPEG(ImageFolder):
     channels: Literal[1, 3] = field(default=3, init=False)
 
     def source(self) -> Archive:
-        places = [place / ARCHIVE for place in standard_places()]
+        places = [place / ARCHIVE for place in search_paths()]
         if self.path is not None:
             places = [Path(self.path).expanduser()]
         for place in places:
             if place.is_file():
                 return Archive(place)
         raise ValueError(
-            f"data.path={self.path}: there is no {' and no '.join(map(str, places))}; "
+            f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, places))}; "
             f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"
         )

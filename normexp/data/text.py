@@ -18,12 +18,12 @@ from torch import Tensor
 from normexp.data.base import DIGESTED, DataModule, digest
 from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.order import WindowOrder, split_random
-from normexp.data.rows import Rows, Windows, fits, kept_as_numbers
+from normexp.data.rows import Rows, Windows, fits, keep_converted
 
 CODE_POINTS = 0x110000
 EVALUATION_SHARE = 0.05  # of Python's documentation, for validation and again for test
 CHUNK = 2**22  # bytes of a file that are decoded at once
-MOST_RATIO = 100  # of a text to its packed file
+MAX_RATIO = 100  # of a text to its packed file
 TOKENS, ABOUT = "tokens", "about.json"
 
 
@@ -46,11 +46,11 @@ class Encoder:
     def __init__(self, vocabulary: str) -> None:
         kinds = ((np.uint8, 2**8), (np.int16, 2**15), (np.int32, 2**31))
         self.dtype = next(np.dtype(kind) for kind, most in kinds if len(vocabulary) <= most)
-        self.place = np.zeros(CODE_POINTS, dtype=self.dtype)
-        self.place[code_points(vocabulary)] = np.arange(len(vocabulary))
+        self.table = np.zeros(CODE_POINTS, dtype=self.dtype)
+        self.table[code_points(vocabulary)] = np.arange(len(vocabulary))
 
     def __call__(self, text: str) -> np.ndarray:
-        return self.place[code_points(text)]
+        return self.table[code_points(text)]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -111,15 +111,15 @@ class TextData(DataModule):
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
         step = 1 if training else self.context_length  # row i of training starts at token i
         stream = self.splits[split]
-        numbers = kept_as_numbers(16 * len(stream), device)
-        place = (
-            device if numbers or fits(2 * len(stream) * stream.x.itemsize, device) else torch.device("cpu")
+        converted = keep_converted(16 * len(stream), device)
+        home = (
+            device if converted or fits(2 * len(stream) * stream.x.itemsize, device) else torch.device("cpu")
         )
-        streams = (tokens.to(place).long() if numbers else tokens.to(place) for tokens in stream)
+        streams = (tokens.to(home).long() if converted else tokens.to(home) for tokens in stream)
         x, y = (
             tokens.unfold(0, self.context_length, step) for tokens in streams
         )  # (N, T), views of one stream
-        return Rows(x, y) if numbers else Windows(x, y, device)
+        return Rows(x, y) if converted else Windows(x, y, device)
 
     def training_order(self, train: Rows) -> WindowOrder:
         return WindowOrder(len(train) + 1, self.context_length, self.batch_size, self.seed)
@@ -180,11 +180,11 @@ class TextFile(TextData):
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"
             with gzip.open(path) if packed else path.open("rb") as file:
-                read, most = 0, max(2**28, MOST_RATIO * path.stat().st_size)
+                read, most = 0, max(2**28, MAX_RATIO * path.stat().st_size)
                 while content := file.read(CHUNK):
                     read += len(content)
                     if read > most:  # a few bytes can unpack to a full disk
-                        raise OSError(f"unpacks to more than {MOST_RATIO} times its size, no text does")
+                        raise OSError(f"unpacks to more than {MAX_RATIO} times its size, no text does")
                     if digest:
                         digest.update(content)
                     yield decoder.decode(content)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from normexp.data.order import keyed_generator
 
-AT_ONCE = 2**24  # bytes that are counted at once
+CHUNK_BYTES = 2**24  # bytes that are counted at once
 
 
 class Scaling:
@@ -45,12 +45,13 @@ class Scaling:
         return x
 
 
-def count_values(pixels: Tensor, place: Tensor) -> Tensor:
-    """How often each channel of the images `place` has each value: int64 (C, 256)."""
+def count_values(pixels: Tensor, indices: Tensor) -> Tensor:
+    """How often each channel of the images `indices` has each value: int64 (C, 256)."""
     channels = pixels.shape[1]
     counts = torch.zeros(channels, 256, dtype=torch.int64)
-    for some in place.sort().values.split(max(1, AT_ONCE // pixels[0].numel())):  # in the order of the file
-        chosen = pixels.index_select(0, some)
+    in_file_order = indices.sort().values
+    for chunk in in_file_order.split(max(1, CHUNK_BYTES // pixels[0].numel())):
+        chosen = pixels.index_select(0, chunk)
         for channel in range(channels):
             counts[channel] += torch.bincount(chosen[:, channel].flatten(), minlength=256)
     return counts
@@ -105,6 +106,6 @@ class Augmentation:
         columns = torch.arange(width, device=images.device)
         columns = torch.where(mirrored[:, None] == 1, columns.flip(0), columns)  # (B, W)
         columns = columns + border - right[:, None]
-        places = rows[:, :, None] * padded.shape[3] + columns[:, None, :]  # (B, H, W), flattened padded image
-        places = places.view(batch, 1, -1).expand(-1, channels, -1)  # (B, C, H * W)
-        return padded.flatten(2).gather(2, places).view_as(images)
+        source = rows[:, :, None] * padded.shape[3] + columns[:, None, :]  # (B, H, W), flattened padded image
+        source = source.view(batch, 1, -1).expand(-1, channels, -1)  # (B, C, H * W)
+        return padded.flatten(2).gather(2, source).view_as(images)

@@ -15,7 +15,7 @@ from PIL import Image
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
 from normexp.data import decode as decode_module
 from normexp.data.cache import cached
-from normexp.data.decode import Undecodable, decode, decode_all
+from normexp.data.decode import Unreadable, decode, decode_all
 
 COUNT = {"train": 20, "test": 4}
 
@@ -144,8 +144,8 @@ def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
 
 
 @pytest.fixture
-def contents(folder) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(folder.rglob("*.jpg"))]
+def contents(folder) -> list[tuple[str, bytes]]:
+    return [(str(number), path.read_bytes()) for number, path in enumerate(sorted(folder.rglob("*.jpg")))]
 
 
 @pytest.mark.parametrize("chunk", [20, 1000], ids=["in other processes", "in this one"])
@@ -154,17 +154,17 @@ def test_images_are_decoded_in_their_order(chunk, contents, tmp_path, monkeypatc
     done = []
     decode_all(iter(contents), tmp_path / "pixels", 6, 3, done.append)
     pixels = np.fromfile(tmp_path / "pixels", np.uint8).reshape(-1, 3, 6, 6)
-    assert np.array_equal(pixels, np.stack([decode(content, 6, 3) for content in contents]))
+    assert np.array_equal(pixels, np.stack([decode(content, 6, 3) for _, content in contents]))
     assert sum(done) == len(contents)
 
 
 @pytest.mark.parametrize("chunk", [20, 1000], ids=["in other processes", "in this one"])
-def test_an_image_that_cannot_be_decoded_is_named_by_its_number(chunk, contents, tmp_path, monkeypatch):
+def test_an_image_that_cannot_be_decoded_is_named(chunk, contents, tmp_path, monkeypatch):
     monkeypatch.setattr(decode_module, "CHUNK", chunk)
-    contents[17] = b"no image"
-    with pytest.raises(Undecodable) as error:
+    contents[17] = ("17", b"no image")
+    with pytest.raises(Unreadable) as error:
         decode_all(contents, tmp_path / "pixels", 6, 3, lambda n: None)
-    assert error.value.args[0] == 17
+    assert error.value.args == ("17", "neither a PNG nor a JPEG")
 
 
 def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path, monkeypatch):

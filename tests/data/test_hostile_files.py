@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from normexp.data import MNIST, ImageFolder, TextFile
-from normexp.data.image_files import MOST_BYTES
+from normexp.data.image_files import MAX_BYTES
 
 OPTIONS = {"batch_size": 2, "eval_batch_size": 8}
 
@@ -152,7 +152,7 @@ def archive(path: Path, name: str, size: int, content: bytes) -> Path:
 
 def test_image_of_an_archive_that_claims_a_terabyte_is_not_read(tmp_path):
     refused(archive(tmp_path / "a.tar", "train/a/x.png", 2**40, b""), r"x\.png \(it is larger than 256 MiB\)")
-    assert MOST_BYTES == 2**28
+    assert MAX_BYTES == 2**28
 
 
 def test_bomb_in_an_archive_is_refused(tmp_path):

@@ -87,7 +87,7 @@ def test_every_item_of_a_split_counts(split, change):
 
 
 def test_of_a_large_split_spread_items_and_all_targets_count(monkeypatch):
-    monkeypatch.setattr(own_data, "COUNTED", 100 * (3 * 8 * 8 * 4 + 8))
+    monkeypatch.setattr(own_data, "MAX_READ_BYTES", 100 * (3 * 8 * 8 * 4 + 8))
     first = own(own_sets.Edited)
     assert first.describe().endswith(
         "; fingerprint of 100 of 300 train, 100 of 300 val, 100 of 300 test items"

@@ -44,7 +44,7 @@ def assert_same(found, expected) -> None:
 def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
     expected = digits(**options)
     assert type(expected.rows("train", CPU)) is Rows
-    monkeypatch.setattr(rows, "SMALL", 0)
+    monkeypatch.setattr(rows, "SMALL_BYTES", 0)
     data = digits(**options)
     assert type(data.rows("train", CPU)) is PixelRows
     assert_same(batches(data), batches(expected))
@@ -55,9 +55,9 @@ def test_a_split_kept_as_bytes_gives_the_same_bits(options, monkeypatch):
 # One batch, some, all of them.
 @pytest.mark.parametrize("at_once", [1, 20_000, 2**20])
 def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypatch):
-    monkeypatch.setattr(rows, "AT_ONCE", at_once)
+    monkeypatch.setattr(rows, "GATHERED_ELEMENTS", at_once)
     for small in (0, 2**26):  # bytes, numbers
-        monkeypatch.setattr(rows, "SMALL", small)
+        monkeypatch.setattr(rows, "SMALL_BYTES", small)
         kept = digits(augment=True).rows("train", CPU, training=True)
         chosen = torch.randperm(len(kept))[:900].view(-1, 60)
         found = list(kept.batches(chosen))
@@ -94,7 +94,7 @@ def test_rows_that_are_read_ahead_are_the_same(images, monkeypatch):
     )
     plain = PixelRows(pixels, place, y, scaling)
     streamed = PixelRows(file.tensor, place, y, scaling, file=file)
-    assert streamed.reads_ahead
+    assert streamed.prefetches
     chosen = torch.randperm(150)[:140].view(70, 2)
     assert_same(streamed.batches(chosen), plain.batches(chosen))
     slices = [slice(start, start + 11) for start in range(0, 150, 11)]
@@ -109,7 +109,7 @@ def readers() -> int:
 @pytest.fixture
 def streamed(images, monkeypatch) -> PixelRows:
     monkeypatch.setattr("normexp.data.cache.LARGE", 0)
-    monkeypatch.setattr(rows, "AHEAD", 1)  # one batch: most of them are never read
+    monkeypatch.setattr(rows, "PREFETCH_BYTES", 1)  # one batch: most of them are never read
     path, pixels, place, y = images
     file = MappedFile(path, pixels.shape)
     return PixelRows(file.tensor, place, y, Scaling(255, binarize=False), file=file)
@@ -131,10 +131,10 @@ def test_an_error_of_the_reader_is_raised_where_the_batch_is_waited_for(streamed
 
 def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
     expected = digits()
-    monkeypatch.setattr(rows, "SMALL", 0)
+    monkeypatch.setattr(rows, "SMALL_BYTES", 0)
     monkeypatch.setattr(rows, "fits", lambda nbytes, device: False)
     streamed = digits().rows("test", torch.device("meta"))
-    assert streamed.reads_ahead
+    assert streamed.prefetches
     assert (streamed.device.type, streamed.index_device.type) == ("meta", "cpu")
     x, _ = streamed.take(torch.tensor([0, 5]))
     assert (x.device.type, x.shape, x.dtype) == ("meta", (2, 1, 8, 8), torch.float32)
@@ -150,7 +150,7 @@ def test_text_kept_in_small_tokens_gives_the_same(monkeypatch):
 
     expected = python_docs()
     assert expected.splits["train"].x.dtype == torch.uint8
-    monkeypatch.setattr(rows, "SMALL", 0)
+    monkeypatch.setattr(rows, "SMALL_BYTES", 0)
     data = python_docs()
     assert isinstance(data.rows("val", CPU), Windows)
     assert_same(batches(data), batches(expected))

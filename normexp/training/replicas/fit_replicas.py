@@ -71,9 +71,9 @@ class ReplicaLoader(BatchLoader):
         batches = zip(*self.loaders, strict=True)
         return ([torch.cat(side) for side in zip(*batch, strict=True)] for batch in batches)
 
-    def drawn(self, epoch: int) -> tuple[Tensor, Tensor | None]:
-        chosen, draws = zip(*(loader.drawn(epoch) for loader in self.loaders), strict=True)
-        return torch.cat(chosen, 1), None if draws[0] is None else torch.cat(draws, 1)
+    def plan_epoch(self, epoch: int) -> tuple[Tensor, Tensor | None]:
+        indices, draws = zip(*(loader.plan_epoch(epoch) for loader in self.loaders), strict=True)
+        return torch.cat(indices, 1), None if draws[0] is None else torch.cat(draws, 1)
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         super().load_state_dict(state)
