@@ -149,7 +149,10 @@ def plain(text: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """A block of code. Its fence is longer than any fence in the text."""
+    """A block of code. Its fence is longer than any fence in the text. Text with tags is escaped, for readers of the
+    file that know no fences."""
+    if "<" in text:
+        return f"<pre><code>{html.escape(text, quote=False)}\n</code></pre>"
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

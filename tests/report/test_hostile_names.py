@@ -2,6 +2,7 @@
 
 import html.parser
 import io
+import re
 
 import pytest
 from fabricated import write_run
@@ -81,6 +82,7 @@ def test_report_of_hostile_names_shows_them_and_has_none_of_their_tags(tmp_path)
         "pre",
         "code",
     }
+    assert not {"<script", "<img"} & set(re.findall(r"<\w+", text))
     assert all(name in found.text for name in (study, "<img src=x>", "$\\frac{", "[/red]"))
     assert not {"script"} & Tags(page.read_text()).tags
     assert "<img src=x>" not in page.read_text()
