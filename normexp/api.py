@@ -141,7 +141,7 @@ def train(
     with leaving_nothing():
         from normexp.cli.errors import one_line
         from normexp.config.allowed import allow_from
-        from normexp.config.own_folder import use_folder
+        from normexp.config.folder import use_folder
         from normexp.config.run_spec import specs
         from normexp.training.train import train as train_specs
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from forked import forked
+from forked import call, forked, run_script
 
 from normexp.config.run_spec import specs
 from normexp.training.build import build
@@ -62,6 +62,31 @@ def test_slip_is_one_line_and_exit_status_two(arguments, message, tmp_path):
     assert message in found.stderr
     assert len(found.stderr.splitlines()) == 1
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize("command", ["train", "report", "evaluate"])
+def test_a_deleted_working_directory_is_one_line(command, tmp_path):
+    (tmp_path / "gone").mkdir()
+    code = "import os, sys; os.rmdir(os.getcwd()); sys.argv = ['normexp', *sys.argv[1:]]; "
+    code += "from normexp.cli.main import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(
+        [sys.executable, "-c", code, command, "norm=none"], cwd=tmp_path / "gone", env=environment,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.returncode == 2
+    assert found.stderr == "Error: the present folder was deleted; change to one that exists\n"
+
+
+def in_ascii(argv: list[str]) -> None:
+    sys.stdout.reconfigure(encoding="ascii", errors="strict")
+    run_script(argv)
+
+
+def test_signs_that_a_terminal_cannot_show_are_replaced(tmp_path):
+    found = call(in_ascii, [str(ROOT / "train.py"), "max_steps=1", *SMALL[:2], f"outputs={tmp_path}"])
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "completed" in found.stdout
 
 
 @pytest.mark.parametrize("arguments", [["-m", "seed=0,1"], ["-m", "seed=0"]])

@@ -11,7 +11,7 @@ import pytest
 from normexp.cli import verify
 from normexp.cli.new import new
 from normexp.config.compose import compose
-from normexp.config.own_folder import VARIABLE, as_option, own_folder, use_folder
+from normexp.config.folder import VARIABLE, as_option, own_folder, use_folder
 
 ROOT = Path(__file__).parents[1]
 DATA = '''

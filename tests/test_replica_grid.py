@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from normexp.config.seeds_and_rates import seeds_and_rates
+from normexp.config.run_spec import seeds_and_rates
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,17 @@ from normexp.early_interrupt import noting_interrupts
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
 
+def prepare() -> None:
+    """Begin a command: text that the terminal cannot encode is replaced, and there must be a present folder."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
+            stream.reconfigure(errors="replace")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        fail("the present folder was deleted; change to one that exists", BAD_INPUT)
+
+
 @contextlib.contextmanager
 def cut_quietly() -> Iterator[None]:
     """Inside this context, `| head` ends this process without an error."""

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from normexp.cli.errors import one_line_errors
+from normexp.cli.errors import one_line_errors, prepare
 from normexp.config.allowed import allow_from
 from normexp.config.invocation import command, program
 from normexp.runs import read_summary
@@ -26,6 +26,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     """Evaluate the run that the arguments name. Returns the exit status."""
+    prepare()
     options = parse(arguments)
     with one_line_errors():
         evaluate(options.run, options.checkpoint, options.overrides)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each
-from normexp.config.own_folder import own_folder
+from normexp.config.folder import own_folder
 
 
 def known_claims(project: Path, budget: str) -> tuple[dict[str, Claim], dict[str, str]]:

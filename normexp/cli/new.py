@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 
 from normexp.cli.choices import choices, suggest
-from normexp.cli.errors import BAD_INPUT
+from normexp.cli.errors import BAD_INPUT, prepare
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase
@@ -37,6 +37,7 @@ NAME is in lower case, with underscores: my_norm. Nothing that exists is overwri
 
 def main(arguments: list[str]) -> int:
     """Write the files that the arguments ask for; returns the exit status."""
+    prepare()
     if not arguments or {"-h", "--help"} & set(arguments):
         print(HELP)
         return 0

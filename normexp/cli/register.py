@@ -7,7 +7,7 @@ from normexp.claims.spec.claim import BUDGETS, Claim
 from normexp.claims.spec.claim_files import load_each
 from normexp.claims.spec.registry import REGISTRY, Row, read_registry, subject_of
 from normexp.claims.spec.select import select
-from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line
+from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line, prepare
 from normexp.cli.options import read_options
 from normexp.config import folder
 from normexp.config.invocation import command
@@ -26,6 +26,7 @@ registered protocol is judged at 5%/2, the next at 5%/4, with seeds that no earl
 
 def main(arguments: list[str]) -> int:
     """Register the claims that the arguments name, or check the registry. Returns the exit status."""
+    prepare()
     if {"-h", "--help"} & set(arguments):
         print(HELP.format(command=command("register")))
         return 0

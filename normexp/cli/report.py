@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from normexp.cli.errors import prepare
 from normexp.config.invocation import program, typed
 
 
@@ -20,6 +21,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the report that the arguments ask for. Returns the exit status."""
+    prepare()
     parser = Parser(
         prog=program("report"),
         description="Figures, tables and one self-contained page about the finished runs of a study.",

@@ -4,11 +4,12 @@ Most mistakes are answered before torch is loaded.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
 from normexp.cli.choices import choices, groups, suggest
-from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors
+from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors, prepare
 from normexp.config.allowed import allow_from
 from normexp.config.folder import CONFIGS
 from normexp.config.invocation import command, restore_command, start, typed
@@ -29,6 +30,7 @@ OTHERS = {"claim": "verify", "page": "verify", "budget": "verify"}  # keys of an
 
 def main() -> None:
     """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
+    prepare()
     absolute_config_path(sys.argv)
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
@@ -105,7 +107,14 @@ def launcher_flags(arguments: list[str]) -> list[str]:
     rest, given = take_flags(arguments)
     if given and not is_sweep(rest):
         raise ValueError(f"--{given[0][0].replace('_', '-')}: is for sweeps; add -m")
-    return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={value}" for name, value in given]
+    return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={_quoted(value)}" for name, value in given]
+
+
+def _quoted(value: str) -> str:
+    """A value as Hydra's grammar reads it: text with other signs than these needs quotes."""
+    if re.fullmatch(r"[\w.:/@%+-]+", value):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def is_sweep(arguments: list[str]) -> bool:

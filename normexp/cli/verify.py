@@ -11,13 +11,13 @@ from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.own_claims import ENDING, own_claims
 from normexp.claims.spec.select import select, unreadable
-from normexp.cli.errors import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line
+from normexp.cli.errors import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line, prepare
 from normexp.cli.known_claims import known_claims
 from normexp.cli.options import read_options
 from normexp.config import folder
 from normexp.config.allowed import allow_from
+from normexp.config.folder import as_option, use_folder
 from normexp.config.invocation import command
-from normexp.config.own_folder import as_option, use_folder
 from normexp.own_process import imports
 from normexp.sweeps.options import Options, options_of, take_flags
 from normexp.unseen import unseen
@@ -64,6 +64,7 @@ EXAMPLES = {
 @unseen()
 def main(arguments: list[str]) -> int:
     """Judge the claims that the arguments name. Returns the exit status, which is 0 for any verdict."""
+    prepare()
     if {"-h", "--help"} & set(arguments):
         with cut_quietly():
             show_help()

@@ -13,11 +13,9 @@ from typing import Any
 import torch
 
 from normexp.config.allowed import allowed_packages
-from normexp.config.early_stopping import early_stop
 from normexp.config.invocation import command
-from normexp.config.loggers import check_loggers
 from normexp.config.nodes import check_group, check_keys, check_plain, check_type
-from normexp.config.settings import GROUPS, ROOT, Setting
+from normexp.config.settings import GROUPS, ROOT, Setting, check_loggers, early_stop
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {

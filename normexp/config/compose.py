@@ -19,10 +19,9 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from normexp.config.folder import CONFIGS
+from normexp.config.folder import CONFIGS, own_folder
 from normexp.config.hydra_gate import check_composed, check_folder
 from normexp.config.interpolations import check_interpolations
-from normexp.config.own_folder import own_folder
 from normexp.config.settings import ROOT
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.

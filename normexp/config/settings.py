@@ -2,11 +2,16 @@
 
 `configs/train.yaml` holds the defaults and says in one sentence what each setting does. The options of a group
 (`model.width`) are checked against the signature of its `_target_`. They stand here only if they are no part of a run's
-identity. Imports neither torch nor Hydra.
+identity. Settings with several forms (`early_stopping`, `logger`) are read here too. Imports neither torch nor Hydra.
 """
 
+import importlib.util
+import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
 LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger one
@@ -93,3 +98,86 @@ def shown(column: str) -> bool:
     """Whether tables show a key such as `norm.eps`. They hide the options of a group that is not shown."""
     parts = column.split(".")
     return not any(".".join(parts[:length]) in NOT_SHOWN for length in range(1, len(parts) + 1))
+
+
+Metric = Literal["accuracy", "loss"]
+FORMS = "early_stopping=5, early_stopping={patience: 5, metric: loss, min_delta: 0.001}"
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """Args:
+    patience: end a run after this many validations in a row without progress.
+    metric: of validation.
+    min_delta: a smaller change is no progress.
+    """
+
+    patience: int
+    metric: Metric = "accuracy"
+    min_delta: float = 0.0
+
+
+def early_stop(config: dict[str, Any]) -> EarlyStop | None:
+    """The rule in `early_stopping`, which is null, a number of validations, or keys. Raises ValueError with one line
+    for anything else."""
+    asked = config.get("early_stopping")
+    if asked is None:
+        return None
+    asked = asked if isinstance(asked, dict) else {"patience": asked}
+    if unknown := set(asked) - {"patience", "metric", "min_delta"}:
+        raise ValueError(f"early_stopping.{min(unknown)}: no such key; write {FORMS}")
+    patience, metric, delta = (
+        asked.get("patience"),
+        asked.get("metric", "accuracy"),
+        asked.get("min_delta", 0.0),
+    )
+    if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
+        raise ValueError(
+            f"early_stopping.patience={patience}: must be a number of validations, at least 1; {FORMS}"
+        )
+    if metric not in get_args(Metric):
+        raise ValueError(f"early_stopping.metric={metric}: choose from {', '.join(get_args(Metric))}")
+    if not isinstance(delta, int | float) or isinstance(delta, bool) or not delta >= 0:
+        raise ValueError(f"early_stopping.min_delta={delta}: must be a number of at least 0")
+    return EarlyStop(patience, metric, float(delta))
+
+
+PACKAGE = {"tensorboard": None, "csv": None, "wandb": "wandb", "mlflow": "mlflow"}
+
+
+def names_of(logger: str | Sequence[str]) -> list[str]:
+    """The names in `logger=wandb` or `logger=[tensorboard,wandb]`."""
+    return [logger] if isinstance(logger, str) else list(logger)
+
+
+def check_loggers(logger: str | Sequence[str]) -> None:
+    """Raise ValueError with one line for an unknown name, a name that stands twice, or a package that is absent."""
+    names = names_of(logger)
+    for name in names:
+        if name not in PACKAGE:
+            raise ValueError(f"logger={name}: no such logger; choose from {', '.join(PACKAGE)}")
+        package = PACKAGE[name]
+        if package is not None and importlib.util.find_spec(package) is None:
+            raise ValueError(f"logger={name}: {package} is not installed; pip install normexp[{package}]")
+    if len(set(names)) < len(names):
+        raise ValueError(f"logger=[{','.join(names)}]: names a logger twice; name each once")
+
+
+def mlflow_store(outputs: str | Path) -> str:
+    """Where MLflow keeps its runs: MLFLOW_TRACKING_URI, or the file `<outputs>/mlflow.db`."""
+    own = Path(outputs).absolute() / "mlflow.db"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own.as_posix()}"
+
+
+def writes_events(config: dict[str, Any]) -> bool:
+    """Whether a run writes TensorBoard's events."""
+    given = config.get("logger", "tensorboard")  # runs from before there was the key
+    return "tensorboard" in names_of(given)
+
+
+def how_to_look(config: dict[str, Any], folder: str | Path) -> list[str]:
+    """The lines `look: ...` on the screen. wandb prints its own address."""
+    commands = [f"tensorboard --logdir {shlex.quote(str(folder))}"] if writes_events(config) else []
+    if "mlflow" in names_of(config.get("logger", ())):
+        commands.append(f"mlflow ui --backend-store-uri {shlex.quote(mlflow_store(config['outputs']))}")
+    return [f"look:   {command}" for command in commands]

@@ -56,6 +56,9 @@ class Options:
             raise ValueError(f"{prefix}gpus={self.gpus}: must be a number, 0.25 for a quarter of one")
         if self.place != "here" and self.workers == 0:
             raise ValueError(f"{prefix}workers=0: runs inside this process; leave place out")
+        for name, value in self.slurm.items():
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or re.search(r"[\x00-\x1f\x7f]", str(value)):
+                raise ValueError(f"{prefix}slurm={name}={value!r}: write one line, such as account=mine")
         _measure(f"{prefix}time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
         _measure(f"{prefix}memory", self.memory, SIZES, "500MB, 4GB")
         return self

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.config.loggers import writes_events
 from normexp.config.run_spec import RunSpec
+from normexp.config.settings import writes_events
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from normexp.config.code import in_words
 from normexp.config.invocation import command
-from normexp.config.loggers import how_to_look
+from normexp.config.settings import how_to_look
 from normexp.format import duration
 from normexp.sweeps.board import counts
 from normexp.sweeps.cell import WAITING, Cell

@@ -8,8 +8,7 @@ from pytorch_lightning import Callback, Trainer
 
 from normexp.config.checks import check_compiler
 from normexp.config.compatibility import check_kinds
-from normexp.config.construct import construct, refused
-from normexp.config.data_content import load_data
+from normexp.config.construct import construct, load_data, refused
 from normexp.config.run_spec import RunSpec
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel

@@ -11,7 +11,7 @@ import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
-from normexp.config.early_stopping import EarlyStop, early_stop
+from normexp.config.settings import EarlyStop, early_stop
 from normexp.training.length import Pace
 from normexp.training.lightning import all_gather, data_of, of_this_process
 from normexp.training.loggers.files import MetricsCSV

@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.code import changed, in_words
-from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes, own_recipe
-from normexp.config.settings import RECORDED
+from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.monitors.sites import sites_of
 from normexp.runs.intervals import half_widths

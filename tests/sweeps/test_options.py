@@ -4,12 +4,13 @@ import subprocess
 import sys
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from normexp.cli import train
 from normexp.sweeps.options import Options, as_flags, options_of, take_flags
-from normexp.sweeps.places import ray_network
+from normexp.sweeps.places import ray_cluster
 from normexp.sweeps.places.choose import choose_place
-from normexp.sweeps.places.ray_network import check_network, reaches_others
+from normexp.sweeps.places.ray_cluster import check_network, reaches_others
 
 CPU = [{"accelerator": "cpu"}]
 
@@ -37,6 +38,11 @@ def test_flags_are_taken_out_and_mean_the_same_when_typed_again():
         (["--gpus", "half"], "--gpus=half: must be a number"),
         (["--place", "slurm", "--workers", "0"], "--workers=0: runs inside this process"),
         (["--place"], "--place: needs a value"),
+        (
+            ["--slurm", "account=me\n#SBATCH --wrap=x"],
+            "--slurm=account=.*: write one line, such as account=mine",
+        ),
+        (["--slurm", "a b=me"], "--slurm=a b=.*: write one line, such as account=mine"),
     ],
 )
 def test_wrong_flag_is_one_line(flags, message):
@@ -48,6 +54,9 @@ def test_wrong_flag_is_one_line(flags, message):
 def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them():
     found = train.launcher_flags(["-m", "seed=0,1", "--time-limit", "2h", "--slurm", "account=me"])
     assert found == ["-m", "seed=0,1", "hydra.launcher.time_limit=2h", "++hydra.launcher.slurm.account=me"]
+    quoted = train.launcher_flags(["-m", "--slurm", "constraint=a;b's", "--slurm", "comment=x y"])
+    parsed = OverridesParser.create().parse_overrides(quoted[1:])
+    assert [override.value() for override in parsed] == ["a;b's", "x y"]
     assert train.launcher_flags(["experiment=depth", "--plan"])[1:] == ["hydra.launcher.plan=true"]
     with pytest.raises(ValueError, match="--plan: is for sweeps; add -m"):
         train.launcher_flags(["seed=0", "--plan"])
@@ -70,18 +79,18 @@ def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):
 
 
 def test_cluster_that_takes_work_from_strangers_is_refused_unless_the_user_says_so(monkeypatch):
-    monkeypatch.setattr(ray_network, "reaches_others", lambda: True)
-    monkeypatch.setattr(ray_network, "takes_anybody", lambda address: True)
+    monkeypatch.setattr(ray_cluster, "reaches_others", lambda: True)
+    monkeypatch.setattr(ray_cluster, "accepts_anonymous", lambda address: True)
     with pytest.raises(ValueError, match="takes work without a token from whoever reaches its ports"):
         check_network("10.0.0.1:6379", trusted=False)
     check_network("10.0.0.1:6379", trusted=True)
-    monkeypatch.setattr(ray_network, "takes_anybody", lambda address: False)
+    monkeypatch.setattr(ray_cluster, "accepts_anonymous", lambda address: False)
     check_network("10.0.0.1:6379", trusted=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="network namespaces")
 def test_machine_of_loopback_alone_reaches_nobody():
-    code = "from normexp.sweeps.places.ray_network import reaches_others; print(reaches_others())"
+    code = "from normexp.sweeps.places.ray_cluster import reaches_others; print(reaches_others())"
     command = ["unshare", "--net", sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -5,9 +5,9 @@ import csv
 import pytest
 
 from normexp.config.compose import compose
-from normexp.config.early_stopping import EarlyStop, early_stop
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
+from normexp.config.settings import EarlyStop, early_stop
 from normexp.training.recorder import without_progress
 from normexp.training.replicas.fit_replicas import why_not
 

@@ -16,8 +16,8 @@ from pytorch_lightning.loggers.logger import DummyLogger
 
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
-from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.run_spec import resolved, specs
+from normexp.config.settings import how_to_look, writes_events
 from normexp.training.build import build
 from normexp.training.launch import launch
 from normexp.training.loggers.service import Sent, ServiceLogger

@@ -35,7 +35,7 @@ def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str
     with job.log.open("a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.stdout.reconfigure(line_buffering=True)
+    sys.stdout.reconfigure(line_buffering=True, errors="replace")
     try:
         target(job.payload)
     except Exception as error:

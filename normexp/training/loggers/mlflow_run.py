@@ -13,7 +13,7 @@ from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 from pytorch_lightning.loggers import MLFlowLogger
 
-from normexp.config.loggers import mlflow_store
+from normexp.config.settings import mlflow_store
 from normexp.training.build import Parts
 from normexp.training.loggers.service import Row, Sent, ServiceLogger, settings_of, title
 from normexp.training.survive import Interrupted

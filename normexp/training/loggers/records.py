@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from normexp.config.loggers import names_of
+from normexp.config.settings import names_of
 from normexp.training.build import Parts
 from normexp.training.lightning import own_rank
 from normexp.training.loggers.files import NAME, MetricsCSV
