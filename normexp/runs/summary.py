@@ -26,7 +26,7 @@ KINDS: dict[str, Any] = {
 # Runs of earlier versions lack these.
 LATER: dict[str, Any] = {
     "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
-    "first": dict,
+    "first": dict, "failed": bool, "not_finite": list[str],
 }  # fmt: skip
 # The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {
@@ -140,7 +140,7 @@ def check_summary(summary: dict[str, Any]) -> None:
         if lacking := [name for name in names if summary[group].get(name, summary) is summary]:
             raise ValueError(f"{group}: lacks {', '.join(lacking)}")
     for name, value in summary["metrics"].items():
-        if value is None and summary["status"] == "completed":
+        if value is None and summary["status"] == "completed" and name not in summary.get("not_finite", ()):
             raise ValueError(f"metrics.{name}=null: must be a number in a run that completed")
         if name.endswith("/accuracy") and value is not None and not 0 <= value <= 1:
             raise ValueError(f"metrics.{name}={value:g}: must be a fraction, from 0 to 1")

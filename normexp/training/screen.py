@@ -21,6 +21,7 @@ from normexp.config.recipe import changes, own_recipe
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.monitors.sites import sites_of
+from normexp.runs.columns import failed
 from normexp.runs.intervals import half_widths
 from normexp.training.build import Parts
 
@@ -126,6 +127,14 @@ def status_line(summary: dict[str, Any]) -> str:
     """One line on how a run ended."""
     if summary["status"] == "completed":
         early = summary.get("stopped_early")
+        if failed(summary):
+            found, chance = summary["metrics"]["train/loss"], summary["chance_loss"]
+            return (
+                f"failed: the final training loss is {found:.3g}, above ten times guessing's ({chance:.2f})"
+            )
+        if odd := [name for name in summary.get("not_finite", ()) if name.endswith("/loss")]:
+            split = " and ".join(name.removesuffix("/loss") for name in odd)
+            return f"completed, but {' and '.join(odd)} is not finite: look for NaN in the {split} data"
         return f"completed, stopped early at step {summary['steps']:,}" if early else "completed"
     step = summary["convergence"]["divergence_step"]
     return (
@@ -194,10 +203,11 @@ def means(summaries: Sequence[dict[str, Any]]) -> list[str]:
 
 def mean_line(summaries: Sequence[dict[str, Any]], at: str) -> str:
     """`mean of 5 seeds: val 97.36% ± 0.49, test 97.78% ± 0.69 (95% interval over seeds)`"""
-    whole = [summary for summary in summaries if summary["status"] == "completed"]
+    whole = [summary for summary in summaries if not failed(summary)]
     lost = len(summaries) - len(whole)
     if not whole:
-        return f"all {pluralize(lost, 'seed')}{at} diverged"
+        how = "diverged" if all(summary["status"] == "diverged" for summary in summaries) else "failed"
+        return f"all {pluralize(lost, 'seed')}{at} {how}"
     parts = []
     for name, metric in SCORES.items():
         values = np.array([summary["metrics"][metric] for summary in whole])

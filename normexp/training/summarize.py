@@ -19,6 +19,7 @@ from normexp.lit_model import LitModel
 from normexp.monitors import convergence
 from normexp.norms import recompute_population_statistics
 from normexp.runs import TestExamples
+from normexp.runs.columns import failed
 from normexp.training.build import Parts
 from normexp.training.lightning import callbacks_of, data_of
 from normexp.training.recorder import Recorder, stopped_early
@@ -45,12 +46,19 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
 def summarize(
     parts: Parts, recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
 ) -> dict[str, Any]:
-    """The content of a finished run's `summary.json`, in plain types."""
-    finite = all(math.isfinite(value) for value in metrics.values())
-    diverged = recorder.divergence_step is not None or not finite
+    """The content of a finished run's `summary.json`, in plain types.
+
+    A run diverged if its training loss is not finite. Where only another split's is not, `not_finite` names it: the
+    training is healthy, and most likely that split holds NaN. `failed` says whether the run diverged, or ended with a
+    training loss above ten times that of guessing.
+    """
+    not_finite = [name for name, value in metrics.items() if not math.isfinite(value)]
+    diverged = recorder.divergence_step is not None or any(name.startswith("train/") for name in not_finite)
+    told = {"not_finite": not_finite} if not_finite and not diverged else {}
     origin = next(callback for callback in callbacks_of(trainer) if isinstance(callback, Provenance))
-    return {
+    summary = {
         "status": "diverged" if diverged else "completed",
+        **told,
         "choices": parts.choices,
         "recipe_changes": changes(parts.config, parts.choices),
         "hash": parts.digest,
@@ -68,6 +76,7 @@ def summarize(
         "config": parts.config,
         "execution": {
             "mode": "compiled" if parts.config["compile"] else "alone",
+            **({"replicas": recorder.replicas} if recorder.replicas > 1 else {}),
             "device": str(trainer.strategy.root_device),
             "devices": trainer.world_size,
             "precision": trainer.precision,
@@ -87,6 +96,7 @@ def summarize(
         "command": parts.command,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+    return summary | {"failed": failed(summary)}
 
 
 def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:

@@ -57,7 +57,7 @@ class Replica(pl.Callback):
         self.index, self.count, self.parts, self.folder = index, count, parts, folder
         self.loggers, self.share = loggers, share
         self.lightning_module, self.datamodule = parts.module, parts.data
-        self.recorder = Recorder(parts.config["log_every_n_steps"])
+        self.recorder = Recorder(parts.config["log_every_n_steps"], count)
         checkpoints = folder / "checkpoints"
         self.last, best = LastCheckpoint(checkpoints / "last.ckpt"), BestCheckpoint(checkpoints / "best.ckpt")
         self.callbacks = [self.recorder, Provenance(parts), *parts.monitors, best, self.last]
@@ -146,7 +146,7 @@ class Replica(pl.Callback):
         trainer = cast(pl.Trainer, self)
         results = final_metrics(self.parts, trainer)
         summary = conclude(self.parts, self.recorder, trainer, self.folder, *results)
-        summary["execution"] |= {"mode": "replica", "replicas": self.count}
+        summary["execution"] |= {"mode": "replica", "replicas": self.recorder.replicas}
         for logger in self.loggers:
             logger.save()
         write_summary(self.folder, summary)
