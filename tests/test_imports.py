@@ -105,6 +105,12 @@ def test_part_imports_only_what_is_beneath_it(part):
             )
 
 
+def test_the_judge_knows_neither_evidence_nor_pages():
+    for path in files_of("claims/judge"):
+        rooms = {name.split(".")[2] for name in imported(path) if name.startswith("normexp.claims.")}
+        assert rooms <= {"judge", "spec"}, path  # of the latter the types of what it is given
+
+
 @pytest.mark.parametrize("part", ["norms", "claims/pages"])
 def test_part_knows_of_configurations_where_their_files_lie_and_no_more(part):
     for path in files_of(part):

@@ -10,7 +10,6 @@ from scipy import stats
 
 from normexp.claims.judge.estimate import Region
 from normexp.claims.judge.outcomes import Arm, Outcomes
-from normexp.claims.spec.claim_checks import COMPARISON, check_values
 
 Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
 TRENDS = ("increasing", "decreasing", "flat")
@@ -50,7 +49,8 @@ class Comparison:
 
     @classmethod
     def read(cls, node: dict[str, Any], path: str) -> "Comparison":
-        check_values(node, COMPARISON, path, "comparison.")
+        """A comparison from the values of a yaml, whose names and types were checked. Raises ValueError with one line,
+        which begins with `path`, for values that do not belong together."""
         if node.get("kind") not in get_args(Kind):
             raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
         comparison = cls(**node)

@@ -9,7 +9,7 @@ import yaml
 from normexp.claims.judge.comparison import TRENDS, Comparison
 from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim, Manipulation
-from normexp.claims.spec.claim_checks import CLAIM, check_values, shorten
+from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, shorten
 from normexp.claims.spec.family_checks import check_family
 from normexp.claims.spec.loader import LOADER
 from normexp.claims.spec.settings import read_contrast, read_settings
@@ -63,7 +63,7 @@ def read_claim(path: Path, budget: str = "quick") -> Claim:
     claim = Claim(
         id=path.stem,
         **{**node, "covers": tuple(node["covers"]), **_parts(node, path)},
-        comparisons=[Comparison.read(item, str(path)) for item in comparisons],
+        comparisons=[_comparison(item, str(path)) for item in comparisons],
     )
     _check(claim, path)
     if claim.settings:
@@ -81,7 +81,7 @@ def _parts(node: dict[str, Any], path: Path) -> dict[str, Any]:
     if node.get("manipulation"):
         own = node["manipulation"]
         found["manipulation"] = Manipulation(
-            **{**own, "comparison": Comparison.read(own["comparison"], str(path))}
+            **{**own, "comparison": _comparison(own["comparison"], str(path))}
         )
     return found
 
@@ -181,3 +181,8 @@ def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:
 
 def _numbers(levels: list) -> bool:
     return len(levels) > 1 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in levels)
+
+
+def _comparison(node: dict[str, Any], path: str) -> Comparison:
+    check_values(node, COMPARISON, path, "comparison.")
+    return Comparison.read(node, path)
