@@ -39,17 +39,6 @@ class Images:
     fingerprint: str = ""
     file: MappedFile | None = None
 
-    def check(self) -> None:
-        """Raise ValueError with one line if the labels do not fit these images."""
-        if len(self.labels) != len(self.pixels):
-            raise ValueError(f"{len(self.labels):,} labels for {len(self.pixels):,} images")
-        wrong = ((self.labels < 0) | (self.labels >= self.num_classes)).nonzero().flatten()
-        if len(wrong):
-            first = int(wrong[0])
-            raise ValueError(
-                f"label {int(self.labels[first])} of image {first}, of {self.num_classes} classes"
-            )
-
     def write(self, folder: Path) -> None:
         """Write them into a folder: a file of pixels, unless they are mapped from it, and files of everything else."""
         if self.file is None:

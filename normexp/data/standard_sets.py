@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import hashlib
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from normexp.data.cache import cached, size_and_time
@@ -23,6 +25,8 @@ from normexp.data.order import stratified_order
 CHECKOUT = Path(__file__).parents[2]
 TEST_SIZE = 360  # of the digits, a fifth
 ARCHIVE = "cifar10_jpeg.tar.gz"
+# sha256 of all labels and pixels. Elsewhere nobody could tell another set's files by their names.
+ORIGINALS = {"MNIST": "1de3e233ce276342e72cd52139e599c3fa687ff8a124b3640f943788ea443482"}
 MAX_BYTES = 2**31  # of one unpacked file; the largest has 47 MB
 TIMEOUT = 30.0  # seconds without an answer; a firewall that drops packets would otherwise hang a run forever
 
@@ -107,6 +111,17 @@ class TorchvisionImages(ImageData):
                     f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "
                     "delete that folder and run again"
                 ) from error
+        content = hashlib.sha256(images.labels.numpy().tobytes())
+        content.update(images.pixels.contiguous().numpy().tobytes())
+        original, where = ORIGINALS.get(dataset.__name__), found[0].parent.resolve()
+        if original is None and content.hexdigest() in ORIGINALS.values():
+            raise ValueError(
+                f"data.root={self.root}: {where} holds MNIST; put the files of {dataset.__name__} there"
+            )
+        if original not in (None, content.hexdigest()):
+            images.fingerprint = content.hexdigest()
+            said = f"{where}: not the original {dataset.__name__}; runs on it have an identity of their own"
+            Console(stderr=True).print(said, highlight=False, soft_wrap=True)
         images.write(folder)
 
 
@@ -126,15 +141,16 @@ def _link_or_unpack(found: list[Path], root: Path, files: list[str]) -> None:
 
 
 def _images(train, test) -> Images:
-    labels = [torch.as_tensor(part.targets) for part in (train, test)]
+    labels = torch.cat([torch.as_tensor(part.targets) for part in (train, test)])
     pixels = [_pixels(part) for part in (train, test)]
-    for part, own in zip(pixels, labels, strict=True):
-        if len(part) != len(own):
-            raise ValueError(f"{len(own):,} labels for {len(part):,} images")
-    train_rows, test_rows = torch.arange(sum(map(len, labels))).split([len(part) for part in labels])
-    images = Images(torch.cat(pixels), torch.cat(labels), train_rows, test_rows, len(train.classes))
-    images.check()
-    return images
+    for part, images in zip((train, test), pixels, strict=True):
+        if len(part.targets) != len(images):
+            raise ValueError(f"{len(part.targets):,} labels for {len(images):,} images")
+    wrong = ((labels < 0) | (labels >= len(train.classes))).nonzero().flatten().tolist()
+    if wrong:
+        raise ValueError(f"label {labels[wrong[0]]} of image {wrong[0]}, of {len(train.classes)} classes")
+    train_rows, test_rows = torch.arange(len(labels)).split([len(part) for part in pixels])
+    return Images(torch.cat(pixels), labels, train_rows, test_rows, len(train.classes))
 
 
 def _pixels(dataset) -> Tensor:
@@ -174,7 +190,7 @@ def download(dataset: type, root: Path, files: list[str]) -> None:
 
 
 class MNIST(TorchvisionImages):
-    """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998)."""
+    """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998). The fingerprint tells of other content."""
 
     def files(self, dataset: type) -> list[str]:
         return [f"{dataset.__name__}/raw/{Path(archive).stem}" for archive, _ in dataset.resources]
