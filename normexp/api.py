@@ -136,9 +136,9 @@ def train(
         ValueError: with one line, if the command would refuse it.
         KeyboardInterrupt: the run was interrupted. The same call resumes it.
     """
-    from normexp.leaving_nothing import leaving_nothing
+    from normexp.config.process import preserve_global_state
 
-    with leaving_nothing():
+    with preserve_global_state():
         from normexp.cli.errors import one_line
         from normexp.config.allowed import allow_from
         from normexp.config.folder import use_folder

@@ -46,7 +46,7 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "arguments", "format", "machine", "own_process",
+    "arguments", "format", "machine", "config/process",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
@@ -155,7 +155,7 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     name = Path(entry).stem
     assert {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {"pathlib"} == {
         f"normexp.cli.{name}",
-        "normexp.own_process",
+        "normexp.config.process",
     }
     assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from normexp.cli.choices import keys, suggest
 from normexp.config.invocation import command, start
-from normexp.early_interrupt import noting_interrupts
+from normexp.config.process import note_interrupt
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -47,7 +47,7 @@ def full_errors() -> bool:
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
-    with noting_interrupts() as interrupt:
+    with note_interrupt() as interrupt:
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:

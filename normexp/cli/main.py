@@ -8,7 +8,7 @@ from normexp import __version__
 from normexp.cli.choices import suggest
 from normexp.cli.errors import BAD_INPUT
 from normexp.config.invocation import hide_command
-from normexp.own_process import run_as_process
+from normexp.config.process import run_as_process
 
 COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",

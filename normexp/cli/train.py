@@ -13,7 +13,7 @@ from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_li
 from normexp.config.allowed import allow_from
 from normexp.config.folder import CONFIGS
 from normexp.config.invocation import command, restore_command, start, typed
-from normexp.own_process import imports
+from normexp.config.process import fast_imports
 from normexp.sweeps.options import take_flags
 
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
@@ -79,7 +79,7 @@ def run(cfg: DictConfig) -> None:
     """Train the runs of a composed configuration."""
     restore_command()
     # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
-    with imports():
+    with fast_imports():
         from normexp.config.run_spec import runs_of
         from normexp.training.train import train
 

@@ -18,9 +18,8 @@ from normexp.config import folder
 from normexp.config.allowed import allow_from
 from normexp.config.folder import as_option, use_folder
 from normexp.config.invocation import command
-from normexp.own_process import imports
+from normexp.config.process import fast_imports, tolerate_closed_stdout
 from normexp.sweeps.options import Options, options_of, take_flags
-from normexp.unseen import unseen
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
@@ -61,7 +60,7 @@ EXAMPLES = {
 }
 
 
-@unseen()
+@tolerate_closed_stdout()
 def main(arguments: list[str]) -> int:
     """Judge the claims that the arguments name. Returns the exit status, which is 0 for any verdict."""
     prepare()
@@ -89,7 +88,7 @@ def main(arguments: list[str]) -> int:
             out.mkdir(parents=True, exist_ok=True)
         if sum(claim.evidence == "training" for claim in chosen) > 1:
             print(f"looking for finished runs in {out / 'cache'}", flush=True)
-        with imports():  # torch and Lightning take seconds to import
+        with fast_imports():  # torch and Lightning take seconds to import
             from normexp.claims.verify_claims import verify_all
 
         status = verify_all(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from normexp.config.process import tolerant_stdout
 from normexp.runs import finished_summary, write_summary
 from normexp.training.build import Parts
 from normexp.training.checkpoint import load_checkpoint
@@ -19,7 +20,6 @@ from normexp.training.lightning import own_rank
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
 from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result
 from normexp.training.survive import Interrupted, give_up, stopping
-from normexp.unseen import screen
 
 
 def run_folder(parts: Parts) -> RunFolder:
@@ -36,7 +36,7 @@ def run_folder(parts: Parts) -> RunFolder:
 def make_console() -> Console:
     """A console that is wide if the output is a file, and silent in the workers of a distributed run. A run does not
     end where it can no longer print."""
-    console = Console(quiet=own_rank() != 0, file=screen())
+    console = Console(quiet=own_rank() != 0, file=tolerant_stdout())
     return console if console.is_terminal else Console(quiet=console.quiet, file=console.file, width=160)
 
 

@@ -109,7 +109,7 @@ def test_what_a_run_executes_is_counted_or_left_out_by_name(make_parts, seeds):
     modules = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths}
     counted = set(named_parts(ROOT, NORMEXP).values())
     left_out = {name for name in modules if f"{name}.".startswith(tuple(f"{part}." for part in LEFT_OUT))}
-    assert {"normexp.models.attention", "normexp.lit_model"} <= counted & modules
+    assert {"normexp.models.transformer", "normexp.lit_model"} <= counted & modules
     # What replicas print when they end.
     assert modules - counted - left_out <= {"normexp.format", "normexp.student_t"}
 

@@ -13,7 +13,7 @@ import pandas as pd
 from normexp.claims.evidence.wanted import Rates, Wanted, tuning, wanted
 from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
-from normexp.own_process import imports
+from normexp.config.process import fast_imports
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.training_runs import Runs
@@ -23,7 +23,7 @@ Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
 
 def asking(claim: Claim, out: Path, command: str) -> "Asking":
     """A claim whose runs lie in the cache of `out`."""
-    with imports():
+    with fast_imports():
         from normexp.claims.evidence.training_runs import Runs
 
     return Asking(claim, Runs(claim, out / "cache", command=command))

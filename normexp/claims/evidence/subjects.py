@@ -15,8 +15,8 @@ from normexp.claims.spec.claim import Claim
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
 from normexp.config.construct import construct
+from normexp.config.process import fast_imports
 from normexp.config.targets import resolve_target
-from normexp.own_process import imports
 from normexp.training.build_model import build_model
 
 
@@ -57,7 +57,7 @@ def import_data(claims: Iterable[Claim]) -> None:
         _names_data([*claim.fixed, *chain(*claim.arms.values(), *claim.settings.values())])
         for claim in claims
     ):
-        with imports():
+        with fast_imports():
             importlib.import_module("normexp.data")
 
 

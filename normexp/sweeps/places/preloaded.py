@@ -5,7 +5,7 @@ import contextlib
 import importlib
 
 from normexp.config.code import read_ahead
-from normexp.own_process import imports
+from normexp.config.process import fast_imports
 
 MODULES = [
     "normexp.training.train", "normexp.data", "normexp.models", "normexp.norms",
@@ -13,7 +13,7 @@ MODULES = [
     "sklearn.datasets", "torch.utils.tensorboard",
 ]  # fmt: skip
 
-with imports():
+with fast_imports():
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from normexp.own_process import imports
+from normexp.config.process import fast_imports
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # Python would take it down at the end, and then say so. It knows nothing of the command, whose own things go first.
 TOLD = """
 import os, sys
 exec("import os, sys\\nclass Told:\\n    def __del__(self, write=os.write): write(1, b'taken down ')", own := {})
 sys.told = own['Told']()
-from normexp.own_process import run_as_process
+from normexp.config.process import run_as_process
 """
 
 
@@ -62,7 +62,7 @@ def test_status_and_errors_pass():
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_full_disk_under_what_was_printed_is_no_success():
-    code = "from normexp.own_process import run_as_process\nrun_as_process(lambda: print('lost'))"
+    code = "from normexp.config.process import run_as_process\nrun_as_process(lambda: print('lost'))"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -77,7 +77,7 @@ def test_full_disk_under_what_was_printed_is_no_success():
 def test_program_that_runs_a_script_inside_itself_goes_on(tmp_path):
     """As the golden runs do."""
     script, around = tmp_path / "script.py", tmp_path / "around.py"
-    script.write_text("from normexp.own_process import run_as_process\nrun_as_process(lambda: None)\n")
+    script.write_text("from normexp.config.process import run_as_process\nrun_as_process(lambda: None)\n")
     around.write_text(
         "import runpy, sys\ntry:\n    runpy.run_path(sys.argv[1], run_name='__main__')\n"
         "except SystemExit as stop:\n    print('goes on', stop.code)\n"
@@ -106,7 +106,7 @@ def test_module_and_script_end_at_once(started, tmp_path):
 def test_profile_of_a_command_is_written(tmp_path):
     """cProfile writes after the command."""
     script, profile = tmp_path / "script.py", tmp_path / "profile"
-    script.write_text("from normexp.own_process import run_as_process\nrun_as_process(lambda: None)\n")
+    script.write_text("from normexp.config.process import run_as_process\nrun_as_process(lambda: None)\n")
     command = [sys.executable, "-m", "cProfile", "-o", str(profile), str(script)]
     subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, timeout=60)
     assert profile.stat().st_size > 0
@@ -122,7 +122,7 @@ def test_nothing_is_searched_for_garbage_while_imports_are_made():
     gc.enable()
     gc.callbacks.append(note)
     try:
-        with imports():
+        with fast_imports():
             seen.clear()
             kept = [[index] for index in range(5000)]
             assert (seen, gc.isenabled()) == ([], False)
@@ -130,11 +130,11 @@ def test_nothing_is_searched_for_garbage_while_imports_are_made():
         assert gc.get_freeze_count() > frozen + len(kept)
         more = [[index] for index in range(5000)]
         assert seen, len(more)
-        with pytest.raises(ImportError), imports():
+        with pytest.raises(ImportError), fast_imports():
             raise ImportError
         assert gc.isenabled()
         gc.disable()
-        with imports():  # of a caller who wants no collection
+        with fast_imports():  # of a caller who wants no collection
             pass
         assert not gc.isenabled()
     finally:
