@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from normexp.format import pluralize
 from normexp.report.drawing import Drawing, Skipped, level_title, levels_shown, middle, panels, save_all
 from normexp.report.figures.layers import MOST_ARMS
-from normexp.report.finding import source
+from normexp.report.finding import cautions, source
 from normexp.report.fonts import families
 from normexp.report.page import blocks, list_html, lists, picture, save_page, save_tables
 from normexp.report.statistics import curves
@@ -42,10 +42,11 @@ def write_comparison(
         {"title": "What came out", "id": "out", "blocks": blocks(figures), "table": list_html(shown)},
         {"title": "What sets them apart", "id": "apart", "blocks": [], "table": apart},
     ]
+    limits = [f"{name}: {text}" for name, study in (("A", first), ("B", second)) for text in cautions(study)]
     save_tables({"pairs.csv": table}, out)
     return save_page(
         out, title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
-        cautions=unpaired(first, second, table), dark=dark_colors(style.colour.values()),
+        cautions=[*unpaired(first, second, table), *limits], dark=dark_colors(style.colour.values()),
         sections=sections, picture=lambda drawing: picture(drawing, svgs), provenance=foot.split("\n"),
         lists=[{**one, "title": f"{name}: {one['title']}"} for name, study in (("A", first), ("B", second))
                for one in lists(study)],

@@ -159,5 +159,8 @@ def cautions(study: Study) -> list[str]:
         found.append(
             f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
         )
+    if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
+        runs = pluralize(empty, "run")
+        found.append(f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means.")
     found += [text for _, text in signs_of_recipe(study)]
     return found

@@ -108,7 +108,7 @@ class Study:
             return self.summaries
         by = ["arm"] + ([self.x] if self.x else [])
         score = self.summaries.assign(
-            score=self.summaries["val/accuracy"].where(~self.summaries["failed"], 0)
+            score=self.summaries["val/accuracy"].where(~self.summaries["failed"], 0).fillna(0)
         )
         means = score.groupby([*by, "lr"], dropna=False)["score"].mean().reset_index()
         best = means.loc[means.groupby(by, dropna=False)["score"].idxmax(), [*by, "lr"]]

@@ -73,10 +73,14 @@ def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
     if made_for not in (None, digest):
         why = f"is of run {digest[:8]}, but its folder was made for {made_for:.8}"
         raise damaged(folder / SUMMARY, why, folder)
-    lost = summary["convergence"].get("divergence_step") is not None
-    lost |= any(value is None for value in summary["metrics"].values())
-    if lost != (summary["status"] == "diverged"):
-        why = f"status={summary['status']}: its numbers are of a run that {'diverged' if lost else 'did not'}"
+    nulls = {name for name, value in summary["metrics"].items() if value is None}
+    step, found = summary["convergence"].get("divergence_step"), summary["status"]
+    if found == "diverged":
+        wrong = step is None and not nulls
+    else:  # of a healthy run, a split with data that are not finite may have no numbers
+        wrong = step is not None or bool(nulls - set(summary.get("not_finite") or ()))
+    if wrong:
+        why = f"status={found}: its numbers are of a run that {'did not' if found == 'diverged' else 'diverged'}"
         raise damaged(folder / SUMMARY, why, folder)
 
 
