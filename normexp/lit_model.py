@@ -106,7 +106,7 @@ class LitModel(pl.LightningModule):
         return torch.cat([self.logits_of(part) for part in inputs.split(EVALUATED_AT_ONCE)])
 
     def on_validation_epoch_start(self) -> None:
-        self.totals = []
+        self.totals: list[Tensor] = []
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         inputs, targets = batch
@@ -139,7 +139,7 @@ class LitModel(pl.LightningModule):
     def optimizers_of(self, parameters: list[nn.Parameter], *, fused: bool, replica_axes: int = 0):
         """Optimizer and schedule for `parameters`, which may have leading axes of replicas."""
         trained = [p for p in parameters if p.requires_grad]
-        groups = [{"params": trained}]
+        groups: list[dict[str, object]] = [{"params": trained}]
         if self.make_optimizer.keywords.get("weight_decay") and not self.decay_vectors:
             vectors = [p for p in trained if p.dim() - replica_axes < 2]
             groups = [

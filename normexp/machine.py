@@ -20,8 +20,9 @@ def memory() -> int:
 
 def in_bytes(count: int) -> str:
     """A number of bytes for people: `1.2 GB`."""
+    size = float(count)
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.0f} PB"
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.0f} PB"

@@ -63,7 +63,8 @@ def fork_map(
         for index, item in enumerate(items):
             here = index not in together
             while running and (here or index not in found):
-                for own in wait(list(running)):
+                ready = wait(list(running))
+                for own in [each for each in running if each in ready]:
                     try:
                         place, result = own.recv()
                         found[place] = result

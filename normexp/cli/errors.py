@@ -59,7 +59,7 @@ def one_line_errors() -> Iterator[None]:
             fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
 
 
-def is_bad_input(error: Exception) -> bool:
+def is_bad_input(error: BaseException) -> bool:
     """Whether the user's input caused the error, not the program."""
     return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
@@ -75,7 +75,7 @@ def say_and_exit(message: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
     text = str(error).strip()
     if match := re.search(r"Could not override '([^']+)'", text):

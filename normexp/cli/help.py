@@ -30,8 +30,7 @@ def explain(word: str, width: int | None = None) -> str:
     if group not in groups():
         rows = {name: (default, text) for name, default, text in key_rows()}
         if group not in rows:
-            known = [*groups(), *rows]
-            raise ValueError(f"--help {word}: no such group or key; {suggest(group, known)}")
+            raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*groups(), *rows])}")
         default, text = rows[group]
         return f"{group}={default or 'VALUE'}\n\n{text}"
     known = choices(group)
@@ -107,7 +106,8 @@ def in_one_line(value: Any) -> str:
 def comment_of(name: str, lines: list[str]) -> str:
     """The comment behind a key, with the comment lines right below it."""
     above, _, key = name.rpartition(".")
-    within, found = not above, []
+    within = not above
+    found: list[str] = []
     for line in lines:
         match = re.match(r"( *)(\w+):(?:.*?\s#\s*(.*))?", line)
         if found and (more := re.match(r"\s+#\s*(.*)$", line)):

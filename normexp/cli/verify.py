@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
     # An interrupted training run keeps a checkpoint and exits.
     except (KeyboardInterrupt, SystemExit) as stop:
         print("interrupted; the same command goes on from there", file=sys.stderr)
-        return 130 if isinstance(stop, KeyboardInterrupt) else stop.code
+        return 130 if isinstance(stop, KeyboardInterrupt) else stop.code  # type: ignore[return-value]
 
 
 def page(path: Path, out: str) -> str:

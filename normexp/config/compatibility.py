@@ -52,7 +52,11 @@ def check_kinds(
     fitting = []
     for path in sorted((CONFIGS / "data").glob("*.yaml")):
         target = _content(path).get("_target_")
-        if path.stem != "module" and target and resolve_target("data", target).kind == accepts:
+        if (
+            path.stem != "module"
+            and target
+            and getattr(resolve_target("data", target), "kind", None) == accepts
+        ):
             fitting.append(path.stem)
     raise ValueError(
         f"model={choices['model']}: reads {accepts} data, and data={choices['data']} is {kind} data; "

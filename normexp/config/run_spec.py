@@ -141,7 +141,7 @@ def _asked(
     if seeds is None and rates is None:
         return [(config["seed"], None)] if config["replicas"] == ALONE else seeds_and_rates(config)
     own = [config["seed"]] if seeds is None else seeds
-    return [(seed, rate) for rate in (rates or [None]) for seed in own]
+    return [(seed, rate) for rate in (rates or (None,)) for seed in own]
 
 
 def _each_config(

@@ -114,7 +114,7 @@ class Archive:
                         if len(content) < member.size:
                             raise EOFError("it ends too early")
                         yield name, content
-                    archive.members = []  # tarfile would keep a record of every file
+                    archive.members = []  # type: ignore[attr-defined]  # tarfile would keep a record of every file
         except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise Unreadable(self.path, error) from error
 

@@ -125,7 +125,7 @@ class ImageData(DataModule):
         }
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
-        return self.splits[split].on(device)
+        return self.splits[split].on(device)  # type: ignore[attr-defined]
 
     def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
         self.load()

@@ -81,7 +81,7 @@ class ItemRows(Rows, Dataset):
         return self.take(slice(None))[0]
 
     @property
-    def y(self) -> Tensor:
+    def y(self) -> Tensor:  # type: ignore[override]
         """All targets. Every item is read."""
         chunks = self.batches([slice(start, start + CHUNK) for start in range(0, len(self), CHUNK)])
         return torch.cat([y for _, y in chunks])

@@ -77,7 +77,7 @@ class OwnData(DataModule):
     _read: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # number of items
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Name of the class."""
         return getattr(self.module, "func", self.module).__name__
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -68,7 +68,7 @@ class TorchvisionImages(ImageData):
     cache: str | None = None  # None: normexp in the user's cache folder
 
     @abstractmethod
-    def files(self, dataset: type) -> list[str]:
+    def files(self, dataset: type[Any]) -> list[str]:
         """The files that hold the data, relative to `root`."""
 
     def read_images(self) -> Images:
@@ -192,7 +192,7 @@ def download(dataset: type, root: Path, files: list[str]) -> None:
 class MNIST(TorchvisionImages):
     """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998). The fingerprint tells of other content."""
 
-    def files(self, dataset: type) -> list[str]:
+    def files(self, dataset: type[Any]) -> list[str]:
         return [f"{dataset.__name__}/raw/{Path(archive).stem}" for archive, _ in dataset.resources]
 
 
@@ -207,7 +207,7 @@ class KMNIST(MNIST):
 class CIFAR10(TorchvisionImages):
     """32x32 color photographs in ten classes, 50,000 and 10,000 (Krizhevsky 2009)."""
 
-    def files(self, dataset: type) -> list[str]:
+    def files(self, dataset: type[Any]) -> list[str]:
         names = [name for name, _ in dataset.train_list + dataset.test_list] + [dataset.meta["filename"]]
         return [f"{dataset.base_folder}/{name}" for name in names]
 

@@ -213,12 +213,12 @@ class PythonDocs(TextData):
 
     def read_tokens(self) -> dict[str, Tensor]:
         try:
-            from pydoc_data.topics import topics
+            from pydoc_data.topics import topics as found
         except ImportError as error:
             raise ValueError(
                 "data=python_docs: this Python comes without pydoc_data.topics; take data=text_file data.path=FILE"
             ) from error
-        topics = without_copies(topics)
+        topics = without_copies(found)
         self.fingerprint = hashlib.sha256("\n".join(topics.values()).encode()).hexdigest()
 
         chosen: dict[str, list[str]] = {"train": [], "val": [], "test": []}
@@ -241,7 +241,8 @@ def without_copies(topics: dict[str, str]) -> dict[str, str]:
     A quarter of the topics are sections of others, such as "while" of "compound". They would put training text into the
     validation set.
     """
-    seen, kept = set(), []
+    seen: set[str] = set()
+    kept = []
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
         paragraphs = {paragraph.strip() for paragraph in topics[name].split("\n\n")}
         new = paragraphs - seen

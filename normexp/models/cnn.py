@@ -90,7 +90,7 @@ class CNN(nn.Module):
         return self.output(x)  # (N, num_classes)
 
     def sites(self) -> list[Site]:
-        layers = [layer for stage in self.stages for layer in stage]
+        layers = [layer for stage in self.stages for layer in stage.children()]
         last = len(layers)
         sites = [site for i, layer in enumerate(layers) for site in layer.sites(layer_name(i, last))]
         return [*sites, Site(layer_name(last, last, "output"), "linear", self.output)]

@@ -269,7 +269,7 @@ class Activations(StepMonitor):
             self._values[f"{name}/{site.layer}"] = fractions[name]
 
     def _saturated(self, site: Site, x: Tensor) -> None:
-        fraction = saturated_fraction(self._rows(site, x), *bounds(site.module))
+        fraction = saturated_fraction(self._rows(site, x), *bounds(site.module))  # type: ignore[misc]
         self._values[f"saturated_fraction/{site.layer}"] = fraction
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
@@ -298,8 +298,8 @@ class Activations(StepMonitor):
         sizes = [len(sample) for sample in samples.values()]
         on_host = torch.cat(list(samples.values())).cpu().split(sizes)  # one copy for all
         for logger in loggers:
-            if hasattr(logger.experiment, "add_histogram"):
+            if hasattr(logger.experiment, "add_histogram"):  # type: ignore[attr-defined]
                 for (place, layer), sample in zip(samples, on_host, strict=True):
                     sample = sample[sample.isfinite()]
                     if len(sample):  # a diverged network may have none
-                        logger.experiment.add_histogram(f"{place}/{layer}", sample, step, bins=64)
+                        logger.experiment.add_histogram(f"{place}/{layer}", sample, step, bins=64)  # type: ignore[attr-defined]

@@ -69,6 +69,7 @@ class Monitor(Callback):
     """
 
     measures_after_training = True
+    _arguments: dict[str, str]
     steps_alone = False  # True: makes no passes of its own except at the end
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Monitor":

@@ -19,8 +19,9 @@ class Batches(NamedTuple):
 
 def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
     """`size` samples if the data module offers them, else the first validation batch, else the training batch."""
-    if hasattr(trainer.datamodule, "probe_batch"):
-        return trainer.datamodule.probe_batch(size)
+    data = vars(trainer)["datamodule"]  # Lightning sets it but declares no type
+    if hasattr(data, "probe_batch"):
+        return data.probe_batch(size)
     loader = trainer.val_dataloaders
     if isinstance(loader, dict):
         loader = list(loader.values())
@@ -31,7 +32,7 @@ def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
 
 def last_training_batch(trainer: Trainer) -> Any:
     """The batch of the last step before the run was resumed; None if the data module does not know it."""
-    data = trainer.datamodule
+    data = vars(trainer)["datamodule"]
     return data.last_training_batch() if hasattr(data, "last_training_batch") else None
 
 

@@ -111,7 +111,7 @@ class Charts(Callback):
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         self._laid_out = False
         known = set().union(
-            *(callback.keys() for callback in trainer.callbacks if isinstance(callback, Monitor))
+            *(callback.keys() for callback in callbacks_of(trainer) if isinstance(callback, Monitor))
         )
         if unknown := sorted(set(self.heat_maps) - known):
             raise ValueError(f"heat_maps={unknown}: no monitor of this run measures it; see docs/monitors.md")
@@ -125,10 +125,10 @@ class Charts(Callback):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
         if not self._laid_out and trainer.global_step:
             self._laid_out = True
-            Charts().write(trainer.loggers, trainer.callbacks, trainer.global_step)
+            Charts().write(trainer.loggers, callbacks_of(trainer), trainer.global_step)
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self.write(trainer.loggers, trainer.callbacks, trainer.global_step)
+        self.write(trainer.loggers, callbacks_of(trainer), trainer.global_step)
 
 
 def measure_without_fit(
@@ -153,3 +153,8 @@ def measure_without_fit(
         if isinstance(charts, Charts):
             charts.write(loggers, callbacks, step)
     return values
+
+
+def callbacks_of(trainer: Trainer) -> Sequence[Callback]:
+    """The trainer's callbacks. Lightning sets them but declares no type."""
+    return vars(trainer)["callbacks"]

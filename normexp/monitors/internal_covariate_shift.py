@@ -171,7 +171,7 @@ class CovariateShiftProxies(StepMonitor):
         groups = {layer: [self._names[p] for p in own] for layer, own in layers.items()} | {
             "network": list(g)
         }
-        values = {}
+        values: dict[str, Tensor] = {}
         for layer, names in groups.items():
             own = [name for name in names if name in g and name in g_next]
             if not own:  # no step reaches this layer
@@ -198,8 +198,8 @@ class CovariateShiftProxies(StepMonitor):
         if self._steps:
             device = module.device
             self._steps = [
-                tuple({name: x.to(device) for name, x in values.items()} for values in step)
-                for step in self._steps
+                ({name: x.to(device) for name, x in g.items()}, {name: x.to(device) for name, x in w.items()})
+                for g, w in self._steps
             ]
             self._names = {p: name for name, p in module.named_parameters()}
             self.watching = True

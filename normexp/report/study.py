@@ -230,7 +230,7 @@ def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
     several studies or data sets, and for a final metric that the runs lack."""
     path = Path(path)
     summaries = load_summaries(path)
-    check_metric(metric, [name for name in summaries if "/" in name])
+    check_metric(metric, [str(name) for name in summaries if "/" in str(name)])
     for column, word, remedy in (
         ("name", "studies", "name the folder of one of them"),
         ("data", "data sets", "accuracies on different data are no comparison; give each its own name="),

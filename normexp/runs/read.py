@@ -106,7 +106,7 @@ def _check_curve(folder: Path, summary: dict[str, Any]) -> None:
     for name, value in summarized(curve, summary["convergence"]).items():
         said = summary["convergence"][name]
         near = 1e-5 if name.startswith(("epochs", "seconds")) else 1e-9  # the file has six digits of these
-        if said != value and (None in (said, value) or not math.isclose(said, value, rel_tol=near)):
+        if said != value and (said is None or value is None or not math.isclose(said, value, rel_tol=near)):
             raise damaged(folder / SUMMARY, f"convergence.{name}={said}: {METRICS} gives {value}", folder)
 
 

@@ -85,9 +85,10 @@ class Cell:
     def status(self) -> str | None:
         """The status in the summaries of a finished cell; None while one is missing."""
         summaries = [read_summary(folder) for folder in self.folders]
-        if not all(summaries):
+        found = [summary["status"] for summary in summaries if summary]
+        if len(found) < len(self.folders):
             return None
-        return "diverged" if any(s["status"] == "diverged" for s in summaries) else "completed"
+        return "diverged" if "diverged" in found else "completed"
 
 
 def cells_of(specs: Sequence[RunSpec], names: Sequence[str], estimates: Sequence[float | None]) -> list[Cell]:

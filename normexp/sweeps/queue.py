@@ -64,7 +64,7 @@ class JobQueue(Generic[Job]):
         remaining jobs, or did so a moment ago."""
         if time.monotonic() < self._next_look:
             return None
-        busy = []
+        busy: list[Job] = []
         while self._left:
             job = self._left.popleft()
             found = self._look(job)

@@ -44,7 +44,8 @@ class ResumedEpochLoop(_TrainingEpochLoop):
         """Lightning counts batches between two validations; here `val_every_n_steps` counts steps."""
         trainer = self.trainer
         if trainer.check_val_every_n_epoch is None and trainer.enable_validation and not trainer.should_stop:
-            return not self._should_accumulate() and self.global_step % trainer.val_check_batch == 0
+            every = trainer.val_check_batch or 1  # never None where epochs are not counted
+            return not self._should_accumulate() and self.global_step % every == 0
         return super()._should_check_val_fx(data_fetcher)
 
     def on_advance_end(self, data_fetcher) -> None:

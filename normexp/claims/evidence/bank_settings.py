@@ -117,8 +117,8 @@ def norm_table(bank: Bank, ledger: pd.DataFrame, folder: Path, measure: str = "e
             if len(trained.seeds) < 3:
                 rows.append(row | {"mean": math.nan, "low": math.nan, "high": math.nan})
                 continue
-            noise = noise_of_mean(setting, trained.known_examples)
-            mean = UncertainMean(float(trained.values.mean()), *map(float, noise))
+            variance, df, third = map(float, noise_of_mean(setting, trained.known_examples))
+            mean = UncertainMean(float(trained.values.mean()), variance, df, third)
             low, high = mean.interval(0.95)
             rows.append(row | {"mean": mean.effect, "low": low, "high": high})
     return pd.DataFrame(rows)

@@ -165,7 +165,7 @@ class Comparison:
                 x = np.stack([outcomes[self.over, level].values for level in levels], 1)
             arm, baseline = (None if own is None else self._trend(own, x) for own in (arm, baseline))
         with np.errstate(invalid="ignore"):  # of equal infinities
-            effects = (
+            effects = np.asarray(
                 arm if baseline is None else np.nan_to_num(arm - baseline, posinf=math.inf, neginf=-math.inf)
             )
             if effects.ndim == 2:

@@ -69,7 +69,7 @@ def pool(effects: np.ndarray, covariance: np.ndarray, third: np.ndarray) -> Pool
 def pool_settings(effects: list[SettingEffect]) -> Pooled:
     """The mean effect over settings. It accounts for correlations between settings that share examples or runs."""
     cells = cells_of(effects)
-    return pool(cells.effect, covariances(effects), cells.third)
+    return pool(np.asarray(cells.effect), covariances(effects), np.asarray(cells.third))
 
 
 def cells_of(effects: list[SettingEffect]) -> UncertainMean:

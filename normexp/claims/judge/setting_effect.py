@@ -126,7 +126,8 @@ def effect_in(
     else:
         noise, influence = _influence(setting, own, comparison)
     effect = point_effect(setting, own, comparison, better)
-    return SettingEffect(setting, UncertainMean(effect, *map(float, noise)), seeds, influence, runs)
+    variance, df, third = map(float, noise)
+    return SettingEffect(setting, UncertainMean(effect, variance, df, third), seeds, influence, runs)
 
 
 def complete_cases(setting: Setting, comparison: Comparison, failed: str = "left_out") -> dict[Arm, Outcomes]:

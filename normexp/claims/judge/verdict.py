@@ -105,7 +105,7 @@ def _one_setting(claim: "Claim", table: pd.DataFrame, looks: int) -> dict[str, A
     runs = table.assign(lost=~np.isfinite(table["value"].to_numpy(float))).groupby("arm", sort=False)["lost"]
     means = table.groupby(["arm", "factor"], sort=False)["value"].mean()
     arms: dict[str, dict[str, float]] = {}
-    for (arm, level), mean in means.items():
+    for arm, level, mean in means.reset_index().itertuples(index=False):
         arms.setdefault(str(arm), {})[str(level)] = float(mean)
     return {
         **_head(claim, word, scope, asdict(decided)),

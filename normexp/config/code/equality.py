@@ -63,7 +63,7 @@ def different_code(
             NORMEXP: since[NORMEXP]
         }
         record |= {MONITORS: since[MONITORS]} if any(MONITORS in name for name in counted) else {}
-    found: list[str] = []
+    found = []
     for name, recorded in record.items():
         if name not in (NORMEXP, MONITORS):
             found += [name] if recorded != own_digest(name) else []

@@ -71,7 +71,7 @@ def parts(room: str) -> str:
 @cache
 def named_parts(root: Path, room: str) -> dict[str, str]:
     """Digest -> module, for each part of a room below `root`."""
-    found = {}
+    found: dict[str, str] = {}
     for module, path in _files(root, room).items():
         tree = _tree(path)
         if path.name == "__init__.py":

@@ -33,6 +33,7 @@ class KernelFunction(torch.autograd.Function):
 
     generate_vmap_rule = True
     wanted = 1
+    quick: type[torch.autograd.Function]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -70,7 +70,7 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
 def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str, panel: str) -> float:
     """One arm of a panel; returns where its line ends."""
-    found = {rate: value for rate, own in runs.groupby("lr") if (value := study.values(own).mean()).n}
+    found = {float(rate): value for rate, own in runs.groupby("lr") if (value := study.values(own).mean()).n}
     lost = runs[runs["failed"]]["lr"].unique()
     if len(lost):
         (crosses,) = axes.plot(

@@ -35,7 +35,7 @@ def enter(target: Callable[[Any], None], job: Job, environment: Mapping[str, str
     with job.log.open("a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.stdout.reconfigure(line_buffering=True, errors="replace")
+    sys.stdout.reconfigure(line_buffering=True, errors="replace")  # type: ignore[union-attr]
     try:
         target(job.payload)
     except Exception as error:
@@ -53,5 +53,6 @@ def _leave_it_to_the_parent(number: int, frame: Any) -> None:
 
 
 def _follow_parent() -> None:
-    multiprocessing.parent_process().join()
+    if parent := multiprocessing.parent_process():
+        parent.join()
     os.kill(os.getpid(), signal.SIGTERM)

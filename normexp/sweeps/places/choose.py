@@ -63,7 +63,9 @@ def warm_up(options: Options) -> None:
         processes()
 
 
-def slots(trainers: Sequence[dict[str, Any]], workers: int | None, runs_per_gpu: int) -> list[dict[str, str]]:
+def slots(
+    trainers: Sequence[Mapping[str, Any]], workers: int | None, runs_per_gpu: int
+) -> list[dict[str, str]]:
     """Environment of each place for a job; none for `workers=0`.
 
     On the CPU there are as many places as cores; runs on several devices take several cores each. With GPUs each place

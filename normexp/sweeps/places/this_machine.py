@@ -63,7 +63,9 @@ class ThisMachine(Place):
         for job in jobs:
             slot = self._free.pop()
             job.log.parent.mkdir(parents=True, exist_ok=True)
-            process = self._context.Process(target=enter, args=(self.target, job, dict(slot)))
+            process = self._context.Process(  # type: ignore[attr-defined]
+                target=enter, args=(self.target, job, dict(slot))
+            )
             process.start()
             until = time.monotonic() + (self.time_limit or float("inf"))
             self._running[process.sentinel] = _Running(process, job, slot, until)
@@ -76,11 +78,12 @@ class ThisMachine(Place):
         if not self._running:
             time.sleep(0 if events else seconds)  # an empty wait is an error on Windows
             return events
-        for sentinel in connection.wait(list(self._running), timeout=0 if events else seconds):
+        ready = connection.wait(list(self._running), timeout=0 if events else seconds)
+        for sentinel in [own for own in self._running if own in ready]:
             own = self._running.pop(sentinel)
             own.process.join()
             self._free.append(own.slot)
-            code = own.process.exitcode
+            code = own.process.exitcode or 0
             timed_out = sentinel in self._timed_out
             self._timed_out.discard(sentinel)
             lost = f"killed by signal {-code}" if code < 0 else None
@@ -122,7 +125,7 @@ def processes() -> BaseContext:
 def _start_server() -> None:
     """Start the server with blocked signals. Slurm sends its signals to all processes of a job. The server must survive
     them, or its jobs would seem to have ended. Signals stay blocked in its children until `enter` can handle them."""
-    if forkserver._forkserver._forkserver_pid is None:
+    if forkserver._forkserver._forkserver_pid is None:  # type: ignore[attr-defined]
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         resource_tracker.ensure_running()  # which unblocks two of them
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)

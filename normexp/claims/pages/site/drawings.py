@@ -42,7 +42,7 @@ def forest(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> M
 
     # An end that is not a number is where the effect is.
     lines = [
-        line._replace(ends=tuple(line.effect if math.isnan(end) else end for end in line.ends))
+        line._replace(ends=(finite(line.ends[0], line.effect), finite(line.ends[1], line.effect)))
         for line in lines
     ]
     ticks = [0.0, *(value for value in (low, high) if abs(x(value) - x(0)) > TICK)]
@@ -52,13 +52,21 @@ def forest(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> M
     )  # fmt: skip
 
 
+def finite(end: float, otherwise: float) -> float:
+    """The end of an interval; `otherwise` if it is not a number."""
+    return otherwise if math.isnan(end) else end
+
+
 def over_rate(runs: pd.DataFrame, title: str, colors: Mapping[str, str]) -> Markup:
     """Mean test accuracy over seeds against the learning rate, one line per arm. A cross marks diverged runs."""
     rates, curves = sorted(runs["lr"].unique()), []
     span = math.log(rates[-1] / rates[0]) or 1.0
     for arm, own in runs.groupby("norm", sort=False):
         done = own[own["status"] == "completed"].groupby("lr")["test_accuracy"].mean()
-        points = [(rate, value, f"rate {rate:g}: {value:.1%}") for rate, value in done.items()]
+        points = [
+            (float(rate), value, f"rate {rate:g}: {value:.1%}")
+            for rate, value in zip(done.index, done, strict=True)
+        ]
         lost = own[own["status"] == "diverged"]["lr"].unique()
         curves.append(
             _curve(arm, points, colors, [f"rate {rate:g}: diverged" for rate in lost]) | {"lost": lost}
