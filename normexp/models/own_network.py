@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from normexp.models.other_network import OtherNetwork
+from normexp.norms.base import evaluation_mode
 
 GIVEN = ("input_shape", "num_classes", "norm")
 
@@ -63,11 +64,8 @@ def _see_once(network: nn.Module, input_shape: tuple[int, ...], accepts: str) ->
         ValueError: a lazy layer stays without sizes, because no forward reaches it.
     """
     inputs = torch.zeros((1, *input_shape), dtype=torch.long if accepts == "text" else None)
-    modes = [(layer, layer.training) for layer in network.modules()]
-    with torch.no_grad():
-        network.eval()(inputs)
-    for layer, mode in modes:
-        layer.training = mode
+    with evaluation_mode(network), torch.no_grad():
+        network(inputs)
     for path, layer in network.named_modules():
         tensors = (*layer.parameters(recurse=False), *layer.buffers(recurse=False))
         if any(is_lazy(tensor) for tensor in tensors):

@@ -150,8 +150,10 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
 
 
 def _own_frozen(module: nn.Module) -> dict[nn.Parameter, Tensor]:
-    """Copies of the frozen parameters, which a step may move itself, as that of momentum contrast moves a teacher. A
-    teacher is no larger than what is trained. A larger frozen part is not copied, for it could fill the memory."""
+    """What the frozen parameters hold during a pass. A step may move them itself, as that of momentum contrast moves a
+    teacher. A teacher is no larger than what is trained, and a copy of it is moved. A larger frozen part is not copied,
+    for that could fill the memory; it is named here all the same, so that `weights` puts its memory back where the
+    step replaces it (`p.data = ...`)."""
     parameters = list(module.parameters())
     frozen = [p for p in parameters if not p.requires_grad]
     small = 2 * sum(p.nbytes for p in frozen) <= sum(p.nbytes for p in parameters)

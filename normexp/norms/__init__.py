@@ -1,6 +1,6 @@
 """Normalization layers. Each is built as `norm(num_features, channel_dim=1, *, layer=1)`; see `base.Norm`."""
 
-from normexp.norms.base import Norm
+from normexp.norms.base import Norm, evaluation_mode
 from normexp.norms.batch_norm import BatchNorm, recompute_population_statistics
 from normexp.norms.batch_norm_variants import BatchRenorm, NoisyBatchNorm, SyncBatchNorm
 from normexp.norms.group_norm import GroupNorm, InstanceNorm
@@ -33,6 +33,7 @@ __all__ = [
     "SyncBatchNorm",
     "WeightNormalization",
     "WeightStandardization",
+    "evaluation_mode",
     "norm_named",
     "recompute_population_statistics",
     "swap",

@@ -1,5 +1,7 @@
 """What every normalization layer has: its size, its channel axis, its learned gain and shift."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Literal, get_args
 
 import torch
@@ -16,6 +18,19 @@ def check_kept(argument: str, value: float) -> None:
     """Raise a ValueError unless `value`, the part of a running estimate that is kept, lies between 0 and 1."""
     if not 0 <= value <= 1:
         raise ValueError(f"{argument}={value}: the part of the running estimate that is kept; use 0 to 1")
+
+
+@contextlib.contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """In this context a module is in eval mode. Afterwards each layer has its own mode again: a network may keep a part
+    in eval mode while it trains."""
+    modes = [(layer, layer.training) for layer in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for layer, mode in modes:
+            layer.training = mode
 
 
 class Norm(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_choice
 from normexp.norms import functional
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept
+from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept, evaluation_mode
 from normexp.norms.kernels import batch_kernels, native_scaling
 
 
@@ -73,22 +73,18 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
         )
         merged[layer] = merge(merged.get(layer), (x.numel() // len(mean), mean, var))
 
-    modes = {module: module.training for module in model.modules()}
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     hooks = [layer.register_forward_pre_hook(measure, with_kwargs=True) for layer in layers]
+    gpus = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
     try:
-        model.eval()
-        for layer in layers:
-            layer.train()
-        gpus = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
-        with torch.no_grad(), torch.random.fork_rng(gpus):
+        with evaluation_mode(model), torch.no_grad(), torch.random.fork_rng(gpus):
+            for layer in layers:
+                layer.train()
             for batch in batches:
                 model(batch[0] if isinstance(batch, tuple | list) else batch)
     finally:
         for hook in hooks:
             hook.remove()
-        for module, mode in modes.items():
-            module.training = mode
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
     for layer, (n, mean, var) in merged.items():

@@ -17,7 +17,7 @@ from normexp.config.recipe import changes
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.monitors import convergence
-from normexp.norms import recompute_population_statistics
+from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples
 from normexp.runs.columns import failed
 from normexp.training.build import Parts
@@ -101,14 +101,10 @@ def summarize(
 
 def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:
     """`{"loss", "accuracy"}` in evaluation mode, in the precision of training."""
-    modes = [(layer, layer.training) for layer in module.modules()]  # a network may keep a part in eval mode
-    module.eval()
     module.on_validation_epoch_start()
-    with torch.inference_mode(), trainer.precision_plugin.val_step_context():
+    with evaluation_mode(module), torch.inference_mode(), trainer.precision_plugin.val_step_context():
         for index, batch in enumerate(batches):
             module.validation_step(trainer.precision_plugin.convert_input(batch), index)
-    for layer, mode in modes:
-        layer.training = mode
     return module.evaluation_result()
 
 

@@ -15,10 +15,10 @@ from normexp.monitors.guard import loss_of, untouched
 class Teacher(Small):
     """The step moves a teacher's weights, as momentum contrast does, in place or anew."""
 
-    def __init__(self, in_place: bool):
+    def __init__(self, in_place: bool, size: int = 3):
         super().__init__()
         self.in_place = in_place
-        self.teacher = nn.Linear(6, 3).requires_grad_(False)
+        self.teacher = nn.Linear(6, size).requires_grad_(False)
 
     def loss(self, batch):
         with torch.no_grad():
@@ -68,6 +68,7 @@ class Draws(Small):
 MODULES = {
     "teacher in place": lambda: Teacher(in_place=True),
     "teacher anew": lambda: Teacher(in_place=False),
+    "teacher anew, larger than the rest": lambda: Teacher(in_place=False, size=300),
     "bank": Bank,
     "activations that draw": Draws,
 }
