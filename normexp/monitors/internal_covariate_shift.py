@@ -4,7 +4,8 @@ Public re-implementations measure the proxies on two mini-batches. None is the p
 fixed and changes only the weights.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of, writes
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
-from normexp.monitors.sites import layer_weights, sites_of, weights_before
+from normexp.monitors.sites import layer_weights, noise_before, sites_of, weights_before
 
 Weights = dict[nn.Parameter, Tensor]
 
@@ -31,18 +32,35 @@ def shifted_gradients(
     preceding: Mapping[str, list[nn.Parameter]],
     before: Weights,
     after: Weights,
+    noisy: Mapping[str, list[nn.Module]] | None = None,
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Layer -> (G, G'), each (P,): gradients of the loss by the weights of `layers[layer]`. For G all weights are as
-    `before` the step. For G' the weights of `preceding[layer]` are as `after` it."""
+    `before` the step. For G' the weights of `preceding[layer]` are as `after` it, and the norms `noisy[layer]` draw the
+    noise of one step later: noise that changes at each step is part of the shift that a later layer sees. The buffers
+    are put back."""
     everything = [p for own in layers.values() for p in own]
     with weights(before):
         unmoved = dict(zip(everything, gradients_of(loss(), everything), strict=True))
     gradients = {}
     for layer, own in layers.items():
-        with weights(before | {p: after[p] for p in preceding[layer]}):
+        moving = (noisy or {}).get(layer, [])
+        with weights(before | {p: after[p] for p in preceding[layer]}), _next_noise(moving):
             moved = gradients_of(loss(), own)
         gradients[layer] = _flat([unmoved[p] for p in own]), _flat(moved)
     return gradients
+
+
+@contextlib.contextmanager
+def _next_noise(norms: list[nn.Module]) -> Iterator[None]:
+    kept = [(norm._buffers, dict(norm._buffers)) for norm in norms]
+    for norm in norms:
+        norm._buffers.update({name: x if x is None else x.clone() for name, x in norm._buffers.items()})
+        norm.next_noise()
+    try:
+        yield
+    finally:
+        for buffers, original in kept:
+            buffers.update(original)
 
 
 def _flat(tensors: list[Tensor]) -> Tensor:
@@ -60,7 +78,8 @@ class InternalCovariateShift(StepMonitor):
     """`ics_distance/<layer>` = ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias).
 
     G and G' are gradients on the batch of the measured step (the first batch under accumulation). For G' the preceding
-    layers have made the optimizer's step. `sites` says what precedes a layer, norms and embeddings included. Nothing
+    layers have made the optimizer's step, and their norms draw the next step's noise if they draw any (`next_noise`,
+    as in NoisyBatchNorm). `sites` says what precedes a layer, norms and embeddings included. Nothing
     precedes the first layer, so its values are 0 and 1. Costs a forward and a backward pass per layer.
 
     Args:
@@ -98,7 +117,11 @@ class InternalCovariateShift(StepMonitor):
     ) -> Mapping[str, Tensor]:
         sites = sites_of(module)
         layers, preceding = layer_weights(sites), weights_before(module, sites)
-        gradients = shifted_gradients(lambda: loss_of(module, batch), layers, preceding, before, after)
+
+        def loss() -> Tensor:
+            return loss_of(module, batch)
+
+        gradients = shifted_gradients(loss, layers, preceding, before, after, noise_before(sites))
         values = {}
         for layer, (gradient, shifted) in gradients.items():
             values[f"ics_distance/{layer}"], values[f"ics_cosine/{layer}"] = shift(gradient, shifted)

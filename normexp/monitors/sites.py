@@ -82,6 +82,18 @@ def layer_weights(sites: list[Site], kind: str = "linear") -> dict[str, list[nn.
     return weights
 
 
+def noise_before(sites: list[Site]) -> dict[str, list[nn.Module]]:
+    """For the layer of each linear map, the norms before it that draw new noise at each step (`next_noise`)."""
+    passed: list[nn.Module] = []
+    before = {}
+    for site in sites:
+        if site.kind == "linear":
+            before[site.layer] = list(passed)
+        if hasattr(site.module, "next_noise"):
+            passed.append(site.module)
+    return before
+
+
 def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Parameter]]:
     """For the layer of each linear map, the trained parameters before it. These are the parameters of earlier sites,
     such as a norm's gain, and those of no site, such as embeddings, which stand at the input."""

@@ -154,7 +154,8 @@ class NoisyBatchNorm(BatchNorm):
 
     The noise depends on `seed`, `layer` and `num_batches_tracked` alone. It takes nothing from torch's random stream,
     so the arms of a comparison keep the same batches, and a resumed run continues with the same noise.
-    Layers of equal size with the same `layer` draw the same noise.
+    Layers of equal size with the same `layer` draw the same noise. A pass that is repeated from the same buffers has
+    the same noise again; `next_noise` moves it on by a step.
     """
 
     def __init__(
@@ -205,6 +206,10 @@ class NoisyBatchNorm(BatchNorm):
         normal = torch.empty(x.shape, device=x.device).normal_(generator=generator)
         s = scale + self.scale_spread * normal
         return s * y + m
+
+    def next_noise(self) -> None:
+        """Let the next batch have the noise of the batch after it. The running estimate stays."""
+        self.num_batches_tracked.add_(1)
 
     def extra_repr(self) -> str:
         return (
