@@ -27,6 +27,7 @@ FORBIDDEN = {
     "norms": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "models": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "models/other_network.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
+    "models/own_network.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "models/library_networks.py": HYDRA | {"pytorch_lightning", "pandas"},
     "models/sites.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "claims/laws": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
@@ -51,6 +52,7 @@ EVERYWHERE = (
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
     "models/other_network.py": {"models", "norms"},  # it puts the run's norm in place of the network's
+    "models/own_network.py": {"models", "norms"},
     "norms": {"norms", "config"},  # of the latter the folder of the yaml files alone, see below
     "models": {"models"},
     "models/library_networks.py": {"models"},
@@ -70,7 +72,7 @@ MAY_USE = {
 
 
 # Files with other rules than the folder around them.
-EXCEPT = {"models/other_network.py", "models/library_networks.py", "models/sites.py"}
+EXCEPT = {"models/other_network.py", "models/own_network.py", "models/library_networks.py", "models/sites.py"}
 
 
 @functools.cache
@@ -123,6 +125,7 @@ def test_part_knows_of_configurations_where_their_files_lie_and_no_more(part):
     [
         ("models/sites.py", {"normexp.norms.layers"}),
         ("models/other_network.py", {"normexp.norms.layers", "normexp.norms.swap_norms"}),
+        ("models/own_network.py", {"normexp.norms.layers", "normexp.norms.base"}),
         ("monitors", {"normexp.models.sites", "normexp.norms.layers"}),
     ],
 )

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from normexp.arguments import require_choice
 from normexp.models.sites import Site, derived_sites
 from normexp.norms.layers import is_norm
-from normexp.norms.swap_norms import SwapTable, swap
+from normexp.norms.swap_norms import Original, SwapTable, swap
 
 NESTED = ("state_dict", "model", "model_state", "state_dict_ema")  # where checkpoints keep the weights
 
 
 class OtherNetwork(nn.Module):
     """A network from elsewhere. The run's norm replaces its normalization layers and keeps their gain, shift and
-    running statistics. `swapped` is the table of the replacements.
+    running statistics. `swapped` is the table of the replacements, None under `norm=original`, which keeps the norms.
 
     Shape: images (N, C, H, W) to logits (N, num_classes), or tokens (N, T) to (N, T, num_classes). An image of one
     channel is copied to all `channels` that the network takes. `stem` is own or small, see `make_stem_small`.
@@ -40,7 +40,7 @@ class OtherNetwork(nn.Module):
         self.network, self.channels = network, channels
         self.convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
         self.left_out = load_weights(network, weights) if weights is not None else []
-        self.swapped = None if norm is None else _swapped(network, norm)
+        self.swapped = None if norm is None or keeps_its_norms(norm) else _swapped(network, norm)
         if stem == "small":
             make_stem_small(network)
 
@@ -51,6 +51,11 @@ class OtherNetwork(nn.Module):
 
     def sites(self) -> list[Site]:
         return derived_sites(self.network)
+
+
+def keeps_its_norms(norm: Callable[..., nn.Module]) -> bool:
+    """Whether the run's norm is `original`."""
+    return getattr(norm, "func", norm) is Original
 
 
 def _swapped(network: nn.Module, norm: Callable[..., nn.Module]) -> SwapTable | None:

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from normexp.models.other_network import OtherNetwork
+from normexp.models.other_network import OtherNetwork, keeps_its_norms
 from normexp.norms.base import evaluation_mode
+from normexp.norms.layers import is_norm
 
 GIVEN = ("input_shape", "num_classes", "norm")
 
@@ -24,8 +25,11 @@ class OwnNetwork(OtherNetwork):
         module: the class, with its options.
         path: dotted path of the class.
         accepts: image, (N, C, H, W) to logits (N, num_classes); text, tokens (N, T) to (N, T, num_classes).
-        swap: false keeps the network's own norms; the run's norm is then ignored.
+        swap: false keeps the network's own norms. The run then says so too, `norm=original`, which alone is enough.
         weights: a file of weights. If the number of classes differs, the last layer stays as initialized.
+
+    Raises:
+        ValueError: `swap=False` under another norm than `original`, for a network with norms.
     """
 
     def __init__(
@@ -47,6 +51,11 @@ class OwnNetwork(OtherNetwork):
         network = module(**own)
         if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
             _see_once(network, input_shape, accepts)
+        if not (swap or builds_norms or keeps_its_norms(norm)) and any(map(is_norm, network.modules())):
+            raise ValueError(
+                "model.swap=false: the network keeps its own norms, and the run would stand under another norm; "
+                "set norm=original"
+            )
         super().__init__(network, norm if swap and not builds_norms else None, weights=weights)
         self.accepts, self.derives_sites = accepts, not hasattr(network, "sites")
         if hasattr(network, "convolves"):

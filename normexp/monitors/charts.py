@@ -9,8 +9,9 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from normexp.monitors.base import Monitor, Recorded
 
-# `Loss/val` of this project, `val_loss` and the like of others; not the same values over another axis.
-FIRST = "(?i)^(?!by_samples/|final/)(?=.*val).*{}"
+# `Loss/val` of this project, `val_loss` and the like of others; not the same values over another axis, and not those
+# that monitors measure on one batch, `accuracy_val_batch`, which have charts of their own.
+FIRST = "(?i)^(?!(by_samples|final{})/)(?=.*val).*{}"
 
 
 def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
@@ -30,9 +31,11 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
     percentile. Then one category per monitor with one chart per statistic, which shows all layers.
     """
     pages: dict[str, dict[str, list]] = {}
+    measured = {tag.split("/", 1)[0] for tags in recorded.values() for tag in tags if "val" in tag.lower()}
+    others = "".join(f"|{statistic}" for statistic in sorted(measured))
     first = {
-        "validation accuracy": ["Multiline", [FIRST.format("acc")]],
-        "validation loss": ["Multiline", [FIRST.format("loss")]],
+        "validation accuracy": ["Multiline", [FIRST.format(others, "acc")]],
+        "validation loss": ["Multiline", [FIRST.format(others, "loss")]],
     }
     bands: dict[str, list] = {}
     for name, tags in recorded.items():

@@ -9,7 +9,7 @@ from normexp.norms.named import norm_named
 from normexp.norms.pointwise import AffineOnly, Identity, Pointwise
 from normexp.norms.power_norm import PowerNorm
 from normexp.norms.rms_norm import RMSNorm, ScaleNorm
-from normexp.norms.swap_norms import SwapTable, swap
+from normexp.norms.swap_norms import Original, SwapTable, swap
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.weights import WeightNormalization, WeightStandardization
 
@@ -24,6 +24,7 @@ __all__ = [
     "LayerNorm",
     "NoisyBatchNorm",
     "Norm",
+    "Original",
     "Pointwise",
     "PowerNorm",
     "RMSNorm",

@@ -4,6 +4,7 @@ import fnmatch
 import functools
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.named import norm_named
 
@@ -59,6 +61,17 @@ class SwapTable(Sequence[Swap]):
     def __iter__(self) -> Iterator[Swap]:
         return iter(self.rows)
 
+    def notes(self) -> list[str]:
+        """What a user should know before training: the layers that stay, and what others could not keep, each with the
+        number of its layers: `its running statistics are lost (20 layers)`."""
+        found: Counter[str] = Counter()
+        for row in self.rows:
+            if row.new is None:
+                found[f"{row.old} stays: {row.note}"] += 1
+            else:
+                found.update(note for note in row.note.split("; ") if note)
+        return [f"{note} ({n} layer{'s' * (n > 1)})" for note, n in found.items()]
+
     def __str__(self) -> str:
         head = ("path", "old", "new", "carried over", "note")
         cells = [head, *((r.path, r.old, r.new or "stays", r.carried, r.note) for r in self.rows)]
@@ -75,6 +88,20 @@ def put(network: nn.Module, path: str, module: nn.Module) -> None:
     """Put a module at a path of a network."""
     parent, _, name = path.rpartition(".")
     setattr(network.get_submodule(parent), name, module)
+
+
+class Original(Norm):
+    """Stands for the norms that a network brings, where a run keeps them: `norm=original`. It is no layer.
+
+    Raises:
+        ValueError: always, when a model asks for a layer: it has no norms of its own to keep.
+    """
+
+    def __init__(self, num_features: int, channel_dim: int = 1, *, layer: int = 1) -> None:
+        raise ValueError(
+            "norm=original: keeps the norms that a network brings, and this model asks for the run's; "
+            "use model=torchvision, timm or module, or another norm"
+        )
 
 
 Where = str | Iterable[str] | Callable[[str, nn.Module], bool] | None
@@ -169,6 +196,9 @@ def _new(
     kept = {} if options is None else _kept_options(factory, is_a, options)
     new = factory(is_a.num_features, channel_dim=is_a.channel_dim, layer=layer, **kept)
     carried += [f"{key}={value}" for key, value in kept.items() if key in ("eps", "ema_keep")]
+    if "num_groups" in kept and kept["num_groups"] != (asked := factory.keywords["num_groups"]):
+        groups = f"{kept['num_groups']} group{'s' * (kept['num_groups'] > 1)}"
+        notes.append(f"{asked} groups do not divide its {is_a.num_features} channels: {groups}")
     like = is_a.gain if is_a.gain is not None else next(iter((*old.parameters(), *old.buffers())), None)
     if isinstance(like, torch.Tensor) and like.is_floating_point():
         new = new.to(like.device, like.dtype)
@@ -190,10 +220,22 @@ def _new(
                 notes.append("was frozen, follows the batch while training")
         elif getattr(new, "running_mean", None) is not None:
             notes.append("running statistics begin anew")
+        elif _moved(old):
+            notes.append(
+                "its running statistics are lost, so eval mode computes something else until it is trained"
+            )
     new.train(old.training)
     if is_a.activations:
         new = nn.Sequential(new, *is_a.activations).train(old.training)
     return new, carried, "; ".join(notes)
+
+
+def _moved(old: nn.Module) -> bool:
+    """Whether a layer has running statistics that are not at their start, 0 and 1."""
+    mean, var = getattr(old, "running_mean", None), getattr(old, "running_var", None)
+    if mean is None or var is None or mean.is_meta:
+        return False
+    return not (mean.eq(0).all() and var.eq(1).all())
 
 
 def _kept_options(factory: functools.partial, old: NormLayer, options: dict[str, Any]) -> dict[str, Any]:

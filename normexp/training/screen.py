@@ -50,7 +50,7 @@ def show_choices(
     rate = " ".join(f"{lr:g}" for lr in rates or [config["lr"]])
     optimizer = f"{choices['optimizer']} lr {rate} ({choices['schedule']})"
     runs = f"seeds {in_short(seeds)}" if len(seeds) > 1 else f"seed {config['seed']}"
-    names = " · ".join(choices[group] for group in ("model", "norm", "data"))
+    names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
     changed = changes(config, choices)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     rows = {
@@ -59,6 +59,9 @@ def show_choices(
         "data": parts.data.describe(),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
     }
+    swapped = getattr(parts.module.model, "swapped", None)
+    if swapped is not None and (notes := swapped.notes()):
+        rows["norms"] = "; ".join(notes)
     grid = Table.grid(padding=(0, 2))
     for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", Text(text))
@@ -66,6 +69,12 @@ def show_choices(
     # Not in the grid, which would break a path into lines that nobody can copy.
     where = str(folder) if folder else "none (fast_dev_run saves nothing)"
     console.print(Text.assemble(("folder", "bold"), "    ", where), highlight=False, soft_wrap=True)
+
+
+def model_label(config: dict[str, Any], choices: dict[str, str]) -> str:
+    """The chosen model, with the network of a library or of a user: `torchvision resnet18`, `module my_package.Net`."""
+    which = config["model"].get("name") or config["model"].get("path")
+    return f"{choices['model']} {which}" if which else choices["model"]
 
 
 def _norms(parts: Parts) -> str:

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-NORMS = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+NORMS = sorted({path.stem for path in (CONFIGS / "norm").glob("*.yaml")} - {"original"})
 IMAGE, TEXT = ((1, 8, 8), 10), ((6,), 11)  # input shape, number of classes
 
 SMALL = {

@@ -9,13 +9,14 @@ import torch
 from normexp.config.run_spec import specs
 from normexp.lit_model import LitModel
 from normexp.models import OwnNetwork
+from normexp.norms import Original
 from normexp.runs import load_test_examples
 from normexp.schedules import Constant
 from normexp.training.build import build_all
 from normexp.training.launch import launch, launch_replicas
 
 SMALL = [
-    "model=module", "model.swap=false", "norm=none", "trainer=float64", "max_epochs=2", "data.train_size=160",
+    "model=module", "model.swap=false", "norm=original", "trainer=float64", "max_epochs=2", "data.train_size=160",
     "batch_size=32", "logger=csv",
 ]  # fmt: skip
 
@@ -51,7 +52,7 @@ def test_lazy_layers_leave_the_modes_of_a_network():
             super().__init__(num_classes)
             self.norm.eval()
 
-    network = OwnNetwork((1, 8, 8), 10, torch.nn.Identity, module=Half, swap=False).network
+    network = OwnNetwork((1, 8, 8), 10, Original, module=Half).network
     assert (network.norm.training, network.output.training) == (False, True)
 
 

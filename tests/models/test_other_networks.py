@@ -1,5 +1,6 @@
 """Networks of torchvision, of timm and of users as models of a run."""
 
+import io
 import sys
 import types
 from functools import partial
@@ -8,6 +9,7 @@ import own_nets
 import pytest
 import torch
 import torchvision
+from rich.console import Console
 from small_models import norm_factory
 from torch import nn
 from torchvision.models import list_models
@@ -16,6 +18,7 @@ from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Timm, Torchvision
 from normexp.norms.layers import is_norm
 from normexp.training.build import build
+from normexp.training.screen import show_choices
 
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
 IMAGE = (3, 32, 32)
@@ -173,18 +176,55 @@ def test_every_classification_network_of_torchvision_takes_the_norm(name):
     assert model.sites()
 
 
-def own(module, **options) -> OwnNetwork:
+def own(module, norm: str = "layernorm", **options) -> OwnNetwork:
     torch.manual_seed(0)
-    return OwnNetwork((1, 8, 8), 10, norm_factory("layernorm"), module=module, **options)
+    return OwnNetwork((1, 8, 8), 10, norm_factory(norm), module=module, **options)
 
 
 def test_own_network_is_given_what_its_constructor_takes():
     assert type(own(own_nets.Plain).network.norm).__name__ == "LayerNorm"
-    assert isinstance(own(own_nets.Plain, swap=False).network.norm, nn.BatchNorm2d)
     builds = own(own_nets.BuildsNorms)
     assert type(builds.network.norm).__name__ == "LayerNorm"
     assert builds.swapped is None
     assert own(own_nets.Words, accepts="text").accepts == "text"
+
+
+@pytest.mark.parametrize("options", [{}, {"swap": False}])
+def test_a_network_that_keeps_its_norms_is_filed_as_that(options):
+    kept = own(own_nets.Plain, "original", **options)
+    assert isinstance(kept.network.norm, nn.BatchNorm2d)
+    assert kept.swapped is None
+    assert isinstance(network("resnet18", "original").network.bn1, nn.BatchNorm2d)
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "none"])
+def test_a_network_that_keeps_its_norms_under_the_name_of_another_is_refused(norm):
+    with pytest.raises(ValueError, match=r"^model.swap=false: .* set norm=original$"):
+        own(own_nets.Plain, norm, swap=False)
+
+
+def test_a_model_that_asks_for_norms_cannot_keep_its_own():
+    with pytest.raises(ValueError, match=r"norm=original: .* another norm"):
+        own(own_nets.BuildsNorms, "original")
+
+
+def test_the_screen_names_the_network_and_what_the_swap_lost(tmp_path):
+    """Before training, since the user can still choose another norm or other weights."""
+    torch.manual_seed(0)
+    trained = own_nets.Plain(10, width=6).train()
+    trained(torch.randn(8, 1, 8, 8))
+    torch.save(trained.state_dict(), tmp_path / "weights.pt")
+    overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=6", "norm=layernorm"]
+    parts = build(specs([*overrides, f"model.weights={tmp_path / 'weights.pt'}"], allowed=["own_nets"])[0])
+    screen = io.StringIO()
+    console = Console(width=200, file=screen)
+    show_choices(parts, None, console)
+    shown = screen.getvalue()
+    assert "module own_nets.Plain · layernorm" in shown
+    assert "its running statistics are lost" in shown
+    parts = build(specs(["model=torchvision", "model.name=shufflenet_v2_x0_5", "norm=none"])[0])
+    show_choices(parts, None, console)
+    assert "torchvision shufflenet_v2_x0_5 · none" in screen.getvalue()
 
 
 def test_own_network_trains_by_its_path_where_the_command_allows_it():
@@ -215,7 +255,7 @@ def test_lazy_layers_get_their_sizes_from_the_data():
     network = own(own_nets.Lazy).network
     assert (network.convolution.in_channels, network.output.in_features) == (1, 6 * 6 * 6)
     assert type(network.norm).__name__ == "LayerNorm"
-    kept = own(own_nets.Lazy, swap=False).network
+    kept = own(own_nets.Lazy, "original").network
     assert kept.norm.running_var.tolist() == [1.0] * 6
     assert kept.norm.num_batches_tracked == 0
     assert kept.training

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "norm"
-NAMES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+NAMES = sorted({path.stem for path in CONFIGS.glob("*.yaml")} - {"original"})  # which is no layer
 LAYOUTS = {"dense": ((4, 8), 1), "image": ((4, 8, 3, 5), 1), "tokens": ((4, 6, 8), -1)}  # shape, channel_dim
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 REFUSED = {("instancenorm", "dense"), ("switchablenorm", "dense"), ("switchablenorm", "tokens")}

@@ -308,3 +308,23 @@ def test_the_lines_of_the_page_run():
     kinds = {type(m).__name__ for m in names["model"].layer4.modules()} & {"BatchNorm2d", "LayerNorm"}
     assert kinds == {"LayerNorm"}
     assert isinstance(names["model"].bn1, nn.BatchNorm2d)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_running_statistics_that_are_dropped_are_said(trained):
+    """With them the network computes another function in eval mode. Before any training there is nothing to lose."""
+    net = nn.Sequential(nn.Linear(4, 7), nn.BatchNorm1d(7))
+    if trained:
+        net(torch.randn(16, 4))
+    table = swap(net, "layernorm")
+    assert ("its running statistics are lost" in table[0].note) == trained
+    assert table.notes() == [f"{table[0].note} (1 layer)"] * trained
+
+
+def test_groups_that_do_not_divide_the_channels_are_said():
+    net = nn.Sequential(nn.BatchNorm1d(64), nn.BatchNorm1d(21), nn.BatchNorm1d(64))
+    table = swap(net, "groupnorm", num_groups=7)
+    assert [layer.num_groups for layer in net] == [1, 7, 1]
+    said = "7 groups do not divide its 64 channels: 1 group"
+    assert [row.note for row in table] == [said, "", said]
+    assert table.notes() == [f"{said} (2 layers)"]
