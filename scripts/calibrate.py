@@ -13,7 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing t
 import numpy as np
 import simulated_designs as designs
 
-from normexp.claims.evidence.sources import Anew
+from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.sources import ComputedSource
+from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.outcomes import Arm, Setting
 from normexp.claims.judge.several_settings import Rules, judge_settings
@@ -139,10 +141,11 @@ def row_of_design(name: str, trials: int) -> dict[str, Any]:
 def equal_arms(claims: list[Claim], root: Path) -> Iterator[dict[str, Any]]:
     """A/A comparisons: in the settings of a claim, the first half of an arm's seeds against the other half. Only the
     seed differs, so each claimed difference is an error. Runs that several claims share are compared once."""
-    compared = set()
+    compared, stored = set(), StoredEvidence(root / PLACE)
     for claim in claims:
         try:
-            settings = Anew(claim, root)("", claim.settings, claim.seed_range(claim.looks[-1]))
+            source = Known(claim, stored, None) if claim.evidence == "training" else ComputedSource(claim)
+            settings = source("", claim.settings, claim.seed_range(claim.looks[-1]))
         except ValueError as error:  # some of its runs are not in the ledgers
             print(f"{claim.id} is left out: {error}", file=sys.stderr)
             continue

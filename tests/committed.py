@@ -11,15 +11,10 @@ from normexp.claims.spec.claim_files import load_claims
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
-BANK = load_bank(CONFIGS / "bank.yaml")
+BANK = load_bank()
 
 
-@functools.cache
-def claims(budget: str) -> dict[str, Claim]:
-    return load_claims(CONFIGS / "claim", budget)
-
-
-CLAIMS = claims("quick")
+CLAIMS: dict[str, Claim] = load_claims(CONFIGS / "claim")
 TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
 
 

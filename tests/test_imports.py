@@ -64,7 +64,12 @@ MAY_USE = {
     "runs": {"runs", "config"},
     "config/settings.py": set(),
     "config/identity.py": {"config"},
-    "claims/spec": {"claims", "runs"},
+    "claims/spec": {
+        "claims",
+        "runs",
+        "config",
+        "hydra_gate",
+    },  # files of configurations, and of the user's own folder
     "claims/judge": {"claims", "runs"},
     "claims/pages": {"claims", "runs", "report", "config"},  # here, too
     "report": {"report", "runs", "claims"},
@@ -113,7 +118,7 @@ def test_the_judge_knows_neither_evidence_nor_pages():
         assert rooms <= {"judge", "spec"}, path  # of the latter the types of what it is given
 
 
-@pytest.mark.parametrize("part", ["norms", "claims/pages"])
+@pytest.mark.parametrize("part", ["norms", "claims/pages", "claims/spec"])
 def test_part_knows_of_configurations_where_their_files_lie_and_no_more(part):
     for path in files_of(part):
         used = {name for name in imported(path) if name.startswith("normexp.config")}

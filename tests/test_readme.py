@@ -13,7 +13,7 @@ import readme
 import yaml
 from scipy import stats
 
-from normexp.claims.spec.own_claims import own_claims
+from normexp.claims.spec.select import own_claims
 from normexp.cli import train
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +51,7 @@ def test_the_table_is_computed_from_the_values_of_the_runs():
 def test_the_claim_of_the_walk_is_a_claim_and_gave_that_word(tmp_path):
     text = re.search(r"<!-- walk -->\n```yaml\n(.*?)```", TEXT, re.S)[1]
     (tmp_path / "my_claim.yaml").write_text(text)
-    _, found = own_claims(str(tmp_path / "my_claim.yaml"), "quick")
+    _, found = own_claims(str(tmp_path / "my_claim.yaml"))
     assert found["my_claim"].sentence == yaml.safe_load(text)["sentence"]
     assert found["my_claim"].sentence in " ".join(RECORD["walk"]["text"].split())
     assert RECORD["walk"]["verdict"].upper() in RECORD["walk"]["text"]

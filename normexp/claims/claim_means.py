@@ -1,19 +1,19 @@
 """For TensorBoard: the mean over seeds of each arm of a trained claim, with its interval as bands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.asking import Asking
+from normexp.claims.evidence.disk_runs import RunKey
 from normexp.report.tensorboard_means import FOLDER, in_path, write_means
 from normexp.runs import finished_summary
 from normexp.runs.metrics import read_metrics
 
 
-def write_claim_means(asking: Asking, folder: Path) -> Path | None:
-    """Write a run for each arm and level of a claim that has its evidence, under `folder`, over the seeds that it
-    compares; diverged runs are left out. Returns the folder of the runs, or None if no arm has two seeds."""
-    runs = [(run, asking.runs.folder(run)) for run in asking.compared]
+def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path | None:
+    """Write a run for each arm and level under `folder`, over the seeds of these runs, each with its folder; diverged
+    runs are left out. Returns the folder of the runs, or None if no arm has two seeds."""
     found = [(run, place, finished_summary(place)) for run, place in runs]
     done = [(run, place, own["steps"]) for run, place, own in found if own["status"] == "completed"]
     if not done:

@@ -1,39 +1,44 @@
-"""Judge every verdict again from the evidence committed in `docs/evidence`, without training or building a network."""
+"""Judge every verdict again from the ledger, without training or building a network. It imports no torch."""
 
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.kept import COSTS, KEPT, older, read_kept
+from normexp.claims.conclude import conclude, from_ledger, registries_of
+from normexp.claims.evidence.stored import COSTS, PLACE, StoredEvidence, older
 from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
-from normexp.claims.verify_settings import over_settings
 from normexp.config.folder import CONFIGS
 from normexp.config.invocation import command
 
 
 def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:
-    """The verdict of every claim whose evidence is committed, by id."""
+    """The verdict of every claim of which the ledger has something, by id. Raises ValueError as `judge_again` does."""
     found = {name: judge_again(claim, root) for name, claim in claims.items() if claim.evidence != "none"}
     return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
 def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | None:
-    """The verdict of one claim; None if its evidence is not committed or not complete."""
-    kept = read_kept(root / KEPT, claim)
+    """The verdict of one claim; None if nothing of it is in the ledger.
+
+    Raises ValueError with one line for files that are not those of the manifest, and for evidence with a gap.
+    """
+    evidence = StoredEvidence(root / PLACE)
+    stored = evidence.verdict(claim)
     if claim.settings and claim.evidence == "training":
-        try:
-            verdict = over_settings(claim, root)[1]
-            costs = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
-            return verdict | costs | {"untuned": False, "untuned_word": None}
-        except (ValueError, FileNotFoundError):  # some cells of the bank are not trained yet
-            return older(claim, kept.record) if kept and kept.table is None else None
-    if kept is None:
+        if not any(len(evidence.rows(claim, cell)) for cell in claim.cells.values()):
+            return older(claim, stored.record) if stored and stored.table is None else None
+        costs: dict[str, Any] = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
+        verdict = from_ledger(claim, evidence)[1]
+    elif stored is None:
         return None
-    if kept.table is None:
-        return older(claim, kept.record)
-    if claim.settings:
-        verdict = over_settings(claim, root, kept)[1]
+    elif stored.table is None:
+        return older(claim, stored.record)
     else:
-        verdict = judge(kept.table, claim, looks=len(claim.looks) if claim.evidence == "training" else 1)
-    costs = {key: kept.record[key] for key in COSTS if key in kept.record}
+        costs = {key: stored.record[key] for key in COSTS if key in stored.record}
+        if claim.settings:
+            verdict = conclude(claim, stored=stored, registries=registries_of(evidence.folder))[1]
+        else:
+            verdict = judge(
+                stored.table, claim, looks=len(claim.looks) if claim.evidence == "training" else 1
+            )
     return verdict | costs | {"untuned": False, "untuned_word": None}

@@ -1,4 +1,4 @@
-"""From selected claims to verdicts on disk and a paragraph each on the screen."""
+"""From selected claims to verdicts on disk and a paragraph each on the screen; what is missing is trained in rounds."""
 
 import dataclasses
 import json
@@ -6,104 +6,319 @@ import shlex
 import shutil
 import sys
 import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from normexp.claims.claim_means import write_claim_means
-from normexp.claims.evidence import functions
-from normexp.claims.evidence.asking import Asking, Evidence, asking
-from normexp.claims.evidence.cost import plan_text, run_count
-from normexp.claims.evidence.kept import keep
-from normexp.claims.evidence.search import search
-from normexp.claims.evidence.subjects import import_data
+from normexp.claims.conclude import conclude
+from normexp.claims.evidence.cell_facts import complete_cells
+from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
+from normexp.claims.evidence.keep import keep_verdict
+from normexp.claims.evidence.plan import Known, most_missing, plan
+from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.fork_map import fork_map
 from normexp.claims.judge import judge
-from normexp.claims.judge.verdict import (
-    UNTUNED,
-    VERDICT,
-    untestable,
-    write_verdict,
-)
+from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
 from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
-from normexp.claims.outcome import outcome
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
-from normexp.claims.train_claims import Training, train_one
-from normexp.claims.verify_settings import over_settings
+from normexp.claims.spec.select import whole_id
+from normexp.cli.errors import full_errors, one_line
+from normexp.config.run_spec import RunSpec
+from normexp.format import duration, pluralize
 from normexp.machine import cores
+from normexp.sweeps.cell import Cell, cells_of
 from normexp.sweeps.options import Options
+
+Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
+
+
+class Verification:
+    """The claims of one command.
+
+    Args:
+        out: the folder of verdicts; `out/cache` has the runs that all claims share.
+        command: to reproduce a claim, with `{id}` in place of its own.
+        evidence: the ledger; None to judge from this disk alone.
+        registries: where rows are looked for; by default the user's own, then the ledger's.
+        keep_in: a ledger in which the values of claims are kept.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        out: Path,
+        *,
+        tuned: bool = True,
+        command: str,
+        evidence: StoredEvidence | None = None,
+        registries: Sequence[Path] | None = None,
+        keep_in: Path | None = None,
+    ):
+        self.claims, self.out, self.tuned, self.command = claims, out, tuned, command
+        self.registries, self.keep_in = registries, keep_in
+        self.failed: dict[str, str] = {}  # claim -> why it has no verdict
+        self._failures: Counter[Path] = Counter()
+        self._errors: dict[Path, str] = {}
+        self._known: dict[str, Known] = {}
+        for claim in claims:
+            if claim.evidence == "training":
+                self._try(claim, lambda own: self._add(own, evidence))
+
+    def _add(self, claim: Claim, evidence: StoredEvidence | None) -> None:
+        if claim.tune and not self.tuned:  # a protocol of its own
+            claim = dataclasses.replace(claim, tune=None)
+        disk = DiskRuns(claim := complete_cells(claim), self.out / "cache", self._failures)
+        self._known[claim.id] = Known(claim, evidence, disk)
+
+    def show_plan(self) -> None:
+        """Print how much is missing at most, with estimated times."""
+        missing = {
+            name: most for name in list(self._known) if (most := self._try(name, self._most)) is not None
+        }
+        complete = [self._known[one.id].claim if one.id in self._known else one for one in self.claims]
+        print(plan_text(complete, missing), flush=True)
+
+    def _most(self, name: str) -> int:
+        return most_missing(self._known[name].claim, self._known[name])
+
+    def show_runs(self, options: Options) -> None:
+        """Print the runs of the next round, and those of each setting."""
+        if found := self._planned(list(self._known)):
+            for line in by_setting(found):
+                print(line)
+            self._run([spec for _, specs in found for spec in specs], options)
+
+    def run(self, options: Options, conclude: Callable[[Claim, Evidence | None], None]) -> None:
+        """Train in rounds what is missing; `conclude` is called for each claim when nothing is, with its table and
+        verdict. Exits with 128 and the signal when interrupted."""
+        by_id = {claim.id: claim for claim in self.claims}
+        waiting = [name for name in self._known if name not in self.failed]
+        while waiting:
+            found = self._planned(waiting)
+            missing = {known.claim.id for known, _ in found}
+            for name in [name for name in waiting if name not in missing]:
+                waiting.remove(name)
+                if name not in self.failed:
+                    evidence = self._try(name, lambda own: self._judged(self._known[own]))
+                    if evidence is not None:
+                        conclude(by_id[name], evidence)
+            if found and (status := self._run([one for _, specs in found for one in specs], options)) > 128:
+                sys.exit(status)
+
+    def compared(self, claim: Claim) -> list:
+        """The runs that the verdict of one setting compares, see `Known.compared`."""
+        return [] if claim.settings else self._known[claim.id].compared()
+
+    def _planned(self, names: Sequence[str]) -> list[tuple[Known, list[RunSpec]]]:
+        found = []
+        for name in names:
+            specs = self._try(name, lambda own: plan(self._known[own].claim, self._known[own]))
+            if specs:
+                found.append((self._known[name], specs))
+        return found
+
+    def _run(self, specs: list[RunSpec], options: Options) -> int:
+        from normexp.sweeps.run import run  # loads torch
+
+        cache = self.out / "cache"
+        shown = {
+            path: words
+            for known in self._known.values()
+            if known.disk
+            for path, words in known.disk.shown.items()
+        }
+        cells = cells_of(specs, *zip(*(shown[spec.folder] for spec in specs), strict=True))
+        if not options.plan:
+            _ignore_in_git(self.out)
+        command = self.command.format(id=",".join(claim.id for claim in self.claims))
+        status = run(
+            cells,
+            options,
+            cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}",
+            command,
+            argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
+        )
+        for cell in cells:
+            self._note(cell)
+        return status
+
+    def _note(self, cell: Cell) -> None:
+        """Count failures. The same error twice is one of its own, and would come again."""
+        if cell.state != "failed":
+            return
+        for folder in cell.folders:
+            again = self._errors.get(folder) == cell.error
+            self._failures[folder] += MOST_FAILURES if again else 1
+            self._errors[folder] = cell.error or ""
+            if self._failures[folder] >= MOST_FAILURES:
+                why = f"{cell.run}: {cell.error or cell.state} ({cell.log})"
+                for name, known in self._known.items():
+                    if known.disk and folder in known.disk.shown:
+                        self.failed.setdefault(name, why)
+
+    def _judged(self, known: Known) -> Evidence:
+        claim, start = known.claim, time.perf_counter()
+        if claim.settings:
+            table, verdict = conclude(claim, known, registries=self.registries)
+        else:
+            table, verdict = in_one_setting(known)
+        return table, verdict | {"seconds": time.perf_counter() - start}
+
+    def _try(self, claim: Any, call: Callable[[Any], Any]) -> Any:
+        """What a call gives; None, with the reason in `failed`, if the claim cannot run. Others go on."""
+        name = claim if isinstance(claim, str) else claim.id
+        if name in self.failed:
+            return None
+        try:
+            return call(claim)
+        except Exception as error:
+            self.failed[name] = why(error)
+            return None
+
+    # What one claim comes to.
+
+    def verdict(self, claim: Claim, evidence: Evidence | None = None) -> dict[str, Any] | str:
+        """The verdict of a claim, written to its folder, or one line that says why there is none."""
+        try:
+            if claim.evidence == "none":
+                verdict = untestable(claim, self.command.format(id=claim.id))
+                write_verdict(self.out / claim.id, verdict)
+                return verdict
+            return self._write(claim, evidence)
+        except Exception as error:
+            return why(error)
+
+    def _write(self, claim: Claim, evidence: Evidence | None) -> dict[str, Any]:
+        """Write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`, and what is to be kept.
+
+        The verdict without tuning has its own folder. It never replaces the tuned one.
+        """
+        start, command = time.perf_counter(), self.command.format(id=claim.id)
+        folder = self.folder(claim)
+        untuned = folder.name == UNTUNED
+        if untuned:  # a protocol of its own, so that its verdict is not taken for the claim's
+            claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
+        table, verdict = evidence or without_training(claim, self.registries)
+        seconds = time.perf_counter() - start + verdict.get("seconds", 0.0)  # those of training stand there
+        verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
+        write_verdict(folder, verdict)
+        table.to_csv(folder / "evidence.csv", index=False)
+        draw(table, verdict, folder / "figure.png")
+        (folder / "section.md").write_text(section(verdict))
+        if self.keep_in and not untuned and not (claim.settings and claim.evidence == "training"):
+            keep_verdict(self.keep_in, claim, table, verdict)
+        return verdict
+
+    def folder(self, claim: Claim) -> Path:
+        """The folder of a claim's verdict. The verdict without tuning lies in a folder below."""
+        return self.out / claim.id / UNTUNED if claim.tune and not self.tuned else self.out / claim.id
 
 
 def verify_all(
     claims: list[Claim],
     out: Path,
     *,
-    tuned: bool,
+    tuned: bool = True,
     command: str,
     options: Options | None = None,
+    evidence: StoredEvidence | None = None,
+    registries: Sequence[Path] | None = None,
     keep_in: Path | None = None,
 ) -> int:
-    """Print the plan, then verify the claims; the runs that are missing go through the engine. A claim that fails to
-    run is named at the end and makes the exit status 1; any verdict makes it 0. Exits with 128 and the signal when
-    interrupted.
-
-    Args:
-        command: to reproduce a claim, with `{id}` in place of its own.
-        options: where and how runs are trained.
-        keep_in: where the values of claims are kept.
-    """
+    """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
+    at the end and makes the exit status 1; any verdict makes it 0. The other arguments are those of `Verification`."""
     start, options = time.perf_counter(), options or Options()
-    words: dict[str, int] = {}
-    asking = [_asking(claim, out, tuned, command) for claim in claims if trains(claim)]
-    training = Training(
-        asking, out / "cache", options, command.format(id=",".join(claim.id for claim in claims))
+    own = Verification(
+        claims,
+        out,
+        tuned=tuned,
+        command=command,
+        evidence=evidence,
+        registries=registries,
+        keep_in=keep_in,
     )
-    missing = {claim.id: run_count(claim) for claim in claims if trains(claim)} | training.at_most()
-    print(plan_text(claims, missing), flush=True)
+    own.show_plan()
     if options.plan:
-        training.show_plan()
-        return 0
+        own.show_runs(options)
+        return _end(own, None)
+    words: Counter[str] = Counter()
 
-    def say(line: str) -> None:
-        print(line, flush=True)
-
-    def judged(claim: Claim, evidence: Evidence | None = None) -> dict[str, Any] | str:
-        return outcome(claim, lambda own: _verify(out, tuned, command, keep_in, own, evidence))
-
-    def conclude(claim: Claim, verdict: dict[str, Any] | str) -> None:
+    def say(claim: Claim, verdict: dict[str, Any] | str) -> None:
         if isinstance(verdict, str):
-            training.failed[claim.id] = verdict
+            own.failed[claim.id] = verdict
         elif claim.evidence == "none":
-            say(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}")
+            print(f"\n{claim.id}  CANNOT BE TESTED: {claim.sentence}\n    {claim.reason}", flush=True)
         else:
-            words[verdict["verdict"]] = words.get(verdict["verdict"], 0) + 1
-            say(f"\n{paragraph(verdict, min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns))}")
+            words[verdict["verdict"]] += 1
+            width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
+            print(f"\n{paragraph(verdict, width)}")
             if verdict["untuned"]:
-                say(f"    {beside_tuned(out / claim.id)}")
-            say(f"    {folder_of(claim, out, tuned) / VERDICT}")
+                print(f"    {beside_tuned(out / claim.id)}")
+            print(f"    {own.folder(claim) / VERDICT}", flush=True)
 
-    def say_means(own: Asking) -> None:
-        if means := write_claim_means(own, folder_of(by_id[own.claim.id], out, tuned)):
-            say(f"    tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)")
+    def trained(claim: Claim, evidence: Evidence | None) -> None:
+        say(claim, own.verdict(claim, evidence))
+        if means := write_claim_means(own.compared(claim), own.folder(claim)):
+            print(
+                f"    tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)",
+                flush=True,
+            )
 
-    # The claims as given. Without tuning, other claims train in their place.
-    by_id = {claim.id: claim for claim in claims}
-    plain = [claim for claim in claims if not trains(claim)]
+    plain = [claim for claim in claims if claim.evidence != "training"]
     workers = cores() if options.workers is None else options.workers
-    import_data(plain)
-    for claim, verdict in zip(plain, fork_map(judged, plain, workers, measures_time), strict=True):
-        conclude(claim, verdict)
-    for own in training.run():
-        if own.evidence is not None:
-            conclude(by_id[own.claim.id], judged(by_id[own.claim.id], own.evidence))
-            say_means(own)
-    if training.status > 128:
-        sys.exit(training.status)
+    if plain:
+        from normexp.claims.evidence.subjects import import_data  # loads torch
+
+        import_data(plain)
+    for claim, verdict in zip(plain, fork_map(own.verdict, plain, workers, measures_time), strict=True):
+        say(claim, verdict)
+    own.run(options, trained)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
-    print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
-    for name, line in training.failed.items():
-        print(f"Error: {name}: {line}", file=sys.stderr)
-    return 1 if training.failed else 0
+    return _end(own, f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
+
+
+def _end(own: Verification, line: str | None) -> int:
+    if line:
+        print(line)
+    for name, reason in own.failed.items():
+        print(f"Error: {name}: {reason}", file=sys.stderr)
+    return 1 if own.failed else 0
+
+
+def in_one_setting(known: Known) -> Evidence:
+    """Table and verdict of a training claim in one setting: the first look that decides, or the last."""
+    claim, rates = known.claim, known.tuned()
+    for seeds in map(claim.seed_range, claim.looks):
+        table = known.values(seeds)
+        verdict = judge(table, claim, looks=len(claim.looks))
+        if verdict["verdict"] != "inconclusive":
+            break
+    chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in rates.items()} if claim.tune else {}
+    edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune else ()
+    return table, verdict | {
+        "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
+        # For these the grid may be too narrow.
+        "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
+        "runs": known.cost(),
+    }
+
+
+def without_training(claim: Claim, registries: Sequence[Path] | None = None) -> Evidence:
+    """Table and verdict of a claim about laws, or about networks at initialization."""
+    if claim.settings:
+        return conclude(claim, registries=registries)
+    from normexp.claims.evidence.initial import gather  # loads torch
+    from normexp.claims.evidence.search import search
+
+    table = search(claim) if claim.search else gather(claim, claim.looks[-1])
+    return table, judge(table, claim)
 
 
 def measures_time(claim: Claim) -> bool:
@@ -111,71 +326,60 @@ def measures_time(claim: Claim) -> bool:
     return (claim.function or "").startswith("costs.")
 
 
-def trains(claim: Claim) -> bool:
-    """Whether its runs are its own; claims over settings read those of the bank."""
-    return claim.evidence == "training" and not claim.settings
+def why(error: Exception) -> str:
+    """An error in one line. Prints the traceback if the user asked for it."""
+    if full_errors():
+        traceback.print_exc()
+    return one_line(error)
 
 
-def _asking(claim: Claim, out: Path, tuned: bool, command: str) -> Asking:
-    if claim.tune and not tuned:  # another protocol
-        claim = dataclasses.replace(claim, tune=None)
-    return asking(claim, out, command.format(id=claim.id))
+def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
+    """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times come from
+    the yaml."""
+    times = {
+        claim.id: claim.seconds * missing.get(claim.id, 0)
+        if claim.evidence == "training"
+        else claim.seconds * claim.values
+        for claim in claims
+        if claim.evidence != "none"
+    }
+    wholes = {whole_id(claim.id) for claim in claims}
+    parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
+    lines = [f"plan: {parts or pluralize(len(claims), 'claim')}, about {duration(sum(times.values()))}"]
+    for claim in claims:
+        if claim.id in missing:
+            runs = f"at most {missing[claim.id]} of {run_count(claim)} runs to train"
+            lines.append(f"  {claim.id}: {runs}, about {duration(times[claim.id])}")
+    return "\n".join(lines)
 
 
-def _verify(
-    out: Path, tuned: bool, command: str, keep_in: Path | None, claim: Claim, evidence: Evidence | None
-) -> dict[str, Any]:
-    command = command.format(id=claim.id)
-    if claim.evidence == "none":
-        verdict = untestable(claim, command)
-        write_verdict(out / claim.id, verdict)
-        return verdict
-    return verify(claim, out, tuned=tuned, command=command, keep_in=keep_in, evidence=evidence)
-
-
-def verify(
-    claim: Claim,
-    out: Path,
-    *,
-    tuned: bool,
-    command: str,
-    keep_in: Path | None = None,
-    evidence: Evidence | None = None,
-) -> dict[str, Any]:
-    """Gather a claim's evidence, judge it, and write `verdict.json`, `evidence.csv`, `figure.png`, `section.md`. Write
-    the evidence to commit into `keep_in`, unless the ledger of the bank has it.
-
-    The verdict without tuning has its own folder. It never replaces the tuned one.
-
-    Args:
-        evidence: table and verdict of a claim that trains.
-    """
-    start = time.perf_counter()
-    folder = folder_of(claim, out, tuned)
-    untuned = folder.name == UNTUNED
-    if untuned:  # a protocol of its own, so that its verdict is not taken for the claim's
-        claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
+def run_count(claim: Claim) -> int:
+    """Most training runs: for the seeds of the last look, and for those that tune the learning rate; over settings at
+    the rates of each cell, before any grid expands."""
+    each = len(claim.arms) * len(claim.levels)
     if claim.settings:
-        table, verdict = over_settings(claim)
-    elif claim.evidence == "training":
-        table, verdict = evidence or train_one(asking(claim, out, command), out, command)
-    else:
-        table = search(claim) if claim.search else functions.gather(claim, claim.looks[-1])
-        verdict = judge(table, claim)
-    seconds = time.perf_counter() - start + verdict.get("seconds", 0.0)  # those of training stand there
-    verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
-    write_verdict(folder, verdict)
-    table.to_csv(folder / "evidence.csv", index=False)
-    draw(table, verdict, folder / "figure.png")
-    (folder / "section.md").write_text(section(verdict))
-    if keep_in and not untuned and not (claim.settings and claim.evidence == "training"):
-        keep(keep_in, claim, table, verdict)
-    return verdict
+        rates = {name: len(cell.rates) if claim.rate == "own" else 1 for name, cell in claim.cells.items()}
+        return each * sum(len(seeds) * rates[name] for name, seeds in claim.seeds_in.items())
+    return each * (claim.looks[-1] + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
 
 
-def folder_of(claim: Claim, out: Path, tuned: bool) -> Path:
-    """The folder of a claim's verdict. The verdict without tuning lies in a folder below."""
-    return out / claim.id / UNTUNED if claim.tune and not tuned else out / claim.id
+def by_setting(found: Sequence[tuple[Known, list[RunSpec]]]) -> list[str]:
+    """A line for each setting that has runs to train: their number, and a rough time."""
+    lines = []
+    for known, specs in found:
+        count: Counter[str] = Counter()
+        seconds: Counter[str] = Counter()
+        for spec in specs if known.claim.settings else ():
+            name, each = known.disk.shown[spec.folder]
+            setting = next(word for word in name.split() if word.startswith("setting=")).partition("=")[2]
+            count[setting] += 1
+            seconds[setting] += each
+        for setting, runs in count.items():
+            what = known.claim.cells[setting].what
+            lines.append(
+                f"    {known.claim.id} {setting} ({what}): {pluralize(runs, 'run')}, about {duration(seconds[setting])}"
+            )
+    return lines
 
 
 def beside_tuned(folder: Path) -> str:
@@ -185,3 +389,10 @@ def beside_tuned(folder: Path) -> str:
     except FileNotFoundError:
         return f"with each arm's own learning rate: not yet known; leave tune=none out for {folder / VERDICT}"
     return f"with each arm's own learning rate: {word} ({folder / VERDICT})"
+
+
+def _ignore_in_git(out: Path) -> None:
+    """Keep runs out of the user's repository: files of theirs would make its checkout a changed one."""
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / ".gitignore").exists():
+        (out / ".gitignore").write_text("*\n")

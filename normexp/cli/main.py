@@ -14,6 +14,7 @@ COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",
     "verify": "name a claim about normalization, get a verdict with its evidence",
     "register": "fix the protocol of a claim before its first run",
+    "evidence": "the finished runs that verdicts rest on: check, keep and share them",
     "report": "figures, tables and one page about the runs of a study",
     "evaluate": "evaluate a saved run again, without training",
     "new": "begin a norm, model, monitor or claim of your own: the files and a test",

@@ -1,27 +1,38 @@
 """Fix a protocol before its first run: `normexp register claim=P10 reason="..."`; `--help` explains."""
 
+import json
 import sys
 from pathlib import Path
 
-from normexp.claims.spec.claim import BUDGETS, Claim
-from normexp.claims.spec.claim_files import load_each
-from normexp.claims.spec.registry import REGISTRY, Row, read_registry, subject_of
-from normexp.claims.spec.select import select
+from normexp.claims.evidence.stored import EVIDENCE
+from normexp.claims.spec.bank import SMALL, Bank, load_bank
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registration import GRID, default_registry
+from normexp.claims.spec.registry import Row, digest, read_registry, register, subject_of
+from normexp.claims.spec.select import find
 from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line, prepare
 from normexp.cli.options import read_options
-from normexp.config import folder
+from normexp.config.allowed import allow_from
+from normexp.config.folder import as_option, use_folder
 from normexp.config.invocation import command
+from normexp.runs.files import atomic_write
 
-DEFAULTS = {"claim": "", "reason": "", "budget": "quick", "registry": ""}
+DEFAULTS = {
+    "claim": "", "reason": "", "bank": SMALL, "registry": "", "allow_targets": "", "config_dir": "", "budget": "",
+}  # fmt: skip
+PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 HELP = """Fix the protocol of a claim before its first run, in the append-only registry.
 
-  {command}                                  check the registry and list its rows
-  {command} claim=P10 reason="first protocol"   add a row; an id, a name, several with commas, a glob
-  {command} claim=P10 reason=... budget=full    of a larger budget
-  {command} claim=P10 reason=... registry=FILE  another file than docs/evidence/registry.jsonl
+  {command}                                         check the registry and list its rows
+  {command} claim=P10 reason="first protocol"       add a row; an id, a name, several with commas, a glob
+  {command} claim=mine.yaml bank=cells.yaml reason=...  a claim of your own, over cells of your own
+  {command} claim=bank bank=cells.yaml reason=...   the grid of a bank (normexp evidence grid)
+  {command} claim=P10 reason=... registry=FILE      another file than ./registry.jsonl, or, in a checkout of
+                                                        normexp, docs/evidence/registry.jsonl
 
-Commit the registry before the runs start: a verdict is made of runs whose commit has its row. An amendment of a
-registered protocol is judged at 5%/2, the next at 5%/4, with seeds that no earlier row had."""
+Commit the registry, the claim and the bank to your git repository before the runs start: a verdict is made of runs
+whose first launch was in a clean checkout that has the row. An amendment of a registered protocol is judged at 5%/2,
+the next at 5%/4, with seeds that no earlier row had. docs/claims.md says what this proves and what it cannot."""
 
 
 def main(arguments: list[str]) -> int:
@@ -31,17 +42,25 @@ def main(arguments: list[str]) -> int:
         print(HELP.format(command=command("register")))
         return 0
     try:
-        options = read(arguments)
-        path = Path(options["registry"]) if options["registry"] else folder.PROJECT / REGISTRY
+        options = read(as_option(arguments))
+        path = Path(options["registry"]) if options["registry"] else default_registry()
         if not options["claim"]:
             rows = read_registry(path)
             for row in rows:
                 print(line(row))
             print(f"{path}: {len(rows)} rows, each with the hash of the one before it")
             return 0
-        claims, broken = load_each(folder.CONFIGS / "claim", options["budget"])
-        for claim in select(claims, options["claim"], broken):
-            print(line(add(path, claim, options["reason"])))
+        allow_from([f"allow_targets={options['allow_targets']}"])
+        use_folder(options["config_dir"])
+        bank = load_bank(options["bank"])
+        if options["claim"] == GRID:
+            print(line(add_grid(path, bank, options["reason"])))
+        else:
+            chosen, left_out, _ = find(options["claim"], bank)
+            for mistake in left_out:
+                raise ValueError(mistake)
+            for claim in chosen:
+                print(line(add(path, claim, options["reason"])))
         print(f"commit {path} before the runs start")
         return 0
     except OSError as error:
@@ -56,12 +75,42 @@ def main(arguments: list[str]) -> int:
 
 def add(path: Path, claim: Claim, reason: str) -> Row:
     """Register one claim, and keep its resolved protocol beside the registry."""
-    from normexp.claims.evidence import resolved_protocol as found
+    from normexp.claims.evidence import protocol as found
+    from normexp.claims.evidence.cell_facts import complete_cells
 
+    claim = complete_cells(claim)
     protocol = found.resolved_protocol(claim)
     found.check_cells(found.cells(claim))
-    subject, seeds = subject_of(claim.id, claim.budget), found.seeds_of(claim)
-    return found.record_protocol(path, subject, protocol, reason=reason, seeds=seeds)
+    return record(path, subject_of(claim.id, claim.budget), protocol, reason, found.seeds_of(claim))
+
+
+def add_grid(path: Path, bank: Bank, reason: str) -> Row:
+    """Register the grid of a bank."""
+    from normexp.claims.evidence import protocol as found
+
+    if not bank.norms:
+        raise ValueError(f"bank={bank.name}: has no grid to register; write grid: into its file")
+    found.check_cells(found.bank_cells(bank))
+    return record(path, GRID, found.bank_protocol(bank), reason, [[0, bank.seeds]])
+
+
+def record(path: Path, subject: str, protocol: dict, reason: str, seeds: list[list[int]]) -> Row:
+    """Add a row to the registry and write the protocol of its hash beside it. Raises ValueError as `register` does."""
+    from normexp.config.code import checkout
+
+    commit = (checkout() or {}).get("commit", "")
+    row = register(
+        path, subject=subject, protocol=digest(protocol), reason=reason, seeds=seeds, commit=commit
+    )
+    kept = path.parent / PROTOCOLS / f"{subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(kept) as file:
+        file.write((json.dumps(protocol, indent=1, sort_keys=True) + "\n").encode())
+    if EVIDENCE.exists() and path.exists() and path.parent.samefile(EVIDENCE):
+        from normexp.claims.evidence.keep import write_manifest
+
+        write_manifest(EVIDENCE, [])
+    return row
 
 
 def line(row: Row) -> str:
@@ -75,8 +124,10 @@ def line(row: Row) -> str:
 def read(arguments: list[str]) -> dict[str, str]:
     """Options as key=value. Raises ValueError for anything else."""
     options = read_options(arguments, DEFAULTS)
-    if options["budget"] not in BUDGETS:
-        raise ValueError(f"budget={options['budget']}: choose from {', '.join(BUDGETS)}")
+    if options["budget"]:
+        raise ValueError(
+            f"budget={options['budget']}: larger settings are cells of a bank now; write bank=gpu, or bank=mine.yaml"
+        )
     if options["claim"] and not options["reason"]:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
     return options

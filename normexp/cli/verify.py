@@ -5,14 +5,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from normexp.claims.evidence.kept import KEPT
+from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
-from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim_files import load_claims, load_each
-from normexp.claims.spec.own_claims import ENDING, own_claims
-from normexp.claims.spec.select import select, unreadable
+from normexp.claims.spec.select import ENDINGS, find
 from normexp.cli.errors import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line, prepare
-from normexp.cli.known_claims import known_claims
 from normexp.cli.options import read_options
 from normexp.config import folder
 from normexp.config.allowed import allow_from
@@ -29,33 +27,40 @@ DEMO = (
 DEFAULTS = {
     "claim": "demo",
     "out": "outputs/claims",
-    "budget": "quick",
+    "bank": SMALL,
     "tune": "validation",
     "page": "",
     "keep": "",
+    "evidence": "",
+    "registry": "",
     "workers": "auto",
     "allow_targets": "",
     "config_dir": "",
+    "budget": "",
 }
+BUDGET = "budget={0}: larger settings are cells of a bank now; write bank=gpu, or bank=mine.yaml with cells of your own"
 
 EXAMPLES = {
     "": "the initialization laboratory: what depth does, in under a minute",
     "claim=S37": "an id, a name, or several with commas",
     "claim='S3*'": "a glob; law, initialization and training are kinds; or all",
     "claim=mine.yaml": "a claim of your own; docs/claims.md says what stands in the file",
+    "claim=mine.yaml bank=cells.yaml": "its settings are cells of your own",
+    "claim=P10 bank=gpu --plan": "what would be trained in settings of the size of papers; the\n"
+    "flags of sweeps: --place slurm, --memory 4GB, ... (docs/sweeps.md)",
     "claim=P10 out=DIR": "where DIR/<id>/verdict.json goes (outputs/claims)",
-    "claim=P10 budget=full": "quick (the default), full (CPU) or paper (one GPU)",
+    "claim=P10 evidence=none": "trains all runs here; else those of the ledger count, which comes\n"
+    "with the package; or evidence=DIR, another ledger",
     "claim=P10 tune=none": "every arm gets the optimizer's own learning rate; the fair\n"
     "verdict stays and is named beside it",
     "claim=all workers=4": "so many runs at a time, each in a process of its own; auto:\n"
     "as many as there are cores, or GPUs",
-    "claim=P10 --plan": "what would be trained; the flags of sweeps: --place slurm,\n"
-    "--memory 4GB, --time-limit 2h, ... (docs/sweeps.md)",
     "claim=M1 --config-dir my_configs": "a claim of your own folder, my_configs/claim/M1.yaml; its arms\n"
     "may name the norms, models and data there",
     "claim=M1 allow_targets=[pkg]": "a claim of yours may build classes of that package",
+    "claim=M1 registry=FILE": "where its row stands, else registry.jsonl here (normexp register)",
     "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
-    "page=docs/verdicts.md": "judge all again from docs/evidence and write the page",
+    "page=docs/verdicts.md": "judge all again from the ledger and write the page",
     "page=FILE out=DIR": "write the page of the verdicts in DIR",
 }
 
@@ -78,11 +83,8 @@ def main(arguments: list[str]) -> int:
             print(page(Path(options["page"]), options["out"]))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
-        claims, broken = known_claims(CONFIGS, options["budget"])
-        words, own = own_claims(words, options["budget"])
-        claims |= own
-        chosen, left_out = select(claims, words, broken), unreadable(broken, words)
-        warn(mistake for mistake in broken.values() if mistake not in left_out)
+        chosen, left_out, others = find(words, load_bank(options["bank"]))
+        warn(others)
         out = Path(options["out"])
         if not engine.plan:
             out.mkdir(parents=True, exist_ok=True)
@@ -97,7 +99,9 @@ def main(arguments: list[str]) -> int:
             tuned=options["tune"] != "none",
             command=command_of_one(options),
             options=engine,
-            keep_in=Path(options["keep"]) / KEPT.name if options["keep"] else None,
+            evidence=ledger(options["evidence"]),
+            registries=[Path(options["registry"])] if options["registry"] else None,
+            keep_in=Path(options["keep"]) if options["keep"] else None,
         )
         if options["claim"] in ("demo", "initialization", "all"):
             from normexp.claims.evidence.laboratory import draw_laboratory
@@ -121,9 +125,18 @@ def main(arguments: list[str]) -> int:
         return 130 if isinstance(stop, KeyboardInterrupt) else stop.code  # type: ignore[return-value]
 
 
+def ledger(place: str) -> StoredEvidence | None:
+    """The ledger that an option names: that of the package, a folder, or none."""
+    if place == "none":
+        return None
+    if place and not Path(place).is_dir():
+        raise ValueError(f"evidence={place}: no such folder; name a ledger, or none")
+    return StoredEvidence(Path(place) if place else EVIDENCE)
+
+
 def page(path: Path, out: str) -> str:
     """Write the page of all verdicts, or a site of them where `path` does not end in .md: from `out` if it was named,
-    else judged again from the committed evidence."""
+    else judged again from the ledger."""
     if path.is_dir() and (
         path.suffix == ".md" or not {"index.html", "claims"} <= {one.name for one in path.iterdir()}
     ):
@@ -131,13 +144,11 @@ def page(path: Path, out: str) -> str:
             f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
         )
     claims = load_claims(CONFIGS)
-    if out != DEFAULTS["out"]:
-        verdicts = verdicts_in({budget: load_claims(CONFIGS, budget) for budget in BUDGETS}, Path(out))
-    else:
-        from normexp.claims.judge_again import judge_all_again  # imports torch, though it makes no network
+    if out == DEFAULTS["out"]:
+        from normexp.claims.judge_again import judge_all_again
 
-        verdicts = judge_all_again(claims)
-    return write_page(path, claims, verdicts)
+        return write_page(path, claims, judge_all_again(claims))
+    return write_page(path, claims, verdicts_in(claims, Path(out)))
 
 
 def show_help() -> None:
@@ -170,9 +181,10 @@ def warn(mistakes: Iterable[str]) -> None:
 def read(arguments: list[str]) -> dict[str, str]:
     """Options as key=value. Raises ValueError for anything else."""
     options = read_options(arguments, DEFAULTS)
-    for key, allowed in (("budget", BUDGETS), ("tune", ("validation", "none"))):
-        if options[key] not in allowed:
-            raise ValueError(f"{key}={options[key]}: choose from {', '.join(allowed)}")
+    if options["budget"]:
+        raise ValueError(BUDGET.format(options["budget"]))
+    if options["tune"] not in ("validation", "none"):
+        raise ValueError(f"tune={options['tune']}: choose from validation, none")
     if options["workers"] != "auto" and not (options["workers"].isdecimal() and int(options["workers"])):
         raise ValueError(f"workers={options['workers']}: must be auto or a whole number of at least 1")
     return options
@@ -185,8 +197,14 @@ def engine_options(given: list[tuple[str, str]], workers: str) -> Options:
 
 def command_of_one(options: dict[str, str]) -> str:
     """The command that reproduces one claim, without its id and tune=none."""
-    budget = f" budget={options['budget']}" if options["budget"] != DEFAULTS["budget"] else ""
-    allowed = f" allow_targets={options['allow_targets']}" if options["allow_targets"] else ""
-    allowed += f" --config-dir {shlex.quote(options['config_dir'])}" if options["config_dir"] else ""
-    asked = options["claim"] if options["claim"].endswith(ENDING) and "," not in options["claim"] else "{id}"
-    return command("verify") + f" claim={asked}" + budget + allowed
+    asked = "{id}"
+    if options["claim"].endswith(ENDINGS) and "," not in options["claim"]:
+        asked = shlex.quote(options["claim"])
+    given = [
+        f"{key}={shlex.quote(options[key])}"
+        for key in ("bank", "evidence", "registry")
+        if options[key] != DEFAULTS[key]
+    ]
+    allowed = [f"allow_targets={options['allow_targets']}"] if options["allow_targets"] else []
+    own = [f"--config-dir {shlex.quote(options['config_dir'])}"] if options["config_dir"] else []
+    return " ".join([command("verify"), f"claim={asked}", *given, *allowed, *own])

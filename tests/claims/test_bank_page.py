@@ -7,21 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from normexp.claims.evidence.ledger import read_ledger
-from normexp.claims.evidence.widened_grid import widened_bank
+from normexp.claims.evidence.choose_rates import expanded_lr_grid
+from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.pages.bank_page import draw_rates, page
 from normexp.claims.spec.bank import load_bank
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
 PAGE = ROOT / "docs" / "bank.md"
-REGISTERED = load_bank(ROOT / "configs" / "bank.yaml")
-RUNS = read_ledger(LEDGER, REGISTERED.cells)
-BANK = widened_bank(REGISTERED, RUNS)
+REGISTERED, STORED = load_bank().grid, StoredEvidence()
+RUNS = STORED.grid_rows(REGISTERED.cells)
+BANK = expanded_lr_grid(REGISTERED, RUNS)
 
 
 def test_the_committed_page_is_made_from_the_committed_ledger():
-    assert page(BANK, RUNS, LEDGER, "images/bank_rates.png") == PAGE.read_text()
+    assert page(BANK, RUNS, STORED, "images/bank_rates.png") == PAGE.read_text()
 
 
 @pytest.mark.parametrize("name", ["digits_mlp", "mnist_mlp_small_batch"])

@@ -6,22 +6,20 @@ import subprocess
 import sys
 
 import pytest
-from committed import CLAIMS, ROOT, TRAINED, claims
+from asked import over_settings, verify
+from committed import CLAIMS, ROOT, TRAINED
 from forked import forked
 
-from normexp.claims.evidence.cost import cost, plan_text
-from normexp.claims.evidence.functions import gather
+from normexp.claims.evidence.initial import gather
+from normexp.claims.evidence.protocol import unchecked
 from normexp.claims.evidence.search import search
-from normexp.claims.evidence.subjects import law, with_recipe
+from normexp.claims.evidence.subjects import law
 from normexp.claims.judge import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
-from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.select import select
-from normexp.claims.verify_claims import verify
-from normexp.claims.verify_settings import over_settings
+from normexp.claims.verify_claims import plan_text, run_count
 from normexp.cli.verify import main
-from normexp.config.compose import compose
 
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
 INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]
@@ -33,41 +31,24 @@ def test_every_seed_claim_is_a_file_or_covered_by_one():
     assert {f"P{number:02d}" for number in range(1, 21)} <= covered
 
 
-@pytest.mark.parametrize("budget", ["quick", "full", "paper"])
-def test_every_claim_has_a_plan_in_every_budget(budget):
-    for claim in claims(budget).values():
-        assert claim.evidence == "none" or cost(claim) > 0
+def test_every_claim_has_a_plan():
+    for claim in CLAIMS.values():
+        assert claim.evidence == "none" or claim.seconds * claim.values > 0
         if claim.function:
             assert callable(law(claim.function))
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", TRAINED)
-def test_training_claims_compose_in_every_budget(name, budget):
-    claim = claims(budget)[name]
-    assert claim.budget == budget  # each has a protocol of its own
-    # Budgets differ in what all arms share.
-    arms = list(claim.arms) if budget == "quick" else list(claim.arms)[-1:]
-    compose_arms(claim, arms)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", BUDGETS[1:])
-def test_every_arm_composes_in_every_budget(budget):
-    for name in TRAINED:
-        compose_arms(claims(budget)[name], claims(budget)[name].arms)
-
-
-def compose_arms(claim, arms):
-    for arm in arms:
+def test_training_claims_compose(name):
+    claim = CLAIMS[name]
+    for arm in claim.arms.values():
         for key, levels in claim.factor.items() or [("seed", [0])]:
-            compose(with_recipe((*claim.fixed, *claim.arms[arm], f"{key}={levels[-1]}")))
+            unchecked((*claim.fixed, *arm, f"{key}={levels[-1]}"))
 
 
-def test_budgets_cost_what_they_promise():
-    assert sum(cost(CLAIMS[name]) for name in TRAINED) < 4 * 3600  # two processes: two hours
-    for name in TRAINED:
-        assert cost(claims("paper")[name]) <= 4000, name  # about an hour of one GPU each
+def test_claims_in_one_setting_cost_what_they_promise():
+    one = [CLAIMS[name] for name in TRAINED if not CLAIMS[name].settings]
+    assert sum(claim.seconds * run_count(claim) for claim in one) < 4 * 3600  # two processes: two hours
 
 
 @pytest.mark.parametrize("claim", EXACT, ids=lambda claim: claim.id)
@@ -83,7 +64,7 @@ def test_theory_decides_the_initialization_claim(claim):
 
 def check(claim):
     if claim.settings:
-        verdict = over_settings(claim)[1]
+        verdict = over_settings(claim, ROOT)[1]
     else:
         table = search(claim) if claim.search else gather(claim, claim.looks[-1])
         verdict = judge(table, claim)
@@ -93,7 +74,7 @@ def check(claim):
 # A trend, an infinite value, a value that is no number.
 @pytest.mark.parametrize("name", ["S30", "S38", "S52"])
 def test_verdict_figure_and_section_are_written(name, tmp_path):
-    verify(CLAIMS[name], tmp_path, tuned=True, command="")
+    verify(CLAIMS[name], tmp_path)
     written = json.loads((tmp_path / name / "verdict.json").read_text())
     assert {"verdict", "effect", "interval", "n_seeds", "measure", "source"} <= set(written)
     assert written["verdict"] == CLAIMS[name].expected
@@ -135,7 +116,7 @@ def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
 
 def test_plan_names_runs_and_time_of_what_is_missing():
     assert plan_text(select(CLAIMS, "P12"), {"P12": 30}) == (
-        "plan: 1 claim, about 3:00 min\n  P12: at most 30 of 120 runs to train (quick budget), about 3:00 min"
+        "plan: 1 claim, about 3:00 min\n  P12: at most 30 of 120 runs to train, about 3:00 min"
     )
     assert plan_text(select(CLAIMS, "S29"), {}).startswith("plan: 2 parts of S29, about 0.3 s")
     assert plan_text(select(CLAIMS, "S29a,S36b"), {}).startswith("plan: 2 claims, about ")
@@ -187,7 +168,9 @@ def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path, capsys
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("argument", ["claim=", "S37", "seed=3", "budget=huge", "tune=no", "page=docs"])
+@pytest.mark.parametrize(
+    "argument", ["claim=", "S37", "seed=3", "budget=full", "bank=huge", "tune=no", "page=docs"]
+)
 def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
     assert main([argument, f"out={tmp_path / 'none'}"]) == 2
     said = capsys.readouterr().err
@@ -206,8 +189,8 @@ def test_help_into_a_closed_pipe_ends_quietly():
 
 
 def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):
-    verify(CLAIMS["S29"], tmp_path, tuned=True, command="")
-    found = verdicts_in({budget: CLAIMS for budget in BUDGETS}, tmp_path)
+    verify(CLAIMS["S29"], tmp_path)
+    found = verdicts_in(CLAIMS, tmp_path)
     assert write_page(tmp_path / "page.md", CLAIMS, found).endswith(
         f"1 verdicts of {len(CLAIMS) - 1} claims that can be tested"
     )
@@ -215,5 +198,5 @@ def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):
     assert all(f"\n| {claim} | " in text for claim in CLAIMS)
     assert "**refuted**" in text
     changed = CLAIMS | {"S29": dataclasses.replace(CLAIMS["S29"], seeds=9)}
-    write_page(tmp_path / "page.md", changed, verdicts_in({budget: changed for budget in BUDGETS}, tmp_path))
+    write_page(tmp_path / "page.md", changed, verdicts_in(changed, tmp_path))
     assert "**refuted**" not in (tmp_path / "page.md").read_text()

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from committed import claims
+from committed import CLAIMS
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.bank import labels_of, load_bank
 from normexp.claims.spec.claim_files import read_claim
-from normexp.claims.spec.settings import labels
 
 ROOT = Path(__file__).parents[2]
 CELLS = {
@@ -24,7 +24,7 @@ REST = (
     "labels: {data: d, model: m}, rates: [0.01, 0.03, 0.1], test: test set, replicas: false, "
     "facts: {validation: 10, chance: 0.1, guess_loss: 2.3, test_to_train: 0.3}"
 )
-BANK = "norms: [none]\nseeds: 5\nshared: []\ncells:\n" + "".join(
+BANK = "grid: {norms: [none], seeds: 5}\ncells:\n" + "".join(
     f"  {name}: {{overrides: {overrides}, {REST}}}\n" for name, overrides in CELLS.items()
 )
 GOOD = """name: n
@@ -48,12 +48,11 @@ comparison: {kind: smaller, arm: a, baseline: b, log: true, margin: 0.1}
 """  # fmt: skip
 
 
-def read(text: str, folder: Path, bank: str = BANK, budget: str = "quick"):
-    (folder / "claim").mkdir(exist_ok=True)
-    (folder / "bank.yaml").write_text(bank)
-    path = folder / "claim" / "X91.yaml"
+def read(text: str, folder: Path, bank: str = BANK):
+    (folder / "cells.yaml").write_text(bank)
+    path = folder / "X91.yaml"
     path.write_text(text)
-    return read_claim(path, budget)
+    return read_claim(path, load_bank(folder / "cells.yaml"))
 
 
 def test_a_claim_over_settings_reads_cells_of_the_bank_and_its_own(tmp_path):
@@ -64,14 +63,16 @@ def test_a_claim_over_settings_reads_cells_of_the_bank_and_its_own(tmp_path):
     assert claim.contrast.groups["relu"] == {"digits_mlp": ["model=mlp", "data=digits"]}
     assert claim.paper_effect["effect"] == 0.4
     assert claim.manipulation.comparison == Comparison(kind="smaller", arm="a", baseline="b", log=True)
-    assert claim.cells == 2 * 20 * 6
+    assert claim.values == 2 * 20 * 6
+    assert claim.cells["mnist_cnn"].rates == (0.01, 0.03, 0.1)
+    assert claim.cells["t"].labels["activation"] == "tanh"
 
 
 def test_labels_are_what_a_scope_says():
-    assert labels(["model=cnn", "data=cifar10_jpeg", "lr=1"]) == {"data": "CIFAR-10", "model": "CNN"}
-    assert labels(["model=mlp", "model=gpt", "data=mine"]) == {"data": "mine", "model": "GPT"}
-    assert labels(["model.depth=3"]) == {}
-    assert labels(["model=mlp", "model.activation=relu", "model.initialization=he"]) == {
+    assert labels_of(["model=cnn", "data=cifar10_jpeg", "lr=1"]) == {"data": "CIFAR-10", "model": "CNN"}
+    assert labels_of(["model=mlp", "model=gpt", "data=mine"]) == {"data": "mine", "model": "GPT"}
+    assert labels_of(["model.depth=3"]) == {}
+    assert labels_of(["model=mlp", "model.activation=relu", "model.initialization=he"]) == {
         "model": "MLP", "activation": "ReLU", "initialization": "He",
     }  # fmt: skip
 
@@ -87,7 +88,7 @@ def line(key: str, text: str, of: str = GOOD) -> str:
         ("kind", "kind: own", "kind=own: must be verbatim, paraphrase, ours, arithmetic or self-check"),
         ("settings", "settings: digits_mlp", "settings=digits_mlp: must be names of cells"),
         ("settings", "settings: [digits_mlp]", "settings: 1 are too few for a word; name 6 or more"),
-        ("settings", "settings: [mnist]", r"settings: mnist is no cell of the bank \(its cells are digits_mlp"),
+        ("settings", "settings: [mnist]", r"settings: mnist is no cell of bank=cells \(its cells are digits_mlp"),
         ("settings", "settings: [digits_mlp, {digits_mlp: [model=mlp]}]", "settings: digits_mlp stands there twice"),
         (
             "settings",
@@ -153,11 +154,44 @@ def test_mistakes_are_one_line(key, text, message, tmp_path):
 
 
 def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):
-    with pytest.raises(ValueError, match=r"bank.yaml: norms: is missing; add it"):
-        read(GOOD, tmp_path, "cell: {}")
-    (tmp_path / "bank.yaml").unlink()
-    with pytest.raises(ValueError, match=r"there is no bank\.yaml beside the claims"):
-        read_claim(tmp_path / "claim" / "X91.yaml")
+    with pytest.raises(ValueError, match=r"cells.yaml: cells: is missing; add it"):
+        read(GOOD, tmp_path, "grid: {}")
+    with pytest.raises(ValueError, match=r"absent.yaml: no such file; name a yaml with cells"):
+        load_bank("absent.yaml")
+    with pytest.raises(ValueError, match=r"bank=huge: no such bank; choose from gpu, small, or name a file"):
+        load_bank("huge")
+
+
+def settings(of: str, folder: Path, bank: str = BANK) -> dict:
+    text = line("contrast", "", line("settings", f"settings: {of}"))
+    return read(text, folder, bank).settings
+
+
+def test_cells_are_filtered_by_labels_or_brought_along_and_shipped_ones_are_known_to_all(tmp_path):
+    cells = "cells:\n" + "".join(
+        f"  {data}_{model}: [data={data}, model={model}]\n"
+        for data in ("mnist", "digits")
+        for model in ("mlp", "cnn", "resnet", "transformer", "vit", "net")
+    )
+    with pytest.raises(ValueError, match="all have data=mnist, which the sentence does not name"):
+        settings("{data: MNIST}", tmp_path, cells)
+    assert len(settings("{data: [MNIST, digits]}", tmp_path, cells)) == 12
+    assert len(settings("{model: [MLP, CNN, ResNet]}", tmp_path, cells)) == 6
+    with pytest.raises(ValueError, match=r"no cell of bank=cells has these; it has .*'model: MLP'"):
+        settings("{model: GPT}", tmp_path, cells)
+    shipped = "[small_digits, small_mnist, digits_mlp, mnist_mlp, mnist_cnn, full_mnist_mlp]"
+    assert settings(shipped, tmp_path, cells)["small_mnist"][-1] == "max_epochs=3"
+    own = ", ".join(f"c{n}: [data=d{n % 2}, model=m{n}]" for n in range(6))
+    assert list(settings(f"{{{own}}}", tmp_path, cells)) == [f"c{n}" for n in range(6)]
+
+
+def test_another_bank_of_the_project_takes_the_place_of_settings_that_it_lacks():
+    path = ROOT / "configs" / "claim" / "P10.yaml"
+    claim = read_claim(path, load_bank("gpu"))
+    assert set(claim.settings) == set(load_bank("gpu").cells)
+    assert (claim.budget, CLAIMS["P10"].budget) == ("gpu", "quick")
+    law = read_claim(ROOT / "configs" / "claim" / "S01.yaml", load_bank("gpu"))
+    assert law.protocol == CLAIMS["S01"].protocol
 
 
 def test_a_sentence_that_names_its_model_needs_no_other(tmp_path):
@@ -184,10 +218,9 @@ def test_the_protocol_is_all_that_decides_and_nothing_else(tmp_path):
     assert read(GOOD, tmp_path, BANK.replace("batch_size=4", "batch_size=2")).protocol != claim.protocol
 
 
-@pytest.mark.parametrize("budget", ["quick", "full", "paper"])
-def test_a_claim_of_one_setting_keeps_the_protocol_that_it_had(budget):
+def test_a_claim_of_one_setting_keeps_the_protocol_that_it_had():
     """The formula of before there were settings, written out again."""
-    for claim in claims(budget).values():
+    for claim in CLAIMS.values():
         if claim.settings or claim.manipulation or claim.search:
             continue
         names = ["function", "metric", "arms", "fixed", "options", "factor", "seeds", "better", "tune"]

@@ -2,33 +2,24 @@
 
 import re
 
-import pandas as pd
 import pytest
-from committed import BANK, CLAIMS, ROOT, judged
+from committed import CLAIMS, ROOT, judged
 
-from normexp.claims.evidence.claim_runs import ClaimCell
-from normexp.claims.evidence.ledger import OWN_LEDGER, read_own_ledger
-from normexp.claims.spec.bank import load_cells
+from normexp.claims.evidence.plan import Known, missing_keys
+from normexp.claims.evidence.stored import OWN_LEDGER, StoredEvidence
 
-CELLS = load_cells(ROOT / "configs")
+STORED = StoredEvidence()
 KEPT = sorted(path.parent.name for path in (ROOT / OWN_LEDGER).glob("*/runs.csv"))
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
     claim = CLAIMS[name]
-    table = read_own_ledger(ROOT / OWN_LEDGER, name)
-    asked = {
-        (cell, *run)
-        for cell in claim.settings
-        for run in ClaimCell(claim, CELLS[cell], BANK, pd.DataFrame({"cell": [], "lr": []})).wanted()
-    }
-    assert asked <= set(table[["cell", "norm", "level", "seed", "lr"]].itertuples(index=False, name=None))
+    assert missing_keys(claim, Known(claim, STORED, None)) == []
+    table = STORED.own_rows(name)
     assert not table.duplicated(["cell", "norm", "level", "lr", "seed"]).any()
     assert not table["dirty"].any()
     verdict = judged(name)
-    if verdict is None:  # some cells of the bank are not trained yet
-        return
     assert verdict["registered"] is not None, verdict["unregistered_because"]
     assert verdict["pairs"] >= 60 or verdict["verdict"] == "inconclusive"
     row = re.search(rf"^\| {name} \|.*$", (ROOT / "docs" / "verdicts.md").read_text(), re.MULTILINE)

@@ -1,19 +1,16 @@
-"""Every arm of every larger protocol trains its first two steps and is measured, so that nothing is in its way on the
-day there is a GPU. The images are random, of the sizes that the protocol names."""
-
-import dataclasses
-import math
+"""Every cell of the bank `gpu` trains its first two steps, so that nothing is in its way on the day there is a GPU. The
+images are random, of the sizes that the cells name."""
 
 import pytest
-from committed import TRAINED, claims
 from made_sets import make_cifar, make_idx
-from normexp.claims.evidence.train_call import train
 
-from normexp.claims.evidence.metric import read_metric
-from normexp.claims.evidence.training_runs import Runs
-from normexp.claims.evidence.wanted import Wanted
+from normexp.claims.spec.bank import load_bank
+from normexp.config.run_spec import specs
 from normexp.lit_model import LitModel
+from normexp.runs import read_summary
+from normexp.training.train import train
 
+CELLS = load_bank("gpu").cells
 SHORT = ("max_steps=2", "trainer=cpu", "log_every_n_steps=1")
 
 
@@ -39,22 +36,17 @@ def small_evaluation(monkeypatch):
     monkeypatch.setattr(LitModel, "validation_step", part)
 
 
+def test_each_cell_says_what_it_costs():
+    assert all(cell.seconds and len(cell.rates) >= 3 for cell in CELLS.values())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.filterwarnings("ignore:gpt with")  # P11 and P20 ask about norms over tokens
-@pytest.mark.parametrize("budget", ["full", "paper"])
-@pytest.mark.parametrize("name", TRAINED)
-def test_every_arm_of_a_larger_protocol_trains_two_steps(name, budget, data_root, small_evaluation, tmp_path):
-    claim = claims(budget)[name]
-    images = any(override in ("data=mnist", "data=cifar10", "data=cifar100") for override in claim.fixed)
-    short = (*claim.fixed, *SHORT, *(["data.val_size=64"] if images else []))
-    runs = Runs(dataclasses.replace(claim, fixed=short), tmp_path)
-    seeds = range(2 if claim.replicas else 1)
-    rate = claim.tune["lr"][0] if claim.tune else None
-    for arm in claim.arms:
-        together = [Wanted(arm, claim.levels[0], seed, rate) for seed in seeds]
-        train(runs.call(together))
-        summary, folder = runs.summary(together[0])
-        assert summary["steps"] == 2
-        value, _ = read_metric(claim.metric_of(arm), summary, folder)
-        assert math.isnan(value) == (summary["status"] == "diverged")  # a large rate, on noise
+@pytest.mark.parametrize("norm", ["batchnorm", "layernorm"])
+@pytest.mark.parametrize("name", CELLS)
+def test_each_cell_trains_two_steps(name, norm, data_root, small_evaluation, tmp_path):
+    images = [] if "python_docs" in name else ["data.val_size=64"]
+    words = [*CELLS[name].overrides, *SHORT, *images, f"norm={norm}", f"outputs={tmp_path}"]
+    asked = specs(words, rates=[CELLS[name].rates[0]])
+    train(asked)
+    assert read_summary(asked[0].folder)["steps"] == 2

@@ -4,16 +4,17 @@ import dataclasses
 import json
 
 import pytest
+from asked import verify
 from committed import CLAIMS, ROOT
 from test_verify_settings import INITIAL
 
-from normexp.claims.evidence import functions, settings_evidence
-from normexp.claims.evidence.kept import KEPT, keep, read_kept
-from normexp.claims.evidence.resolved_protocol import resolved_protocol
+from normexp.claims.evidence import initial
+from normexp.claims.evidence.keep import keep_verdict, write_manifest
+from normexp.claims.evidence.protocol import resolved_protocol
+from normexp.claims.evidence.stored import KEPT, PLACE, StoredEvidence
 from normexp.claims.judge_again import judge_again, judge_all_again
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, digest, register
-from normexp.claims.verify_claims import verify
 
 SAME = (
     "verdict",
@@ -42,8 +43,8 @@ def nothing_is_made(monkeypatch):
     """Called after the first verdict: from then on no network is made and no law is asked."""
 
     def forbid():
-        monkeypatch.setattr(functions, "gather", refuse)
-        monkeypatch.setattr(settings_evidence, "gather_settings", refuse)
+        monkeypatch.setattr(initial, "gather", refuse)
+        monkeypatch.setattr(initial, "initial_setting", refuse)
 
     return forbid
 
@@ -52,7 +53,7 @@ def nothing_is_made(monkeypatch):
 @pytest.mark.parametrize("name", ["S45", "S38", "S52", "S03", "S30", "P02"])
 def test_a_law_is_judged_again_from_its_table(name, tmp_path, nothing_is_made):
     claim = CLAIMS[name]
-    first = verify(claim, tmp_path / "out", tuned=True, command="c", keep_in=tmp_path / KEPT)
+    first = verify(claim, tmp_path / "out", keep_in=tmp_path / PLACE)
     nothing_is_made()
     assert plain(judge_again(claim, tmp_path)) == plain(first)
     assert judge_again(claim, tmp_path)["command"] == "c"
@@ -74,7 +75,7 @@ def test_a_claim_over_settings_is_judged_again_with_its_contrast_check_and_row(t
     text = text.replace("covariate_shift.gradient_turn", "covariate_shift.moment_shift")
     path.write_text(text + CONTRAST)
     claim = read_claim(path)
-    first = verify(claim, tmp_path / "out", tuned=True, command="c", keep_in=tmp_path / KEPT)
+    first = verify(claim, tmp_path / "out", keep_in=tmp_path / PLACE)
     nothing_is_made()
     again = judge_again(claim, tmp_path)
     assert plain(again) == plain(first)
@@ -86,15 +87,19 @@ def test_a_claim_over_settings_is_judged_again_with_its_contrast_check_and_row(t
     assert judge_again(claim, tmp_path)["unregistered_because"] == "gathered before row 1"
     record = tmp_path / KEPT / "Q01.json"
     record.write_text(record.read_text().replace('"row": null', '"row": 1'))
+    with pytest.raises(ValueError, match=r"Q01\.json: is not the file of manifest\.json"):
+        judge_again(claim, tmp_path)
+    write_manifest(tmp_path / PLACE, [f"verdicts/{record.name}"])
     assert judge_again(claim, tmp_path)["registered"]["row"] == 1
 
 
 def test_the_same_values_are_kept_in_the_same_bytes(tmp_path):
-    table = functions.gather(CLAIMS["S45"], 5)
+    table = initial.gather(CLAIMS["S45"], 5)
     for folder in ("a", "b"):
-        keep(tmp_path / folder, CLAIMS["S45"], table, {})
-    assert (tmp_path / "a" / "S45.csv.gz").read_bytes() == (tmp_path / "b" / "S45.csv.gz").read_bytes()
-    kept = read_kept(tmp_path / "a", CLAIMS["S45"])
+        keep_verdict(tmp_path / folder, CLAIMS["S45"], table, {})
+    first, second = (tmp_path / folder / "verdicts" / "S45.csv.gz" for folder in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+    kept = StoredEvidence(tmp_path / "a").verdict(CLAIMS["S45"])
     assert kept.known_table["value"].tolist() == table["value"].tolist()
     assert kept.known_table["factor"].tolist() == table["factor"].tolist()
 

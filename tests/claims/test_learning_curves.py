@@ -13,17 +13,19 @@ from fabricated import write_run
 from scipy import stats
 from settings import FEWER
 
-from normexp.claims.evidence.claim_runs import ClaimCell
-from normexp.claims.evidence.drawn_runs import curves_of, level_text
-from normexp.claims.evidence.learning_curves import (
+from normexp.claims.evidence.curves import (
     bank_curves,
+    curves_of,
+    curves_of_runs,
+    level_text,
     mean_curves,
     read_curves,
     write_curves,
 )
-from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER, read_ledger, read_own_ledger
+from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.stored import LEDGER, StoredEvidence
 from normexp.claims.pages.site.drawings import HEIGHT, TOP, ends, learning
-from normexp.claims.spec.bank import BANK, load_bank, load_cells
+from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.runs import read_summary
@@ -46,9 +48,9 @@ def test_curves_are_those_of_the_runs_and_the_same_runs_give_the_same_bytes(tmp_
         write_run(tmp_path / "runs", norm, 8, seed) for norm in ("none", "batchnorm") for seed in (0, 1)
     ]
     path = tmp_path / "c.curves.csv.gz"
-    write_curves(path, rows_of(folders))
+    write_curves(path, curves_of_runs(rows_of(folders)))
     first = path.read_bytes()
-    write_curves(path, rows_of(folders))
+    write_curves(path, curves_of_runs(rows_of(folders)))
     assert path.read_bytes() == first
     kept = read_curves(path)
     assert len(kept) == 4 * 11
@@ -68,7 +70,7 @@ def test_a_run_whose_metrics_are_gone_is_named(tmp_path):
     folder = write_run(tmp_path, "none", 8, 0)
     (folder / "metrics.csv").unlink()
     with pytest.raises(ValueError, match=re.escape(f"{folder / 'metrics.csv'}: absent")):
-        write_curves(tmp_path / "c.gz", rows_of([folder]))
+        write_curves(tmp_path / "c.gz", curves_of_runs(rows_of([folder])))
     assert not (tmp_path / "c.gz").exists()
 
 
@@ -130,18 +132,16 @@ def test_pages_draw_the_committed_runs_that_the_verdict_compares(name):
     claim = CLAIMS[name]
     found = curves_of(claim, {"settings": [{"name": cell} for cell in claim.settings]}, ROOT)
     assert list(found) == list(claim.settings)
-    cells, bank = load_cells(CONFIGS), load_bank(CONFIGS / BANK)
+    known = Known(claim, StoredEvidence(), None)
     for cell, means in found.items():
-        own = read_own_ledger(ROOT / OWN_LEDGER, name)
-        place = ClaimCell(claim, cells[cell], bank, read_ledger(ROOT / LEDGER, [cell]))
-        runs = place.judged(own)
+        runs = known.judged(claim.cells[cell])
         done = runs[runs["status"] == "completed"].groupby("norm")["val_accuracy"].mean()
         assert means.groupby("arm")["mean"].last().to_dict() == pytest.approx(done.to_dict(), abs=6e-5)
 
 
 def test_every_ledger_has_the_curves_of_its_runs():
-    for cell in load_bank(CONFIGS / BANK).cells:
-        runs, curves = read_ledger(ROOT / LEDGER, [cell]), read_curves(bank_curves(ROOT / LEDGER, cell))
+    for cell in load_bank().grid.cells:
+        runs, curves = StoredEvidence().grid_rows([cell]), read_curves(bank_curves(ROOT / LEDGER, cell))
         keys = ["norm", "lr", "seed"]
         done = runs.loc[runs["status"] == "completed", keys]
         assert len(done.merge(curves[keys].drop_duplicates(), on=keys)) == len(done), cell

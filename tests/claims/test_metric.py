@@ -1,14 +1,23 @@
 """What a training claim's `metric` reads from a run."""
 
 import math
+import re
 
 import pytest
 
-from normexp.claims.evidence.metric import read_metric
+from normexp.claims.evidence.metric import check_metric, read_metric
+from normexp.claims.spec.claim import Claim
+from normexp.runs.metrics import HEADER
 
-LOGGED = (
-    "step,metric,value\n0,high/a,3\n10,high/a,5\n0,low/a,1\n10,low/a,1\n0,cos/layer00,1\n0,cos/layer01,0.5\n"
-)
+ROWS = [
+    (0, "high/a", 3),
+    (10, "high/a", 5),
+    (0, "low/a", 1),
+    (10, "low/a", 1),
+    (0, "cos/layer00", 1),
+    (0, "cos/layer01", 0.5),
+]
+LOGGED = HEADER.decode() + "".join(f"{step},0,0,{tag},{value}\n" for step, tag, value in ROWS)
 
 
 @pytest.fixture
@@ -26,15 +35,15 @@ def folder(tmp_path):
     ],
 )
 def test_logged_values_are_averaged_and_ranges_are_differences(folder, metric, value):
-    assert read_metric(metric, {"status": "completed"}, folder) == (value, False)
-    diverged, censored = read_metric(metric, {"status": "diverged"}, folder)
+    assert read_metric(metric, {"status": "completed", "steps": 10}, folder) == (value, False)
+    diverged, censored = read_metric(metric, {"status": "diverged", "steps": 10}, folder)
     assert math.isnan(diverged)
     assert not censored
 
 
 def test_what_was_not_logged_is_named(folder):
     with pytest.raises(ValueError, match=r"metric=logged/hessian\*: .* add its monitor"):
-        read_metric("logged/high/* - hessian*", {"status": "completed"}, folder)
+        read_metric("logged/high/* - hessian*", {"status": "completed", "steps": 10}, folder)
 
 
 def test_a_target_never_reached_is_censored_at_the_steps_taken(folder):
@@ -70,3 +79,54 @@ def test_a_metric_that_no_run_has_is_an_error_with_the_nearest_names(folder, sta
     with pytest.raises(ValueError, match=f"metric={metric}: .* no such metric; nearest: {nearest}") as error:
         read_metric(metric, summary, folder)
     assert "\n" not in str(error.value)
+
+
+def test_a_log_that_was_cut_is_refused(folder):
+    with pytest.raises(ValueError, match=r"metrics\.csv: ends at step 10, but the run took 20 steps"):
+        read_metric("logged/high/*", {"status": "completed", "steps": 20}, folder)
+
+
+def test_an_error_is_one_minus_the_accuracy(folder):
+    finished = {"status": "completed", "metrics": FINAL}
+    assert read_metric("test/error", finished, folder)[0] == pytest.approx(0.1)
+    assert math.isnan(read_metric("test/error", finished | {"status": "diverged"}, folder)[0])
+
+
+CONFIG = {"accuracies": [0.5, 0.9], "monitor": {}}
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "test/error",
+        "val/accuracy",
+        "train/loss",
+        "convergence/steps_to_0.9",
+        "convergence/auc",
+        "logged/val/loss",
+    ],
+)
+def test_metrics_that_runs_will_have_pass(metric):
+    check_metric(CLAIM, metric, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("test/errors", "no run will have it; nearest: test/error"),
+        ("steps_to_0.91", "no run will have it; nearest: "),
+        (
+            "convergence/steps_to_0.91",
+            r"no run will have it; nearest: convergence/steps_to_0.9.*; accuracies=\[...\] among",
+        ),
+        ("failed", "no run will have it; nearest: "),
+        ("logged/hessian*", r"nothing logs hessian\*; add its monitor"),
+    ],
+)
+def test_a_metric_is_checked_before_the_first_run(metric, message):
+    with pytest.raises(ValueError, match=f"^claim=X1: metric={re.escape(metric)}: {message}") as error:
+        check_metric(CLAIM, metric, CONFIG)
+    assert "\n" not in str(error.value)
+
+
+CLAIM = Claim(id="X1", name="x", sentence="x", source="x", covers=(), evidence="training")

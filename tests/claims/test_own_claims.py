@@ -2,7 +2,7 @@
 
 import pytest
 
-from normexp.claims.spec.own_claims import own_claims
+from normexp.claims.spec.select import own_claims
 from normexp.cli.verify import command_of_one, main, read
 
 TEXT = """
@@ -28,7 +28,7 @@ def mine(tmp_path):
 
 
 def test_a_path_stands_for_the_claim_in_it(mine):
-    words, found = own_claims(f"S37, {mine}", "quick")
+    words, found = own_claims(f"S37, {mine}")
     assert words == "S37,mine"
     assert found["mine"].sentence == "Of two numbers the second is larger."
 
@@ -44,9 +44,13 @@ def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):
     mine.write_text(TEXT.replace("seeds: 5", "seeds: 2"))
     assert main([f"claim={mine}"]) == 2
     assert "fewer than 5 seeds rank nothing" in capsys.readouterr().err
+    taken = tmp_path / "cache.yaml"
+    taken.write_text(TEXT)
+    assert main([f"claim={taken}"]) == 2
+    assert "cache names the folder of runs; rename the file" in capsys.readouterr().err
     other = tmp_path / "more" / "mine.yaml"
     other.parent.mkdir()
     other.write_text(TEXT)
     mine.write_text(TEXT)
     with pytest.raises(ValueError, match="two files have the name mine"):
-        own_claims(f"{mine},{other}", "quick")
+        own_claims(f"{mine},{other}")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from committed import CLAIMS, ROOT
 
-from normexp.claims.evidence.kept import KEPT, read_kept
+from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge_again import judge_all_again
 from normexp.claims.pages.verdicts_page import EQUAL_ARMS, table, write_page
 
@@ -40,7 +40,7 @@ def test_every_claim_that_needs_no_training_has_its_evidence_committed():
     missing = [
         name
         for name, claim in UNTRAINED.items()
-        if claim.evidence != "none" and read_kept(ROOT / KEPT, claim) is None
+        if claim.evidence != "none" and StoredEvidence().verdict(claim) is None
     ]
     assert missing == []
 
@@ -60,7 +60,7 @@ def test_no_two_settings_of_a_claim_are_the_same_network():
     for name, claim in UNTRAINED.items():
         if not claim.settings:
             continue
-        own = read_kept(ROOT / KEPT, claim).known_table
+        own = StoredEvidence().verdict(claim).known_table
         own = own[(own["part"] == "")]
         values = {
             setting: rows.sort_values(["arm", "factor", "seed"])["value"].to_numpy()

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from normexp.claims.evidence.asking import Asking
-from normexp.claims.evidence.cost import run_count
-from normexp.claims.evidence.training_runs import Runs
-from normexp.claims.evidence.wanted import Wanted
+from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
+from normexp.claims.evidence.plan import Known, most_missing
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.claim import Claim
-from normexp.claims.verify_claims import verify_all
+from normexp.claims.verify_claims import run_count, verify_all
 from normexp.sweeps.options import Options
 
 CLAIM = Claim(
@@ -47,7 +45,7 @@ def no_figure(monkeypatch):
 
 
 def to_train(claim: Claim, out: Path) -> int:
-    return Asking(claim, Runs(claim, out / "cache")).at_most()
+    return most_missing(claim, Known(claim, None, DiskRuns(claim, out / "cache")))
 
 
 def ask(out: Path, *claims: Claim, **more) -> int:
@@ -88,7 +86,7 @@ def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(t
     assert to_train(CLAIM, tmp_path) == 0  # decided at the first look
     assert ask(tmp_path, CLAIM) == 0
     out = capsys.readouterr().out
-    assert "at most 0 of 18 runs to train (quick budget), about 0 s" in out
+    assert "at most 0 of 18 runs to train, about 0 s" in out
     assert "completed" not in out
     assert json.loads((tmp_path / "X9" / "verdict.json").read_text())["runs"] == {
         **verdict["runs"], "trained": 0, "from_cache": 10,
@@ -101,8 +99,8 @@ def test_run_that_fails_leaves_its_claim_without_verdict_and_names_the_log(tmp_p
         arms={"none": ["norm=none"], "same": ["norm=none"]},
         comparisons=[Comparison(kind="greater", arm="none", baseline="same", margin=2.0)],
     )
-    runs = Runs(claim, tmp_path / "cache")
-    folder = runs.folder(Wanted("none", "", 3, None))
+    (spec,) = DiskRuns(claim, tmp_path / "cache").specs([RunKey("", "none", "", 3, None)])
+    folder = spec.folder
     folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("in the way")
     other = dataclasses.replace(claim, id="X8", name="y", first_seed=50)

@@ -3,7 +3,7 @@
 import pytest
 from committed import CLAIMS
 
-from normexp.claims.evidence.resolved_protocol import resolved_protocol
+from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry, subject_of
 from normexp.config.folder import CONFIGS
 

@@ -6,14 +6,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from committed import CLAIMS, ROOT, claims
+from committed import CLAIMS, ROOT
 from repository import git
 
-from normexp.claims.evidence.resolved_protocol import resolved_protocol, seeds_of
-from normexp.claims.spec.registered_first import not_after, registry_of
+from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
+from normexp.claims.spec.registration import history_of, not_after
 from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
 from normexp.claims.spec.settings import Contrast
 from normexp.cli.register import main
+
+# One of the project's claims, in one setting, at two sizes of the batch.
+ONE_SETTING = dataclasses.replace(
+    CLAIMS["P13a"], settings={}, cells={}, seeds=[10, 20], first_seed=100,
+    factor={"batch_size": [16, 64]}, arms={"batchnorm": ["norm=batchnorm"]},
+    fixed=["model=cnn", "data=mnist", "data.train_size=10000", "max_epochs=5"],
+)  # fmt: skip
 
 
 def add(path: Path, protocol: str, seeds, subject: str = "P10", **options) -> Row:
@@ -134,7 +141,7 @@ def run(commit: str, started: str = "2026-01-03T00:00:00+00:00", **options):
 
 def test_runs_that_came_after_their_row_are_proven_by_their_commit(repository):
     folder, commits, (first, second) = repository
-    rows_at = registry_of(folder)
+    rows_at = history_of(folder / REGISTRY)
     assert not_after(first, [run(commits[1]), run(commits[2])], rows_at) == []
     assert not_after(second, [run(commits[2])], rows_at) == []
     (why,) = not_after(second, [run(commits[1])], rows_at)
@@ -153,27 +160,27 @@ def test_runs_that_came_after_their_row_are_proven_by_their_commit(repository):
 )
 def test_runs_without_a_witness_are_named(repository, options, message):
     folder, commits, (_, second) = repository
-    (why,) = not_after(second, [run(**({"commit": commits[2]} | options))], registry_of(folder))
+    (why,) = not_after(second, [run(**({"commit": commits[2]} | options))], history_of(folder / REGISTRY))
     assert message in why
 
 
 def test_a_commit_that_a_rebase_left_behind_proves_nothing(repository):
     folder, commits, (first, _) = repository
     git(folder, "checkout", "-q", "--detach", commits[1])
-    (why,) = not_after(first, [run(commits[2])], registry_of(folder))
+    (why,) = not_after(first, [run(commits[2])], history_of(folder / REGISTRY))
     assert "not in the history of this checkout" in why
-    assert not_after(first, [run(commits[1])], registry_of(folder)) == []
+    assert not_after(first, [run(commits[1])], history_of(folder / REGISTRY)) == []
 
 
 def test_a_row_that_was_written_anew_is_in_no_earlier_commit(repository):
     folder, commits, (first, _) = repository
     forged = dataclasses.replace(first, protocol="better", date="2026-01-01T00:00:00+00:00")
-    assert "does not have row 1" in not_after(forged, [run(commits[1])], registry_of(folder))[0]
+    assert "does not have row 1" in not_after(forged, [run(commits[1])], history_of(folder / REGISTRY))[0]
     assert datetime.now(UTC) > datetime.fromisoformat(first.date)
 
 
 def test_the_resolved_protocol_has_every_value_and_notices_each():
-    claim = claims("full")["P13a"]
+    claim = ONE_SETTING
     protocol = resolved_protocol(claim)
     assert protocol["cells"].keys() == {"batchnorm / 16", "batchnorm / 64"}
     assert protocol["cells"]["batchnorm / 16"]["batch_size"] == 16
@@ -196,7 +203,7 @@ def test_laws_need_no_registration_and_contrasts_register_their_seeds():
     with pytest.raises(ValueError, match="claim=S01: evidence=law needs no registration"):
         resolved_protocol(CLAIMS["S01"])
     contrast = Contrast(varies="x", key="data", groups={"a": {"a": ["data=mnist"]}}, first_seed=200, seeds=60)
-    claim = dataclasses.replace(claims("full")["P13a"], contrast=contrast)
+    claim = dataclasses.replace(ONE_SETTING, contrast=contrast)
     assert seeds_of(claim) == [[100, 120], [200, 260]]
     assert "contrast a: a / batchnorm / 16" in resolved_protocol(claim)["cells"]
 
@@ -224,7 +231,7 @@ def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path, caps
     [
         (["claim=P10"], "reason=: is missing"),
         (["P10"], "P10: write key=value"),
-        (["budget=huge"], "budget=huge: choose"),
+        (["budget=full"], "budget=full: larger settings are cells of a bank now; write bank=gpu"),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_line(arguments, message, capsys):

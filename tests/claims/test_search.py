@@ -8,8 +8,8 @@ import pytest
 import torch
 from committed import CLAIMS, ROOT
 
-from normexp.claims.evidence.kept import KEPT, read_kept
 from normexp.claims.evidence.search import changed, draw, search
+from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.evidence.subjects import network
 from normexp.claims.judge import judge
 from normexp.claims.laws.depth import gradient_growth
@@ -91,7 +91,7 @@ def test_every_case_can_be_drawn_again_and_changes_one_part():
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
     """What was found when the claim was judged; that the search finds it again is a slow test."""
-    return read_kept(ROOT / KEPT, CLAIMS["P17b"]).known_table
+    return StoredEvidence().verdict(CLAIMS["P17b"]).known_table
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from committed import CLAIMS
 from settings import FEWER, family, values
 from tables import spread, table_of
 
-from normexp.claims.evidence.functions import gather
+from normexp.claims.evidence.initial import gather
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.verdict import judge, write_verdict
 from normexp.claims.judge.verdict_text import paragraph, section, title, with_scope

@@ -4,22 +4,20 @@ import dataclasses
 import html
 import math
 import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
-from committed import ROOT
 from settings import FEWER, family
 
-from normexp.claims.evidence.drawn_runs import ledger_of
-from normexp.claims.evidence.ledger import LEDGER
+from normexp.claims.evidence.curves import ledger_of
+from normexp.claims.evidence.stored import LEDGER
 from normexp.claims.judge import judge
 from normexp.claims.pages.figure import lines_of
 from normexp.claims.pages.site.drawings import FOREST_WIDTH as WIDTH
 from normexp.claims.pages.site.drawings import forest, over_rate
 from normexp.claims.pages.site.facts import index_row
 from normexp.claims.pages.site.write import write_site
+from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.cli.verify import main
 
@@ -31,6 +29,9 @@ CLAIM = Claim(
     id="Q1", name="n", sentence="a <b> has fewer errors & more.", source="Someone 2020", covers=("Q1",),
     evidence="training", measure="errors", metric="test/error", arms={"a": ["norm=batchnorm"], "b": ["norm=none"]},
     comparisons=[FEWER], better="lower", kind="verbatim", settings=SETTINGS,
+    cells={name: BankCell(name=name, overrides=tuple(own), labels={"data": "digits", "model": "MLP"},
+                          rates=(0.1, 0.3, 1.0), norms=("none", "batchnorm"), seeds=6, test="cut again", validation=288)
+           for name, own in SETTINGS.items()},
     paper_effect={"value": "3 points", "where": "table 1", "size": "ResNet-50", "effect": -0.3},
 )  # fmt: skip
 UNTESTED = Claim(
@@ -57,20 +58,10 @@ def site(verdict, tmp_path):
     ledger = tmp_path / LEDGER / "cell0.csv"
     ledger.parent.mkdir(parents=True)
     runs().to_csv(ledger, index=False)
-    write_cells(tmp_path / "configs")
     folder = tmp_path / "site"
     said = write_site(folder, {"Q1": CLAIM, "Q2": UNTESTED}, {"Q1": verdict}, tmp_path)
     assert "2 claims, 1 verdicts" in said
     return folder
-
-
-def write_cells(configs: Path) -> None:
-    """A bank with the settings of the claim."""
-    configs.mkdir()
-    node = yaml.safe_load((ROOT / "configs" / "bank.yaml").read_text())
-    (cell, *_) = node["cells"].values()
-    node["cells"] = {name: cell | {"rates": [0.1, 0.3, 1.0]} for name in SETTINGS}
-    (configs / "bank.yaml").write_text(yaml.safe_dump(node))
 
 
 def runs() -> pd.DataFrame:
@@ -83,6 +74,9 @@ def runs() -> pd.DataFrame:
             "status": "completed",
             "train_loss": 1.0,
             "test_accuracy": accuracy + 0.01 * seed,
+            "seconds": 1.0,
+            "code": "",
+            "hash": f"{norm}{lr}{seed}",
         }
         for norm, lr, accuracy in (("none", 0.1, 0.5), ("none", 1.0, 0.2), ("batchnorm", 0.1, 0.7))
         for seed in range(3)

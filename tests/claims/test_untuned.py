@@ -1,35 +1,44 @@
 """`tune=none` shows how a verdict changes without tuning. It never replaces the tuned verdict."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
-from committed import claims
+from committed import CLAIMS as COMMITTED
 from tables import spread, table_of
 
 from normexp.claims import verify_claims
-from normexp.claims.evidence import training_runs
+from normexp.claims.evidence.plan import Known
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
-from normexp.claims.spec.claim import BUDGETS
 from normexp.claims.verify_claims import verify_all
 
-CLAIMS = claims("quick") | {"P08": claims("full")["P08"]}  # which has runs of its own
+# P08 in one setting, with runs of its own.
+CLAIMS = COMMITTED | {
+    "P08": dataclasses.replace(
+        COMMITTED["P08"], settings={}, cells={}, metric="test/accuracy", better="higher", seeds=5, rate="own",
+        failed="left_out", tune={"lr": [0.1, 0.3], "seeds": 2}, fixed=["model=mlp"],
+        comparisons=[Comparison(kind="equivalent", arm="rmsnorm", baseline="layernorm", margin=0.01)],
+    )
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def fabricated_runs(monkeypatch):
     """The arms of P08 are equal if each has its own learning rate, and far apart otherwise."""
 
-    def gather(claim, runs, rates, seeds):
-        arms = {"rmsnorm": spread(0.9, 0.001, 5), "layernorm": [0.9 if rates else 0.5] * 5}
+    def values(known, seeds):
+        arms = {"rmsnorm": spread(0.9, 0.001, 5), "layernorm": [0.9 if known.claim.tune else 0.5] * 5}
         return table_of(arms)
 
-    monkeypatch.setattr(training_runs, "gather", gather)
-    monkeypatch.setattr(
-        training_runs, "tune", lambda claim, runs: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1}
-    )
-    monkeypatch.setattr(training_runs.Runs, "missing", lambda runs, asked: [])
-    monkeypatch.setattr(verify_claims, "write_claim_means", lambda own, folder: None)
+    monkeypatch.setattr(Known, "values", values)
+    monkeypatch.setattr(Known, "tuned", lambda known: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1})
+    monkeypatch.setattr(Known, "cost", lambda known: {"training_seconds": 0.0})
+    monkeypatch.setattr(verify_claims, "plan", lambda claim, known: [])
+    monkeypatch.setattr(verify_claims, "most_missing", lambda claim, known: 0)
+    monkeypatch.setattr(verify_claims, "write_claim_means", lambda runs, folder: None)
+    monkeypatch.setattr(Known, "compared", lambda known: [])
 
 
 def word(path: Path) -> str:
@@ -68,7 +77,7 @@ def test_the_page_shows_it_with_the_tuned_verdict_and_never_instead(tmp_path):
 
 def written(out: Path) -> str:
     """P08's row from its verdict on."""
-    write_page(out / "page.md", CLAIMS, verdicts_in({budget: CLAIMS for budget in BUDGETS}, out))
+    write_page(out / "page.md", CLAIMS, verdicts_in(CLAIMS, out))
     return next(row for row in (out / "page.md").read_text().split("\n") if row.startswith("| P08 ")).split(
         " | "
     )[2]
@@ -85,6 +94,6 @@ def test_a_sentence_that_cannot_be_tested_writes_that_with_its_reason(tmp_path):
     verdict = json.loads((tmp_path / "S26" / "verdict.json").read_text())
     assert {"verdict", "effect", "interval", "n_seeds", "measure", "source"} <= set(verdict)
     assert (verdict["verdict"], verdict["reason"]) == ("cannot be tested", CLAIMS["S26"].reason)
-    found = verdicts_in({budget: CLAIMS for budget in BUDGETS}, tmp_path)
+    found = verdicts_in(CLAIMS, tmp_path)
     write_page(tmp_path / "page.md", CLAIMS, found)
     assert "| S26 |" in (tmp_path / "page.md").read_text()

@@ -8,17 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from asked import over_settings, verify
 from repository import git
 
-from normexp.claims import verify_claims
-from normexp.claims.evidence import functions
-from normexp.claims.evidence.resolved_protocol import resolved_protocol
-from normexp.claims.evidence.settings_evidence import LEDGER, gather_settings
+from normexp.claims.evidence.initial import gather
+from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.protocol import resolved_protocol
+from normexp.claims.evidence.sources import ComputedSource
+from normexp.claims.evidence.stored import LEDGER, PLACE, StoredEvidence
 from normexp.claims.pages.figure import draw
-from normexp.claims.spec.claim import BUDGETS
+from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, digest, register
-from normexp.claims.verify_settings import over_settings
 
 SMALL = "model.width=8, model.activation"
 INITIAL = f"""name: gradients_turn_less
@@ -52,7 +53,7 @@ def initial(tmp_path):
 
 
 def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp_path):
-    verdict = verify_claims.verify(initial, tmp_path / "out", tuned=True, command="c")
+    verdict = verify(initial, tmp_path / "out")
     read = json.loads((tmp_path / "out" / "Q01" / "verdict.json").read_text())
     assert (
         read["scope"].endswith(
@@ -118,8 +119,8 @@ def make_bank(root: Path, commit: str) -> None:
             "test": "cut again" if data == "digits" else "test set", "replicas": False,
             "facts": {"validation": 300, "chance": 0.1, "guess_loss": 2.3, "test_to_train": 0.3},
         }  # fmt: skip
-    bank = {"norms": ["none", "batchnorm"], "seeds": SEEDS, "shared": [], "cells": cells}
-    (root / "configs" / "bank.yaml").write_text(yaml.safe_dump(bank))
+    bank = {"grid": {"norms": ["none", "batchnorm"], "seeds": SEEDS}, "cells": cells}
+    (root / "configs" / "own.yaml").write_text(yaml.safe_dump(bank))
     (root / LEDGER).mkdir(parents=True)
     for name in CELLS:
         rows, right = [], {}
@@ -134,23 +135,27 @@ def make_bank(root: Path, commit: str) -> None:
                     rows.append({
                         "cell": name, "norm": norm, "lr": rate, "seed": seed, "status": status,
                         "val_accuracy": 1 - bad, "val_loss": bad, "train_loss": bad, "seconds": 10.0, "hash": key,
-                        "commit": commit,
+                        "commit": commit, "code": "",
                         "dirty": False, "finished": "2026-02-01T00:00:00+00:00",
                     })  # fmt: skip
         pd.DataFrame(rows).to_csv(root / LEDGER / f"{name}.csv", index=False)
         np.savez_compressed(
             root / LEDGER / f"{name}.npz", hash=np.array(list(right)), shape=np.array([EXAMPLES]),
             right=np.stack([np.packbits(own) for own in right.values()]),
-            loss=np.zeros((len(right), EXAMPLES), np.float16), test_set=np.array(["x"] * len(right)),
+            test_set=np.array(["x"] * len(right)),
         )  # fmt: skip
     (root / "configs" / "claim" / "Q02.yaml").write_text(TRAINED)
+
+
+def claim_in(root: Path):
+    return read_claim(root / "configs" / "claim" / "Q02.yaml", load_bank(root / "configs" / "own.yaml"))
 
 
 @pytest.fixture
 def registered(tmp_path, monkeypatch):
     """A repository whose first commit has the row, and a ledger of runs at that commit."""
     protocol = {"the": "protocol"}  # its configurations are composed in other tests
-    monkeypatch.setattr("normexp.claims.verify_settings.resolved_protocol", lambda claim: protocol)
+    monkeypatch.setattr("normexp.claims.conclude.resolved_protocol", lambda claim: protocol)
     register(
         tmp_path / REGISTRY, subject="Q02", protocol=digest(protocol), reason="r", seeds=[[0, 10]], commit="",
         date="2026-01-01T00:00:00+00:00",
@@ -163,7 +168,7 @@ def registered(tmp_path, monkeypatch):
 
 
 def test_a_training_claim_reads_the_bank_and_its_runs_came_after_its_row(registered, tmp_path):
-    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    claim = claim_in(registered)
     table, verdict = over_settings(claim, registered)
     assert verdict["verdict"] == "supported"
     assert (
@@ -179,7 +184,7 @@ def test_a_training_claim_reads_the_bank_and_its_runs_came_after_its_row(registe
 
 
 def test_60_pairs_less_one_that_diverged_decide_nothing(registered):
-    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    claim = claim_in(registered)
     _, verdict = over_settings(dataclasses.replace(claim, seeds=10), registered)
     assert verdict["verdict"] == "inconclusive"
     assert verdict["note"] == "59 pairs of runs, and 60 are needed; 1 more seed in each setting"
@@ -188,7 +193,7 @@ def test_60_pairs_less_one_that_diverged_decide_nothing(registered):
 def test_runs_before_their_row_make_an_unregistered_verdict(registered):
     path = registered / LEDGER / "mnist_cnn.csv"
     path.write_text(path.read_text().replace("2026-02-01", "2025-02-01"))
-    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    claim = claim_in(registered)
     _, verdict = over_settings(claim, registered)
     assert verdict["registered"] is None
     assert verdict["scope"].endswith("unregistered")
@@ -213,7 +218,7 @@ def test_runs_after_the_banks_own_row_carry_claims_registered_later(registered, 
         row, subject="Q02", protocol=digest({"the": "protocol"}), seeds=[[0, 11]], date=f"{date}T00:00:00+00:00",
         **where,
     )  # fmt: skip
-    _, verdict = over_settings(read_claim(registered / "configs" / "claim" / "Q02.yaml"), registered)
+    _, verdict = over_settings(claim_in(registered), registered)
     assert verdict["registered"]["row"] == 2
     assert (
         verdict["scope"]
@@ -226,34 +231,31 @@ def test_runs_after_the_banks_own_row_carry_claims_registered_later(registered, 
     [
         (
             {"fixed": ["optimizer=adam"]},
-            "setting=mnist_mlp: 66 runs are not in the ledger, the first bn seed 0 lr 0.01",
+            "setting=mnist_mlp: 66 runs are missing, the first bn seed 0 lr 0.01",
         ),
         (
             {"arms": {"a": ["norm=dyt"], "b": ["norm=none"]}},
-            "setting=mnist_mlp: 33 runs are not in the ledger, the first a",
-        ),
-        (
-            {"settings": {"own": ["model=mlp"]}},
-            "setting=own: is no cell; its rates and facts stand in bank.yaml",
+            "setting=mnist_mlp: 33 runs are missing, the first a",
         ),
         (
             {"seeds": 12, "rate": "lowest"},
-            "setting=mnist_mlp: 2 runs are not in the ledger, the first bn seed 11 lr 0.01",
+            "setting=mnist_mlp: 2 runs are missing, the first bn seed 11 lr 0.01",
         ),
     ],
 )
 def test_runs_that_are_not_there_are_one_line(registered, changes, message):
-    claim = dataclasses.replace(read_claim(registered / "configs" / "claim" / "Q02.yaml"), **changes)
+    claim = dataclasses.replace(claim_in(registered), **changes)
+    known = Known(claim, StoredEvidence(registered / PLACE), None)
     with pytest.raises(ValueError, match=f"claim=Q02: {message}"):
-        gather_settings(claim, claim.settings, claim.seed_range(claim.seeds), root=registered)
+        known("", claim.settings, claim.seed_range(claim.seeds))
 
 
 def test_a_cell_without_a_ledger_is_named(registered):
-    claim = read_claim(registered / "configs" / "claim" / "Q02.yaml")
+    claim = dataclasses.replace(claim_in(registered), seeds=5)
     (registered / LEDGER / "mnist_cnn.csv").unlink()
-    with pytest.raises(ValueError, match="claim=Q02: setting=mnist_cnn: 30 runs are not in the ledger"):
-        gather_settings(claim, claim.settings, range(5), root=registered)
-    assert set(BUDGETS) == {"quick", "full", "paper"}
+    known = Known(claim, StoredEvidence(registered / PLACE), None)
+    with pytest.raises(ValueError, match="claim=Q02: setting=mnist_cnn: 30 runs are missing"):
+        known("", claim.settings, range(5))
 
 
 def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
@@ -261,10 +263,11 @@ def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
     changed = dataclasses.replace(
         initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
     )
-    small, same = gather_settings(changed, {"small": changed.settings["small"], "same": batch}, range(5))
+    source = ComputedSource(changed)
+    small, same = source("", {"small": changed.settings["small"], "same": batch}, range(5))
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
-    table = functions.gather(
+    table = gather(
         dataclasses.replace(
             changed, settings={}, fixed=[*batch[:-1], "data=digits"], options={"batch_size": 4, "step": 0.1}
         ),

@@ -13,9 +13,9 @@ import golden_runs
 import pytest
 import pytorch_lightning as pl
 from committed import CLAIMS, ROOT
+from normexp.claims.evidence.wanted import Wanted
 
 from normexp.claims.evidence import training_runs
-from normexp.claims.evidence.wanted import Wanted
 from normexp.config.code import changed, different_code, equality, in_words, parts
 from normexp.config.code.parts import NORMEXP, ROOMS, named_parts
 from normexp.config.run_spec import specs

@@ -1,19 +1,63 @@
-"""One number of a finished run, named by the `metric` of a training claim."""
+"""The number of a finished run that a training claim compares, named by its `metric`."""
 
 import difflib
 import fnmatch
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from normexp.claims.spec.claim import Claim
+from normexp.runs.metrics import read_metrics
+
+SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy", "error")
+FINAL = [f"{split}/{name}" for split in SPLITS for name in NAMES]
+CURVE = ("auc", "best", "best_step", "last")  # of validation accuracy
+REACHED = ("steps_to_", "epochs_to_", "seconds_to_")
+# Tags that every run logs; others are a monitor's.
+LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
+
+
+def measure_of(metric: str) -> str:
+    """The measure of a claim's metric. `error` and `loss` on test have examples. `fit` is the loss on the training
+    split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
+    known = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
+    if metric in known:
+        return known[metric]
+    return "steps" if metric.startswith("convergence/") else "value"
+
+
+def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
+    """Raise ValueError with one line for a metric that no run of this configuration will have. Asked before the first
+    run."""
+    group, _, name = metric.partition("/")
+    where = f"claim={claim.id}: metric={metric}: "
+    if group == "logged":
+        watched = config.get("monitor") or {}
+        for tag in name.split(" - "):
+            if not watched and not any(fnmatch.fnmatchcase(tag, known) for known in LOGGED):
+                raise ValueError(
+                    f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed"
+                )
+        return
+    if group == "convergence":
+        targets = [f"{start}{target:g}" for target in config["accuracies"] for start in REACHED]
+        known = [f"convergence/{one}" for one in (*targets, *CURVE)]
+        hint = "; accuracies=[...] among the claim's fixed overrides sets the targets"
+    else:
+        known, hint = [*FINAL, *(["failed"] if claim.settings else [])], ""
+    if metric not in known:
+        near = difflib.get_close_matches(metric, known, n=3, cutoff=0.3) or known
+        raise ValueError(f"{where}no run will have it; nearest: {', '.join(near)}{hint}")
+
 
 def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[float, bool]:
     """(value, censored) of one run.
 
-    - `test/accuracy` and the like: the final metric; nan for a diverged run
+    - `test/accuracy` and the like: the final metric, `test/error` one minus it; nan for a diverged run
     - `convergence/steps_to_0.9`: if the run never reached the target, all its steps, censored
     - `logged/<glob>`: the mean of all matching rows of metrics.csv
     - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
@@ -23,7 +67,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
     group, _, name = metric.partition("/")
     diverged = summary["status"] == "diverged"
     if group == "logged":
-        means = [_mean(folder, tag) for tag in name.split(" - ")]
+        means = [_mean(folder, summary["steps"], tag) for tag in name.split(" - ")]
         return (math.nan if diverged else means[0] - sum(means[1:])), False
     if group == "convergence":
         known = [f"convergence/{key}" for key in summary["convergence"]]
@@ -33,6 +77,9 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
         if value is None:
             return (math.nan, False) if diverged else (float(summary["steps"]), True)
         return float(value), False
+    if name == "error" and metric not in summary["metrics"]:
+        accuracy, censored = read_metric(f"{group}/accuracy", summary, folder)
+        return 1 - accuracy, censored
     _check_known(metric, summary["metrics"], folder)
     value = summary["metrics"][metric]
     if diverged:
@@ -52,11 +99,17 @@ def _check_known(metric: str, known: Iterable[str], folder: Path, hint: str = ""
     raise ValueError(f"metric={metric}: {folder} has no such metric; nearest: {', '.join(near)}{hint}")
 
 
-def _mean(folder: Path, glob: str) -> float:
-    rows = pd.read_csv(folder / "metrics.csv")
+def _mean(folder: Path, steps: int, glob: str) -> float:
+    rows = _logged(folder, steps)
     rows = rows[[fnmatch.fnmatchcase(tag, glob) for tag in rows["metric"]]]
     if rows.empty:
         raise ValueError(
             f"metric=logged/{glob}: {folder} logged nothing of that name; add its monitor to the claim"
         )
     return float(rows["value"].mean())
+
+
+@lru_cache(maxsize=2)  # a claim reads several tags of one run
+def _logged(folder: Path, steps: int) -> pd.DataFrame:
+    """The rows of `metrics.csv`. A file that was cut or is of another form is refused."""
+    return read_metrics([folder], [steps])

@@ -1,19 +1,14 @@
-"""Sources of a claim's settings: gather them again, or read the table that was kept."""
+"""The settings of a claim for the judge: computed from runs and networks, or read from the table that was stored."""
 
-from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.settings_evidence import (
-    as_table,
-    gather_settings,
-    initial_labels,
-    setting_of_table,
-)
-from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.spec.bank import labels_of
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import Cells
+from normexp.claims.spec.settings import Cells, split_options
 
 MANIPULATION = "manipulation"
 
@@ -22,45 +17,45 @@ class Source(Protocol):
     """Gives the settings of a part of a claim: "" for the claim itself, the name of a contrast's group, or
     `MANIPULATION`."""
 
-    def __call__(
-        self, part: str, cells: Cells, seeds: range, function: str | None = None
-    ) -> list[Setting]: ...
+    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]: ...
 
     def table(self) -> pd.DataFrame: ...
 
 
-class Anew:
-    """Makes networks at initialization, or reads the bank's ledger, and remembers the settings that it gave."""
+class ComputedSource:
+    """Makes networks at initialization anew, and remembers the settings that it gave."""
 
-    def __init__(self, claim: Claim, root: Path):
-        self.claim, self.root = claim, root
+    def __init__(self, claim: Claim):
+        self.claim = claim
         self.parts: dict[str, list[Setting]] = {}
 
-    def __call__(self, part: str, cells: Cells, seeds: range, function: str | None = None) -> list[Setting]:
-        self.parts[part] = gather_settings(
-            self.claim, cells, seeds, function, self.root, check=part == MANIPULATION
-        )
+    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
+        from normexp.claims.evidence.initial import initial_setting  # loads torch
+
+        check = self.claim.manipulation if part == MANIPULATION else None
+        function = check.function if check else None
+        self.parts[part] = [
+            initial_setting(self.claim, name, own, seeds, function) for name, own in cells.items()
+        ]
         return self.parts[part]
 
     def table(self) -> pd.DataFrame:
         """One row per part, setting, arm, level and seed."""
-        return pd.concat(
-            [as_table(settings).assign(part=part) for part, settings in self.parts.items()], ignore_index=True
-        )
+        return table_of(self.parts)
 
 
-class FromTable:
-    """Reads settings of networks at initialization from a table of `Anew`."""
+class StoredSource:
+    """Reads settings of networks at initialization from a table of `ComputedSource`."""
 
     def __init__(self, claim: Claim, table: pd.DataFrame):
-        self.claim, self.kept = claim, table
+        self.claim, self.stored = claim, table
 
-    def __call__(self, part: str, cells: Cells, seeds: range, function: str | None = None) -> list[Setting]:
-        rows = self.kept[(self.kept["part"] == part) & self.kept["seed"].isin(list(seeds))]
+    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
+        rows = self.stored[(self.stored["part"] == part) & self.stored["seed"].isin(list(seeds))]
         by_setting = dict(iter(rows.groupby("setting", sort=False)))
         if missing := [name for name in cells if name not in by_setting]:
             raise ValueError(
-                f"claim={self.claim.id}: setting={missing[0]}: is not in the kept table; verify it anew"
+                f"claim={self.claim.id}: setting={missing[0]}: is not in the stored table; verify it anew"
             )
         return [
             setting_of_table(name, by_setting[name], initial_labels(self.claim, overrides))
@@ -69,4 +64,43 @@ class FromTable:
 
     def table(self) -> pd.DataFrame:
         """The given table."""
-        return self.kept
+        return self.stored
+
+
+def table_of(parts: dict[str, list[Setting]]) -> pd.DataFrame:
+    """One row per part, setting, arm, level and seed."""
+    tables = [as_table(settings).assign(part=part) for part, settings in parts.items()]
+    return pd.concat(tables, ignore_index=True)
+
+
+def as_table(settings: list[Setting]) -> pd.DataFrame:
+    """One row per setting, arm, level and seed, for `evidence.csv`."""
+    return pd.DataFrame(
+        {
+            "setting": setting.name,
+            "arm": arm,
+            "factor": level,
+            "seed": seed,
+            "value": value,
+            "failed": bool(failed),
+        }
+        for setting in settings
+        for (arm, level), own in setting.outcomes.items()
+        for seed, value, failed in zip(own.seeds, own.values, own.failed, strict=True)
+    )
+
+
+def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
+    """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
+    found = labels_of([*split_options(overrides)[0], *claim.fixed])
+    noise = "random tokens" if found.get("model") == "GPT" else "Gaussian noise"
+    return {"data": noise} | found
+
+
+def setting_of_table(name: str, table: pd.DataFrame, kinds: dict[str, str]) -> Setting:
+    """A setting with one number per seed. A value that is not a number is a failure."""
+    outcomes: dict[Arm, Outcomes] = {}
+    for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
+        values = rows.sort_values("seed")["value"].to_numpy(float)
+        outcomes[str(arm), level] = Outcomes(np.sort(rows["seed"].to_numpy()), values, ~np.isfinite(values))
+    return Setting(name, outcomes, labels=kinds)

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
+from normexp.claims.evidence.protocol import names_data, unchecked
 from normexp.claims.laws.network import Network
 from normexp.claims.spec.claim import Claim
 from normexp.config.checks import validate
-from normexp.config.compose import compose, plain_values
 from normexp.config.construct import construct
 from normexp.config.process import fast_imports
 from normexp.config.targets import resolve_target
@@ -32,30 +32,10 @@ TEXT = Sizes(input_shape=(16,), num_classes=64)  # tokens, size of the vocabular
 EXAMPLES = 1024  # most examples of a data set from which batches are drawn
 
 
-def with_recipe(overrides: tuple[str, ...]) -> tuple[str, ...]:
-    """Protocols that name no recipe assume the plain one."""
-    named = any(override.startswith("recipe=") for override in overrides)
-    return overrides if named else ("recipe=plain", *overrides)
-
-
-@functools.cache
-def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration as plain values; what a network needs of them is checked. Callers share it and must not change
-    it."""
-    config = plain_values(compose(with_recipe(overrides))[0])
-    validate(config, groups=("model", "norm", *(["data"] if _names_data(overrides) else [])))
-    return config
-
-
-def _names_data(overrides: Iterable[str]) -> bool:
-    return any(override.startswith("data=") for override in overrides)
-
-
 def import_data(claims: Iterable[Claim]) -> None:
     """If one of the claims names a data set, import what reads it. Copies of this process would each import it."""
     if any(
-        _names_data([*claim.fixed, *chain(*claim.arms.values(), *claim.settings.values())])
-        for claim in claims
+        names_data([*claim.fixed, *chain(*claim.arms.values(), *claim.settings.values())]) for claim in claims
     ):
         with fast_imports():
             importlib.import_module("normexp.data")
@@ -75,6 +55,15 @@ def law(name: str) -> Callable[..., float]:
 
 
 @functools.cache
+def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
+    """The configuration as plain values; what a network needs of them is checked. Callers share it and must not change
+    it."""
+    config = unchecked(overrides)
+    validate(config, groups=("model", "norm", *(["data"] if names_data(overrides) else [])))
+    return config
+
+
+@functools.cache
 def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
     """The norm that the overrides choose, as a factory for models: `norm(num_features, channel_dim)`."""
     return construct("norm", plain(overrides)["norm"])
@@ -87,7 +76,7 @@ def network(overrides: tuple[str, ...], seed: int) -> Network:
     # Every model of this project is one.
     kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))
     sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
-    if _names_data(overrides):
+    if names_data(overrides):
         sizes, examples = examples_of(json.dumps(config["data"]))
     model = cast(Network, build_model({**config, "seed": seed}, sizes))
     model.input_shape, model.num_classes = sizes.input_shape, sizes.num_classes

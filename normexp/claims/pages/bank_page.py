@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from normexp.claims.evidence.bank_settings import failed_runs, norm_table
-from normexp.claims.evidence.chosen_runs import runs_at
+from normexp.claims.evidence.choose_rates import runs_at
+from normexp.claims.evidence.settings_of_runs import failed_runs, norm_table
+from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.drawing import new_figure
@@ -19,9 +20,9 @@ from normexp.runs.files import atomic_write
 COLUMNS = 3  # panels side by side
 
 
-def bank_table(bank: Bank, ledger: pd.DataFrame, folder: Path) -> str:
+def bank_table(bank: Bank, ledger: pd.DataFrame, stored: StoredEvidence) -> str:
     """Markdown: test error in % with its 95% interval, one row per setting. Incomplete settings are left out."""
-    found = norm_table(bank, ledger, folder)
+    found = norm_table(bank, ledger, stored)
     rows = []
     for name, own in found.groupby("cell", sort=False) if len(found) else ():
         cells = {row.norm: _error(row) for row in own.itertuples()}
@@ -99,8 +100,8 @@ def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[s
     axes.set_xlabel("learning rate")
 
 
-def page(bank: Bank, ledger: pd.DataFrame, folder: Path, figure: str) -> str:
-    """The whole page, as Markdown. `folder` holds the test examples of the ledger's runs."""
+def page(bank: Bank, ledger: pd.DataFrame, stored: StoredEvidence, figure: str) -> str:
+    """The whole page, as Markdown. `stored` holds the test examples of the ledger's runs."""
     done = finished(bank, ledger)
     return markdown_page(
         "bank.md.j2",
@@ -108,7 +109,7 @@ def page(bank: Bank, ledger: pd.DataFrame, folder: Path, figure: str) -> str:
         seeds=bank.seeds,
         runs=int(ledger["cell"].isin([cell.name for cell in done]).sum()),
         missing=[cell.what for cell in bank.cells.values() if cell not in done],
-        errors=bank_table(bank, ledger, folder),
+        errors=bank_table(bank, ledger, stored),
         rates=rate_table(bank, ledger),
         figure=figure,
     )

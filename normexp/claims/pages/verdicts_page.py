@@ -191,22 +191,16 @@ def seconds_of(verdict: dict[str, Any]) -> float:
     return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
 
 
-def verdicts_in(budgets: dict[str, dict[str, Claim]], out: Path) -> dict[str, dict[str, Any]]:
+def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:
     """The verdicts in a folder that have their claim's present protocol, by id."""
-    each = {
-        name: found(out / name, {budget: budgets[budget][name] for budget in budgets})
-        for name in budgets["quick"]
-    }
+    each = {name: found(out / name, claim) for name, claim in claims.items()}
     return {name: verdict for name, verdict in each.items() if verdict}
 
 
-def found(folder: Path, budgets: dict[str, Claim]) -> dict[str, Any] | None:
+def found(folder: Path, claim: Claim) -> dict[str, Any] | None:
     """The verdict in a folder, if it has the claim's present protocol. `untuned_word` is the word of `tune=none`."""
     verdict = _read(folder / VERDICT)
-    if verdict is None or budgets["quick"].evidence == "none":
-        return None
-    claim = budgets[verdict["budget"]]
-    if verdict["protocol"] != claim.protocol:
+    if verdict is None or claim.evidence == "none" or verdict["protocol"] != claim.protocol:
         return None
     untuned = _read(folder / UNTUNED / VERDICT)
     word = None

@@ -1,23 +1,57 @@
-"""The bank: a registered grid of cells x norms x learning rates x seeds, from which claims read."""
+"""A bank: settings as cells of a yaml, among which claims choose.
 
+`bank=small` is the default, `bank=gpu` has cells of the size of papers, `bank=mine.yaml` is anybody's. A cell needs its
+overrides and no more: rates and facts that are absent are found in the configuration and in the data.
+"""
+
+import dataclasses
 import difflib
 import functools
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pandas as pd
 import yaml
 
-from normexp.claims.spec.loader import LOADER
+from normexp.claims.spec.claim_checks import is_number, is_text, is_texts, is_whole
+from normexp.config.folder import CONFIGS
 
 Sample = Literal["test set", "cut again", "blocks"]
 FACTS = ("validation", "chance", "guess_loss", "test_to_train")
-BANK_KEYS = ("norms", "seeds", "shared", "cells")
-OWN_KEYS = ("shared", "cells")
-BANK, OWN_CELLS = "bank.yaml", "own_cells.yaml"
-CELL_KEYS = ("labels", "overrides", "rates", "test", "replicas", "facts")
+SMALL = "small"  # the bank of the project's registered claims
+BANKS = CONFIGS / "bank"
+# What values are called in scopes.
+NAMES = {
+    "data": {
+        "mnist": "MNIST",
+        "fashion_mnist": "Fashion-MNIST",
+        "kmnist": "KMNIST",
+        "cifar10": "CIFAR-10",
+        "cifar10_jpeg": "CIFAR-10",
+        "cifar100": "CIFAR-100",
+        "python_docs": "Python docs",
+    },
+    "model": {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet", "gpt": "GPT", "transformer": "transformer"},
+    "model.activation": {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "identity": "linear"},
+    "model.initialization": {
+        "he": "He",
+        "xavier": "Xavier",
+        "gpt2": "GPT-2",
+        "small_gaussian": "small Gaussian",
+    },
+    "model.norm_position": {
+        "pre_activation": "norm before the activation",
+        "post_activation": "norm after the activation",
+        "pre": "Pre-LN",
+        "post": "Post-LN",
+        "sandwich": "Peri-LN",
+    },
+}
+CELL_KEYS = ("overrides", "labels", "rates", "test", "replicas", "facts", "seconds")
+# PyYAML is eight times as fast where it was built with libyaml.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,27 +60,32 @@ class BankCell:
 
     Attributes:
         labels: the setting in words, at least `data` and `model`.
-        overrides: of train.py, including those that all cells share.
-        rates: learning rates, the same for every norm.
+        overrides: of `normexp train`, including those that all cells share.
+        rates: learning rates, the same for every norm. Empty until they are found in the configuration.
         test: the kind of test examples. `test set`: the same in every run. `cut again`: each seed cuts its own split.
-            `blocks`: stretches of one text, the same in every run.
+            `blocks`: stretches of one text, the same in every run. None until it is found.
         replicas: whether all seeds and rates of a norm train together in one process.
-        validation: number of answers on validation, images or characters.
+        seconds: rough time of one run; None: that of the claim.
+        norms, seeds: the norms, and the number of seeds, that the bank itself trains in this cell.
+        validation: number of answers on validation, images or characters. 0 until it is found in the data.
         chance: share of the most frequent answer, the accuracy of a constant guess.
         guess_loss: loss in nats of the best guess that ignores the input.
         test_to_train: number of test examples divided by training examples.
     """
 
     name: str
-    labels: dict[str, str]
     overrides: tuple[str, ...]
-    rates: tuple[float, ...]
-    test: Sample
-    replicas: bool
-    validation: int
-    chance: float
-    guess_loss: float
-    test_to_train: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+    rates: tuple[float, ...] = ()
+    test: Sample | None = None
+    replicas: bool = False
+    seconds: float | None = None
+    norms: tuple[str, ...] = ()
+    seeds: int = 0
+    validation: int = 0
+    chance: float = 0.0
+    guess_loss: float = 0.0
+    test_to_train: float = 0.0
 
     def rate(self, which: str) -> float:
         """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""
@@ -56,14 +95,25 @@ class BankCell:
     def what(self) -> str:
         return ", ".join(self.labels.values())
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to be found in configuration and data."""
+        return bool(self.rates and self.test and self.validation)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bank:
-    """The grid of cells, norms, rates and seeds, which is trained once."""
+    """The cells of a file, and its grid: norms that are trained in some of them at all rates with the same seeds."""
 
-    norms: tuple[str, ...]
-    seeds: int
+    name: str
     cells: dict[str, BankCell]
+    norms: tuple[str, ...] = ()
+    seeds: int = 0
+
+    @property
+    def grid(self) -> "Bank":
+        """The bank with no cells but those of the grid."""
+        return dataclasses.replace(self, cells={n: cell for n, cell in self.cells.items() if cell.norms})
 
     @property
     def runs(self) -> int:
@@ -87,33 +137,46 @@ class Bank:
             raise ValueError(f"cell={name}: no such cell; nearest: {', '.join(near)}")
         return self.cells[name]
 
-
-def load_bank(path: Path) -> Bank:
-    """Read and check `configs/bank.yaml`. Raises ValueError with one line for the first mistake."""
-    node = _read(path, BANK_KEYS)
-    if not _is_whole(node["seeds"]) or node["seeds"] < 1:
-        raise ValueError(f"{path}: seeds={node['seeds']}: must be a whole number of at least 1")
-    return Bank(norms=_texts(node["norms"], f"{path}: norms"), seeds=node["seeds"], cells=_cells(node, path))
-
-
-def load_cells(configs: Path) -> dict[str, BankCell]:
-    """All cells that a claim may name, in a folder of configurations: those of the bank, and those beside it in which
-    claims train arms of their own. None where there is neither file."""
-    bank, own = configs / BANK, configs / OWN_CELLS
-    found = dict(load_bank(bank).cells) if bank.exists() else {}
-    beside = _cells(_read(own, OWN_KEYS), own) if own.exists() else {}
-    if both := found.keys() & beside.keys():
-        raise ValueError(f"{own}: {min(both)}: is a cell of the bank; give it another name")
-    return found | beside
+    def with_labels(self, asked: Mapping[str, str | list[str]]) -> list[str]:
+        """Names of the cells whose labels have these values, or one of each list of values."""
+        wanted = {key: one if isinstance(one, list) else [one] for key, one in asked.items()}
+        return [
+            name
+            for name, cell in self.cells.items()
+            if all(cell.labels.get(key) in values for key, values in wanted.items())
+        ]
 
 
-def _read(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+def bank_file(name: str) -> Path:
+    """The file of a bank: a path that ends in .yaml, or the name of one of the project. Raises ValueError."""
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    path = BANKS / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(one.stem for one in BANKS.glob("*.yaml")))
+        raise ValueError(f"bank={name}: no such bank; choose from {known}, or name a file: bank=mine.yaml")
+    return path
+
+
+def load_bank(name: str | Path = SMALL) -> Bank:
+    """Read and check a bank. Raises ValueError with one line for the first mistake."""
+    path = name if isinstance(name, Path) else bank_file(name)
     try:
         node = _parsed(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"bank={path}: no such file; name a yaml with cells, or small or gpu") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
-    _check_keys(node, keys, f"{path}: ")
-    return node
+    _check_keys(node, ("cells",), ("shared", "grid"), f"{path}: ")
+    shared = node.get("shared") or []
+    if not is_texts(shared):
+        raise ValueError(f"{path}: shared={shared}: must be a list of texts")
+    if not isinstance(node["cells"], dict) or not node["cells"]:
+        raise ValueError(f"{path}: cells: must be cells by name; see docs/claims.md")
+    cells = {str(name): read_cell(str(name), own, shared, path) for name, own in node["cells"].items()}
+    return _with_grid(Bank(name=path.stem, cells=cells), node.get("grid"), path)
 
 
 @functools.lru_cache(maxsize=8)
@@ -122,75 +185,91 @@ def _parsed(text: str) -> Any:
     return yaml.load(text, LOADER)
 
 
-def _cells(node: dict[str, Any], path: Path) -> dict[str, BankCell]:
-    if not isinstance(node["cells"], dict) or not node["cells"]:
-        raise ValueError(f"{path}: cells: must be cells by name; see docs/claims.md")
-    shared = _texts(node["shared"], f"{path}: shared") if node["shared"] else ()
-    return {name: _read_cell(name, cell, shared, path) for name, cell in node["cells"].items()}
+def _with_grid(bank: Bank, node: Any, path: Path) -> Bank:
+    if node is None:
+        return bank
+    _check_keys(node, ("norms", "seeds"), ("cells",), f"{path}: grid.")
+    norms, seeds, names = node["norms"], node["seeds"], node.get("cells", list(bank.cells))
+    if not (is_texts(norms) and norms):
+        raise ValueError(f"{path}: grid.norms={norms}: must be a list of norms")
+    if not is_whole(seeds) or seeds < 1:
+        raise ValueError(f"{path}: grid.seeds={seeds}: must be a whole number of at least 1")
+    if not is_texts(names) or (strange := set(names) - bank.cells.keys()):
+        raise ValueError(f"{path}: grid.cells={names if not is_texts(names) else min(strange)}: is no cell")
+    cells = {
+        name: dataclasses.replace(cell, norms=tuple(norms), seeds=seeds) if name in names else cell
+        for name, cell in bank.cells.items()
+    }
+    return dataclasses.replace(bank, norms=tuple(norms), seeds=seeds, cells=cells)
 
 
-def _read_cell(name: str, node: Any, shared: tuple[str, ...], path: Path) -> BankCell:
+def read_cell(name: str, node: Any, shared: list[str], path: Path) -> BankCell:
+    """One cell: a list of overrides, or a mapping with `overrides` and what else is known. Raises ValueError."""
     where = f"{path}: {name}."
-    _check_keys(node, CELL_KEYS, where)
-    if node["test"] not in get_args(Sample):
+    node = {"overrides": node} if isinstance(node, list) else node
+    _check_keys(node, ("overrides",), CELL_KEYS[1:], where)
+    if not (is_texts(node["overrides"]) and node["overrides"]):
+        raise ValueError(f"{where}overrides={node['overrides']}: must be a list of texts")
+    if node.get("test") not in (None, *get_args(Sample)):
         raise ValueError(f"{where}test={node['test']}: choose from {', '.join(get_args(Sample))}")
-    if not isinstance(node["replicas"], bool):
+    if not isinstance(node.get("replicas", False), bool):
         raise ValueError(f"{where}replicas={node['replicas']}: must be true or false")
-    _check_keys(node["facts"], FACTS, f"{where}facts.")
-    rates = node["rates"]
-    if not (isinstance(rates, list) and len(rates) > 2 and all(_is_number(r) and r > 0 for r in rates)):
-        raise ValueError(f"{where}rates={rates}: must be three or more positive numbers")
-    if rates != sorted(set(rates)):
-        raise ValueError(f"{where}rates={rates}: must rise, each once")
-    labels = _labels(node["labels"], f"{where}labels")
-    overrides = _texts(node["overrides"], f"{where}overrides")
-    facts = node["facts"]
-    for key in FACTS:
-        _check_positive(facts[key], f"{where}facts.{key}")
+    labels, rates, facts = node.get("labels"), node.get("rates"), node.get("facts")
+    if labels is not None and not (isinstance(labels, dict) and {"data", "model"} <= set(labels)):
+        raise ValueError(
+            f"{where}labels={labels}: must name data and model, such as {{data: MNIST, model: MLP}}"
+        )
+    if rates is not None:
+        if not (isinstance(rates, list) and len(rates) > 2 and all(is_number(r) and r > 0 for r in rates)):
+            raise ValueError(f"{where}rates={rates}: must be three or more positive numbers")
+        if rates != sorted(set(rates)):
+            raise ValueError(f"{where}rates={rates}: must rise, each once")
+    if facts is not None:
+        _check_keys(facts, FACTS, (), f"{where}facts.")
+    for key, value in {
+        **(facts or {}),
+        **({"seconds": node["seconds"]} if "seconds" in node else {}),
+    }.items():
+        if not is_number(value) or value <= 0:
+            raise ValueError(f"{where}{'facts.' * (key in FACTS)}{key}={value}: must be a positive number")
+    overrides = (*shared, *node["overrides"])
+    labels = labels or labels_of(overrides)
+    if not {"data", "model"} <= set(labels):
+        raise ValueError(f"{where}overrides: must name data and model, such as [data=digits, model=mlp]")
     return BankCell(
         name=name,
-        labels=labels,
-        overrides=(*shared, *overrides),
-        rates=tuple(map(float, rates)),
-        test=node["test"],
-        replicas=node["replicas"],
-        validation=facts["validation"],
-        chance=facts["chance"],
-        guess_loss=facts["guess_loss"],
-        test_to_train=facts["test_to_train"],
+        overrides=overrides,
+        labels={str(key): str(value) for key, value in labels.items()},
+        rates=tuple(map(float, rates or ())),
+        test=node.get("test"),
+        replicas=node.get("replicas", False),
+        seconds=node.get("seconds"),
+        **(facts or {}),
     )
 
 
-def _check_keys(node: Any, known: tuple[str, ...], where: str) -> None:
-    if not isinstance(node, dict):
+def _check_keys(node: Any, needed: tuple[str, ...], more: tuple[str, ...], where: str) -> None:
+    known = (*needed, *more)
+    if not isinstance(node, dict) or not all(map(is_text, node)):
         raise ValueError(f"{where}{node}: must be the keys {', '.join(known)}")
-    for key in (*known, *node):
+    for key in (*needed, *node):
         if key not in node:
             raise ValueError(f"{where}{key}: is missing; add it")
         if key not in known:
             raise ValueError(f"{where}{key}: no such key; the keys are {', '.join(known)}")
 
 
-def _texts(node: Any, where: str) -> tuple[str, ...]:
-    if not (isinstance(node, list) and node and all(isinstance(item, str) for item in node)):
-        raise ValueError(f"{where}={node}: must be a list of texts")
-    return tuple(node)
+def value_of(key: str, overrides: Sequence[str]) -> str:
+    """The last value of a key in overrides; empty if there is none."""
+    return next((o.partition("=")[2] for o in reversed(overrides) if o.partition("=")[0] == key), "")
 
 
-def _labels(node: Any, where: str) -> dict[str, str]:
-    if not (isinstance(node, dict) and {"data", "model"} <= set(node)):
-        raise ValueError(f"{where}={node}: must name data and model, such as {{data: MNIST, model: MLP}}")
-    return {str(key): str(value) for key, value in node.items()}
+def label(key: str, value: str) -> str:
+    """The name of a choice in scopes."""
+    return NAMES[key].get(value, value)
 
 
-def _check_positive(value: Any, where: str) -> None:
-    if not _is_number(value) or value <= 0:
-        raise ValueError(f"{where}={value}: must be a positive number")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def labels_of(overrides: Sequence[str]) -> dict[str, str]:
+    """The labels of a setting for scopes, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
+    found = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
+    return {name: label(key, value) for key, (name, value) in zip(NAMES, found.items(), strict=True) if value}

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.bank import SMALL, BankCell
 from normexp.claims.spec.settings import Cells, Contrast
 
 EVIDENCE = ("law", "initialization", "training", "none")
 VERDICTS = ("supported", "refuted", "inconclusive")  # verdicts that mathematics may give
-BUDGETS = ("quick", "full", "paper")
-TUNING_SEEDS = 1000  # this and higher seeds tune learning rates; no verdict sees them
+QUICK = "quick"  # in protocols and verdicts of the bank `small`, and of every file of a user's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +49,12 @@ class Claim:
         tune: the learning rates that each arm tries on validation, with separate seeds.
         expected: the verdict, only if mathematics gives it.
         seconds: rough time of one value, for the plan.
-        full, paper: keys that the larger budgets change.
+        bank: name of the bank of the project that gives the settings in place of the claim's own.
         kind: whose sentence it is: `verbatim`, `paraphrase`, `ours`, `arithmetic`, or `self-check` if it compares the
             code with itself; empty if not stated.
         settings: the family over which the claim is judged: name -> overrides, which come before those of `fixed` and
             `arms`. Empty for one setting.
+        cells: name -> cell of each setting, and of those of the contrast.
         rate: the learning rate of a run over settings: `own` is each seed's best on validation. If the sentence is
             about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
         contrast: what the word may depend on, with settings that vary only that, and separate seeds.
@@ -88,15 +89,21 @@ class Claim:
     seconds: float = 0.02
     reason: str = ""
     note: str = ""
-    budget: str = "quick"
+    bank: str = SMALL
     kind: str = ""
     settings: Cells = field(default_factory=dict)
+    cells: dict[str, BankCell] = field(default_factory=dict, compare=False)
     rate: str = "own"
     contrast: Contrast | None = None
     failed: str = "left_out"
     paper_effect: dict[str, Any] | None = None
     manipulation: Manipulation | None = None
     search: dict[str, Any] | None = None
+
+    @property
+    def budget(self) -> str:
+        """The scale of the settings, in protocols and verdicts: `quick`, or the name of a larger bank."""
+        return QUICK if self.bank == SMALL else self.bank
 
     @property
     def looks(self) -> list[int]:
@@ -151,7 +158,7 @@ class Claim:
         return found
 
     @property
-    def cells(self) -> int:
+    def values(self) -> int:
         """Number of values at the last look."""
         if self.search:
             return int(self.search["cases"])
@@ -159,4 +166,8 @@ class Claim:
 
 
 def _plain(part: Comparison | Contrast | Manipulation) -> dict[str, Any]:
-    return part.shown() if isinstance(part, Comparison) else vars(part)
+    return (
+        part.shown()
+        if isinstance(part, Comparison)
+        else {k: v for k, v in vars(part).items() if k != "found"}
+    )

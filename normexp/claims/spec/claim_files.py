@@ -8,31 +8,29 @@ import yaml
 
 from normexp.claims.judge.comparison import TRENDS, Comparison
 from normexp.claims.judge.one_setting import FEWEST_SEEDS
-from normexp.claims.spec.claim import BUDGETS, EVIDENCE, TUNING_SEEDS, VERDICTS, Claim, Manipulation
+from normexp.claims.spec.bank import LOADER, SMALL, Bank, load_bank
+from normexp.claims.spec.claim import EVIDENCE, VERDICTS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, shorten
-from normexp.claims.spec.family_checks import check_family
-from normexp.claims.spec.loader import LOADER
-from normexp.claims.spec.settings import read_contrast, read_settings
+from normexp.claims.spec.settings import TUNING_SEEDS, Settings, check_family, overrides_of
+from normexp.config.folder import CONFIGS
 
 NEEDED = ("name", "sentence", "source", "covers", "evidence")
 
 
-def load_claims(folder: Path, budget: str = "quick") -> dict[str, Claim]:
-    """Every claim of a folder by id, with the keys of a budget applied. Raises ValueError if one is broken."""
-    claims, broken = load_each(folder, budget)
+def load_claims(folder: Path, bank: Bank | None = None) -> dict[str, Claim]:
+    """Every claim of a folder by id. Raises ValueError if one is broken."""
+    claims, broken = load_each(folder, bank)
     for mistake in broken.values():
         raise ValueError(mistake)
     return claims
 
 
-def load_each(folder: Path, budget: str = "quick") -> tuple[dict[str, Claim], dict[str, str]]:
+def load_each(folder: Path, bank: Bank | None = None) -> tuple[dict[str, Claim], dict[str, str]]:
     """(readable claims by id, mistakes of the other files by id)."""
-    if budget not in BUDGETS:
-        raise ValueError(f"budget={budget}: choose from {', '.join(BUDGETS)}")
     claims, broken = {}, {}
     for path in sorted(folder.glob("*.yaml"), key=natural):
         try:
-            claims[path.stem] = read_claim(path, budget)
+            claims[path.stem] = read_claim(path, bank)
         except ValueError as error:
             broken[path.stem] = str(error)
     return claims, broken
@@ -44,25 +42,28 @@ def natural(path: Path) -> tuple[str, int, str]:
     return (match[1], int(match[2]), match[3]) if match else ("~", 0, path.stem)
 
 
-def read_claim(path: Path, budget: str = "quick") -> Claim:
-    """Read one file. Raises ValueError with one line for the first mistake."""
+def read_claim(path: Path, bank: Bank | None = None) -> Claim:
+    """Read one file. Raises ValueError with one line for the first mistake.
+
+    Args:
+        bank: gives the settings of a claim that filters cells by labels, or that names none of its cells (then all of
+            them). By default the bank `small`. Names of shipped cells are known beside it.
+    """
     node = _parse(path)
-    tiers = {tier: node.pop(tier, None) or {} for tier in BUDGETS[1:]}
-    for tier, changed in tiers.items():
-        if not isinstance(changed, dict):
-            raise ValueError(f"{path}: {tier}={shorten(changed)}: must be keys such as {{seeds: 5}}")
-        check_values(changed, CLAIM, str(path), f"{tier}.")
+    for key in ("full", "paper"):
+        if key in node:
+            raise ValueError(
+                f"{path}: {key}: larger settings are cells of a bank now; leave it out and ask with bank=gpu"
+            )
     check_values(node, CLAIM, str(path))
     missing = [key for key in NEEDED if key not in node]
     if missing:
         raise ValueError(f"{path}: {missing[0]}: is missing; add it")
-    if tiers.get(budget):
-        node = {**node, **tiers[budget], "budget": budget}
     comparisons = node.pop("comparison", [])
     comparisons = comparisons if isinstance(comparisons, list) else [comparisons]
     claim = Claim(
         id=path.stem,
-        **{**node, "covers": tuple(node["covers"]), **_parts(node, path)},
+        **{**node, "covers": tuple(node["covers"]), **_parts(node, path, bank)},
         comparisons=[_comparison(item, str(path)) for item in comparisons],
     )
     _check(claim, path)
@@ -71,19 +72,38 @@ def read_claim(path: Path, budget: str = "quick") -> Claim:
     return claim
 
 
-def _parts(node: dict[str, Any], path: Path) -> dict[str, Any]:
+def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any]:
     """The keys that become objects."""
     found: dict[str, Any] = {}
-    if "settings" in node:  # a larger budget may have just one setting
-        found["settings"] = read_settings(node["settings"] or [], path)
-    if node.get("contrast"):
-        found["contrast"] = read_contrast(node["contrast"], path)
+    asked = node.get("settings")
+    if asked:
+        bank = bank or load_bank()
+        read, is_other = Settings(bank, path), _is_other(asked, bank, node["evidence"], path)
+        cells = bank.cells if is_other else read.read(asked)
+        contrast = read.contrast(node["contrast"]) if node.get("contrast") and not is_other else None
+        found = {
+            "settings": overrides_of(cells),
+            "contrast": contrast,
+            "cells": {**(contrast.found if contrast else {}), **cells},
+            "bank": bank.name if is_other else SMALL,
+        }
+    elif node.get("contrast"):
+        found["contrast"] = Settings(bank or load_bank(), path).contrast(node["contrast"])
     if node.get("manipulation"):
         own = node["manipulation"]
         found["manipulation"] = Manipulation(
             **{**own, "comparison": _comparison(own["comparison"], str(path))}
         )
     return found
+
+
+def _is_other(asked: Any, bank: Bank, evidence: str, path: Path) -> bool:
+    """Whether a bank takes the place of the settings of a training claim of the project, which names none of it."""
+    if path.parent != CONFIGS / "claim":
+        return False
+    names = [name for name in asked if isinstance(name, str)] if isinstance(asked, list) else []
+    named = len(names) == len(asked) and not any(name in bank.cells for name in names)
+    return evidence == "training" and bank.name != SMALL and named
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -1,10 +1,72 @@
-"""Select claims by id, name, covered sentence, glob, or `all`."""
+"""Select claims by id, name, covered sentence, glob, `all`, or the path of a user's own file."""
 
 import difflib
 import re
 from fnmatch import fnmatchcase
+from pathlib import Path
 
+from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim_files import load_each, read_claim
+from normexp.config.folder import CONFIGS, own_folder
+
+RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
+ENDINGS = (".yaml", ".yml")
+
+
+def find(text: str, bank: Bank | None = None) -> tuple[list[Claim], list[str], list[str]]:
+    """The claims that a comma-separated list names: of the project, of the user's folder, and of files by path.
+
+    Returns (claims, mistakes of named files, mistakes of other files). Raises ValueError as `select` does.
+    """
+    claims, broken = known_claims()
+    text, own = own_claims(text, bank)
+    chosen, left_out = select(claims | own, text, broken), unreadable(broken, text)
+    if bank and bank.name != SMALL:
+        chosen = [one if one.id in own else read_claim(_file(one), bank) for one in chosen]
+    return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
+
+
+def _file(claim: Claim) -> Path:
+    folders = [CONFIGS, *([own] if (own := own_folder()) else [])]
+    paths = [folder / "claim" / f"{claim.id}.yaml" for folder in folders]
+    return next(path for path in paths if path.exists())
+
+
+def known_claims() -> tuple[dict[str, Claim], dict[str, str]]:
+    """The claims of the project and of the user's folder by id, and the mistakes of unreadable files by id."""
+    claims, broken = load_each(CONFIGS / "claim")
+    if folder := own_folder():
+        own, mistakes = load_each(folder / "claim")
+        if taken := own.keys() & claims.keys():
+            name = min(taken)
+            raise ValueError(f"{folder / 'claim' / name}.yaml: {name} is a claim of normexp; rename yours")
+        claims |= own
+        broken |= mistakes
+    return claims, broken
+
+
+def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Claim]]:
+    """The list of claims with ids instead of paths, and the claims of the files by id.
+
+    Raises ValueError with one line for a missing file, for a file that is no claim, and for two files with one name.
+    """
+    found: dict[str, Claim] = {}
+    named = []
+    for word in words(text):
+        if not word.endswith(ENDINGS):
+            named.append(word)
+            continue
+        path = Path(word)
+        if not path.is_file():
+            raise ValueError(f"claim={word}: no such file; name a yaml, or an id such as S37")
+        if path.stem in RESERVED:
+            raise ValueError(f"claim={word}: {path.stem} names the folder of runs; rename the file")
+        if path.stem in found:
+            raise ValueError(f"claim={word}: two files have the name {path.stem}; rename one")
+        found[path.stem] = read_claim(path, bank)
+        named.append(path.stem)
+    return ",".join(named), found
 
 
 def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:

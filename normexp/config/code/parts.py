@@ -201,13 +201,19 @@ def _is_own(name: str) -> bool:
     return name.split(".")[0] not in (OURS, *LIBRARIES)
 
 
-@cache  # the process loaded its code when it started
-def checkout(root: Path = ROOT) -> dict[str, Any] | None:
-    """`{"commit": <40 digits>, "dirty": bool}`; None if the code was installed, or if git does not answer.
+def checkout(folder: Path | None = None) -> dict[str, Any] | None:
+    """`{"commit": <40 digits>, "dirty": bool}` of the git repository in which a process works, its claims and its
+    registry; of this project's checkout if it works in none. None if there is neither, or if git does not answer.
 
     A checkout is dirty if a Python or YAML file was changed, added or deleted since the commit.
     """
-    if not (root / ".git").exists():  # a repository around an installed package is another project's
+    here = Path.cwd() if folder is None else folder
+    return _checkout(next((place for place in (here, *here.parents) if (place / ".git").exists()), ROOT))
+
+
+@cache  # the process loaded its code when it started
+def _checkout(root: Path) -> dict[str, Any] | None:
+    if not (root / ".git").exists():
         return None
     options = ["--porcelain=v2", "--branch", "--no-renames", "--untracked-files=normal"]
     # Inside a git hook, these variables point to the hook's repository.

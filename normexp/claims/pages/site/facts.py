@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.drawn_runs import curves_of, ledger_of, setting_names
-from normexp.claims.evidence.learning_curves import bank_curves, own_curves
-from normexp.claims.evidence.ledger import LEDGER, OWN_LEDGER
+from normexp.claims.evidence.curves import bank_curves, curves_of, ledger_of, own_curves, setting_names
+from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER
 from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
 from normexp.claims.pages.figure import KINDS, number
 from normexp.claims.pages.site.drawings import forest, learning, over_rate
@@ -116,7 +115,7 @@ def facts(
     }
     if verdict is None:
         return plain
-    ledger, names = ledger_of(claim, verdict, root), setting_names(claim, root)
+    ledger, names = ledger_of(claim, verdict, root), setting_names(claim)
     curves = curves_of(claim, verdict, root)
     arms = [arm for runs in ledger.values() for arm in runs["norm"]]
     colors = {

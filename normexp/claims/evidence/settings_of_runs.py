@@ -1,14 +1,13 @@
-"""From runs of the ledger to settings for the judge: one run per arm and seed, with its test examples."""
+"""From trained runs to settings for the judge: one run per arm, level and seed, with its test examples."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.chosen_runs import runs_at
-from normexp.claims.evidence.ledger import read_examples
+from normexp.claims.evidence.choose_rates import runs_at
+from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge.estimate import UncertainMean
 from normexp.claims.judge.failures import never_above_chance
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, blocks
@@ -17,40 +16,11 @@ from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples
 
 BLOCK = 16  # windows of a text that count as one example
-
-
-def bank_settings(
-    bank: Bank,
-    ledger: pd.DataFrame,
-    folder: Path,
-    arms: Mapping[str, str],
-    measure: str,
-    cells: Sequence[str] = (),
-    rate: str = "own",
-) -> list[Setting]:
-    """The settings of the bank in which every arm is finished.
-
-    Args:
-        ledger: rows of runs, from `read_ledger`.
-        folder: of the ledger, for the test examples.
-        arms: name of an arm -> norm of the bank.
-        measure: `error` (wrong answers) or `loss` on test. The same measure on validation chooses the rates. Or
-            `failed`, for which no test examples are read.
-        cells: names of cells; empty for all.
-        rate: `own`, the best rate of each seed, or the `lowest`, `middle` or `highest` of the cell's grid.
-    """
-    found, norms = [], set(arms.values())
-    for cell in map(bank.cell, cells or bank.cells):
-        if bank.has_all(cell, ledger, norms):
-            runs = ledger[(ledger["cell"] == cell.name) & ledger["norm"].isin(norms)]
-            one = runs_at(runs, cell, measure, rate)
-            own = pd.concat([one[one["norm"] == norm].assign(norm=arm) for arm, norm in arms.items()])
-            found.append(setting_of_runs(cell, own, measure, read_examples(folder, cell.name)))
-    return found
+Examples = Callable[[str], TestExamples | None]  # of a run
 
 
 def setting_of_runs(
-    cell: BankCell, runs: pd.DataFrame, measure: str, of: Callable[[str], TestExamples], column: str = "value"
+    cell: BankCell, runs: pd.DataFrame, measure: str, of: Examples, column: str = "value"
 ) -> Setting:
     """From one run of each arm (column `norm`), level (if there are any) and seed.
 
@@ -64,7 +34,7 @@ def setting_of_runs(
         own = unsorted.sort_values("seed")
         seeds, names, failed = own["seed"].to_numpy(), tuple(own["hash"]), failed_runs(own, cell)
         if measure in ("error", "loss"):
-            each = np.stack([_each(item.right, item.loss, measure, cell) for item in map(of, names)])
+            each = np.stack([_each(run, of, measure, cell) for run in names])
             outcomes[str(arm), level] = Outcomes(seeds, each.mean(1), failed, each, names)
         else:
             values = failed.astype(float) if measure == "failed" else own[column].to_numpy(float)
@@ -77,17 +47,24 @@ def setting_of_runs(
         outcomes=outcomes,
         design="cut again" if cell.test == "cut again" else "test set",
         counts=measure == "error" and cell.test != "blocks",
-        shared=cell.labels["data"],
+        shared=cell.labels.get("data", ""),
         test_to_train=cell.test_to_train,
         guess=1 - cell.chance if measure == "error" else cell.guess_loss,
         labels=cell.labels,
     )
 
 
-def _each(right: np.ndarray, loss: np.ndarray, measure: str, cell: BankCell) -> np.ndarray:
+def _each(run: str, of: Examples, measure: str, cell: BankCell) -> np.ndarray:
     """The value of each example of a run: wrong or not, or its loss. For a text, the mean of each block of windows."""
-    values = ~right if measure == "error" else loss
-    values = values.astype(float)
+    examples = of(run)
+    if examples is None:
+        raise ValueError(f"setting={cell.name}: no test examples of run {run[:8]}; keep the evidence again")
+    if measure == "loss" and not len(examples.loss):
+        raise ValueError(
+            f"setting={cell.name}: losses of test examples lie in the second archive, which is not here; unpack it, or "
+            "clone the repository"
+        )
+    values = (~examples.right if measure == "error" else examples.loss).astype(float)
     if values.ndim == 2:  # a text: tokens of windows
         values = values.mean(1)
     return blocks(values, BLOCK) if cell.test == "blocks" else values
@@ -95,17 +72,38 @@ def _each(right: np.ndarray, loss: np.ndarray, measure: str, cell: BankCell) -> 
 
 def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     """Whether each run failed: it diverged, or ended no better on validation than guessing."""
-    accuracy = runs["val_accuracy"].fillna(0.0).to_numpy()
+    accuracy = runs["val_accuracy"].fillna(0.0).to_numpy(float)
     right = np.round(accuracy * cell.validation)
     return (runs["status"] != "completed").to_numpy() | never_above_chance(
         right, cell.validation, cell.chance
     )
 
 
-def norm_table(bank: Bank, ledger: pd.DataFrame, folder: Path, measure: str = "error") -> pd.DataFrame:
-    """Columns: cell, norm, mean over seeds at each seed's best rate, half its interval, failed runs, seeds."""
-    rows = []
-    for setting in bank_settings(bank, ledger, folder, {norm: norm for norm in bank.norms}, measure):
+def grid_settings(
+    bank: Bank, rows: pd.DataFrame, stored: StoredEvidence, measure: str, cells: Sequence[str] = ()
+) -> list[Setting]:
+    """The settings of a bank's grid in which every run is stored, with its norms as arms.
+
+    Args:
+        rows: of the grid, from `stored`; `bank` has the expanded rates that they ask for.
+        measure: `error` or `loss` on test. The same measure on validation chooses the rates.
+        cells: names of cells; empty for all.
+    """
+    found = []
+    for cell in map(bank.cell, cells or bank.grid.cells):
+        if bank.has_all(cell, rows):
+            one = runs_at(rows[rows["cell"] == cell.name], cell, measure, "own")
+            ordered = pd.concat([one[one["norm"] == norm] for norm in bank.norms])
+            found.append(setting_of_runs(cell, ordered, measure, stored.examples_in(f"bank/{cell.name}")))
+    return found
+
+
+def norm_table(
+    bank: Bank, rows: pd.DataFrame, stored: StoredEvidence, measure: str = "error"
+) -> pd.DataFrame:
+    """Columns: cell, norm, mean over seeds at each seed's best rate, its interval, failed runs, seeds."""
+    found = []
+    for setting in grid_settings(bank, rows, stored, measure):
         for (norm, _), own in setting.outcomes.items():
             trained = own.at(~own.failed)
             row = {
@@ -115,10 +113,10 @@ def norm_table(bank: Bank, ledger: pd.DataFrame, folder: Path, measure: str = "e
                 "seeds": len(own.seeds),
             }
             if len(trained.seeds) < 3:
-                rows.append(row | {"mean": math.nan, "low": math.nan, "high": math.nan})
+                found.append(row | {"mean": math.nan, "low": math.nan, "high": math.nan})
                 continue
             variance, df, third = map(float, noise_of_mean(setting, trained.known_examples))
             mean = UncertainMean(float(trained.values.mean()), variance, df, third)
             low, high = mean.interval(0.95)
-            rows.append(row | {"mean": mean.effect, "low": low, "high": high})
-    return pd.DataFrame(rows)
+            found.append(row | {"mean": mean.effect, "low": low, "high": high})
+    return pd.DataFrame(found)

@@ -1,10 +1,14 @@
-"""Evidence without training: a law of a norm, or a measure of a network at its initialization."""
+"""Evidence without training: a law of a norm, or a measure of networks at their initialization."""
+
+import dataclasses
 
 import pandas as pd
 
+from normexp.claims.evidence.sources import initial_labels, setting_of_table
 from normexp.claims.evidence.subjects import law, network, norm_factory
-from normexp.claims.judge.outcomes import check_complete, make_table
+from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.settings import split_options
 
 
 def gather(claim: Claim, seeds: int) -> pd.DataFrame:
@@ -48,3 +52,19 @@ def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, s
     if isinstance(choice, dict):  # a fact about torch, without a norm
         return measure(seed=seed, **options)
     return measure(norm_factory(overrides), seed=seed, **options)
+
+
+def initial_setting(
+    claim: Claim, name: str, overrides: list[str], seeds: range, function: str | None = None
+) -> Setting:
+    """A setting of networks made anew, at these seeds. `function` replaces the claim's own."""
+    overrides, options = split_options(overrides)
+    own = dataclasses.replace(
+        claim,
+        settings={},
+        fixed=[*overrides, *claim.fixed],
+        options={**claim.options, **options},
+        function=function or claim.function,
+        first_seed=seeds.start,
+    )
+    return setting_of_table(name, gather(own, len(seeds)), initial_labels(claim, overrides))

@@ -1,25 +1,24 @@
-"""The fully resolved protocol of a claim: every value of every configuration. So no default can change unnoticed."""
+"""The fully resolved protocol of a claim: every value of every configuration. So no default can change unnoticed.
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+It imports no torch.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from normexp.claims.evidence.subjects import plain, with_recipe
 from normexp.claims.judge.several_settings import RULES
-from normexp.claims.spec.bank import load_cells
+from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import Row, Seeds, digest, register
+from normexp.claims.spec.registry import Seeds
 from normexp.claims.spec.settings import split_options
-from normexp.config.code import checkout
-from normexp.config.folder import CONFIGS
+from normexp.config.compose import compose, plain_values
 from normexp.config.identity import identity
 
 FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),
     *("seeds", "first_seed", "better", "tune", "replicas", "failed"),
 )
-FOLDER = "protocols"  # beside the registry: the protocol of each hash
 NOTHING = "nothing"  # stands for a key that a configuration lacks
 
 
@@ -30,7 +29,7 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
     return {
         "claim": claim.id,
-        "budget": claim.budget,
+        "budget": claim.budget,  # "quick", the literal of the bank `small`
         **{name: getattr(claim, name) for name in FIELDS},
         "comparisons": [comparison.shown() for comparison in claim.comparisons],
         "manipulation": _manipulation(claim),
@@ -64,11 +63,9 @@ def _grids(claim: Claim) -> dict[str, Any]:
     """The learning rates of a training claim over settings. They come from the cells, not from the claim's yaml."""
     if claim.evidence != "training" or not claim.settings:
         return {}
-    known = load_cells(CONFIGS)
     grids = {
         name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
-        for name, cell in known.items()
-        if name in claim.seeds_in
+        for name, cell in claim.cells.items()
     }
     return {"rate": claim.rate, "grids": grids}
 
@@ -97,7 +94,7 @@ def cells(claim: Claim) -> dict[str, list[str]]:
 def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
     are omitted, because they are no part of a run's identity."""
-    flats = {name: _flat(identity(plain(tuple(own)))) for name, own in overrides.items()}
+    flats = {name: _flat(identity(unchecked(tuple(own)))) for name, own in overrides.items()}
     keys = sorted({key for flat in flats.values() for key in flat})
     common = {}
     for key in keys:
@@ -113,11 +110,27 @@ def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 def check_cells(overrides: Mapping[str, Sequence[str]]) -> None:
     """Raise ValueError with one line for a configuration with which no run could be built. It imports Lightning, so it
     is asked once, when a protocol is registered."""
-    from normexp.config.compose import compose
     from normexp.config.run_spec import resolved
 
     for own in overrides.values():
-        resolved(compose(with_recipe(tuple(own)))[0])
+        resolved(compose(with_recipe(own))[0])
+
+
+def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Protocols that name no recipe assume the plain one."""
+    named = any(override.startswith("recipe=") for override in overrides)
+    return tuple(overrides) if named else ("recipe=plain", *overrides)
+
+
+@functools.cache
+def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
+    """The configuration as plain values, which are not checked. Callers share it and must not change it."""
+    return plain_values(compose(with_recipe(overrides))[0])
+
+
+def names_data(overrides: Iterable[str]) -> bool:
+    """Whether overrides choose a data set."""
+    return any(override.startswith("data=") for override in overrides)
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -134,19 +147,20 @@ def seeds_of(claim: Claim) -> Seeds:
     return [[seeds.start, seeds.stop] for seeds in (own, *([fresh.seed_range] if fresh else ()))]
 
 
-def record_protocol(
-    registry: Path, subject: str, protocol: Mapping[str, Any], *, reason: str, seeds: Seeds
-) -> Row:
-    """Add a row to the registry and write the protocol of its hash beside it. Raises ValueError as `register` does."""
-    commit = (checkout() or {}).get("commit", "")
-    row = register(
-        registry, subject=subject, protocol=digest(protocol), reason=reason, seeds=seeds, commit=commit
-    )
-    _keep_protocol(registry, subject, protocol)
-    return row
+def bank_protocol(bank: Bank) -> dict[str, Any]:
+    """The protocol of a bank's grid for the registry: every value of every cell and norm, the rates and the seeds."""
+    bank = bank.grid
+    families = {
+        cell.name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
+        for cell in bank.cells.values()
+    }
+    return {"seeds": bank.seeds, "families": families, **resolved_cells(bank_cells(bank))}
 
 
-def _keep_protocol(registry: Path, subject: str, protocol: Mapping[str, Any]) -> None:
-    path = registry.parent / FOLDER / f"{subject.replace(' ', '-')}-{digest(protocol)[:12]}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(protocol, indent=1, sort_keys=True) + "\n")
+def bank_cells(bank: Bank) -> dict[str, list[str]]:
+    """Overrides of every cell and norm of a bank's grid, at the lowest rate."""
+    return {
+        f"{cell.name} / {norm}": [*cell.overrides, f"norm={norm}", f"lr={cell.rates[0]:g}"]
+        for cell in bank.grid.cells.values()
+        for norm in bank.norms
+    }

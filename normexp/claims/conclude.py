@@ -1,0 +1,121 @@
+"""From evidence to the verdict of a claim over several settings: registration, looks, contrast, manipulation check."""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.protocol import resolved_protocol
+from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
+from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, StoredVerdict
+from normexp.claims.judge import judge
+from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.random_effects import INCONCLUSIVE
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registration import (
+    REGISTRY,
+    Registry,
+    default_registry,
+    open_registry,
+    runs_before_registration,
+)
+from normexp.claims.spec.registry import Row, digest, subject_of
+
+Registration = tuple[Row | None, str, Registry | None]  # the claim's row, else the reason why it has none
+
+
+def conclude(
+    claim: Claim,
+    known: Known | None = None,
+    stored: StoredVerdict | None = None,
+    registries: Sequence[Path] | None = None,
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Table and verdict of a claim over several settings, look by look until it decides.
+
+    Args:
+        known: the finished runs of a training claim.
+        stored: values of networks at initialization, which then need not be built again.
+        registries: where the claim's row is looked for.
+
+    Raises ValueError with one line if a run is missing, or if runs of the ledger were computed by other code.
+    """
+    paths = registries_of() if registries is None else registries
+    made = StoredSource(claim, stored.known_table) if stored else ComputedSource(claim)
+    source: Source = known or made
+    row, why, registry = registration(claim, paths, (stored.record["row"] or 0) if stored else None)
+    for count in claim.looks:
+        seeds = claim.seed_range(count)
+        settings = source("", claim.settings, seeds)
+        contrast = _contrast(claim, source)
+        runs = known.read_runs() if known else pd.DataFrame({"run": [], "seconds": [], "bank": []})
+        late, against = 0, ""
+        if row and registry and len(runs):
+            late, against = runs_before_registration(row, runs, registry)
+        if against:
+            row, why = None, against
+        verdict = judge(
+            settings,
+            claim,
+            looks=len(claim.looks),
+            row=row,
+            late=f"registered after {late} of {len(runs)} runs" if late else "",
+            contrast=contrast,
+            manipulation=source(MANIPULATION, claim.settings, seeds) if claim.manipulation else None,
+            extra={"unregistered_because": why, "runs": _cost(runs, known)},
+        )
+        if verdict["verdict"] != INCONCLUSIVE:
+            break
+    return source.table(), verdict
+
+
+def registries_of(evidence: Path = EVIDENCE) -> list[Path]:
+    """Where rows are looked for: in the user's own registry, then in that of the ledger."""
+    own, shipped = default_registry(), evidence / REGISTRY
+    paths = [path for path in (own, shipped) if path.exists()]
+    return paths[:1] if len(paths) > 1 and own.samefile(shipped) else paths
+
+
+def registration(claim: Claim, registries: Sequence[Path], gathered: int | None = None) -> Registration:
+    """The claim's row if its protocol is the registered one. Otherwise None and the reason.
+
+    Args:
+        gathered: number of the row under which stored values were gathered; their protocol is known by it.
+    """
+    subject = subject_of(claim.id, claim.budget)
+    for path in registries:
+        registry = _opened(path, path.stat().st_mtime_ns)
+        if (row := registry.latest(subject)) is None:
+            continue
+        if gathered is not None:
+            found = row.number == gathered
+            return (row, "", registry) if found else (None, f"gathered before row {row.number}", None)
+        if row.protocol != digest(resolved_protocol(claim)):
+            return None, f"the protocol is not the one of row {row.number}; register the amendment", None
+        return row, "", registry
+    return None, "no row of the registry", None
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(path: Path, written: int) -> Registry:
+    return open_registry(path)
+
+
+def from_ledger(claim: Claim, evidence: StoredEvidence) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The same for a training claim, from the ledger alone."""
+    return conclude(claim, Known(claim, evidence, None), registries=registries_of(evidence.folder))
+
+
+def _cost(runs: pd.DataFrame, known: Known | None) -> dict[str, Any]:
+    each = runs["seconds"] / runs.get("replicas", 1)
+    new = {str(folder) for folder in known.disk.new} if known and known.disk else set()
+    trained = int(runs["folder"].isin(new).sum()) if "folder" in runs else 0
+    seconds = round(float(each.sum()), 1)
+    return {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}
+
+
+def _contrast(claim: Claim, source: Source) -> dict[str, list[Setting]]:
+    own = claim.contrast
+    return {name: source(name, cells, own.seed_range) for name, cells in own.groups.items()} if own else {}

@@ -1,0 +1,93 @@
+"""The learning rates of a setting: the run of each arm and seed at its own best rate, and when the grid must grow.
+
+If more than a fifth of the seeds of an arm take the lowest or the highest rate, the grid of all arms continues at that
+end by one rate. This happens twice at most, and every registered protocol holds the rule. It sees which rate is best,
+and never how the arms compare.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import pandas as pd
+
+from normexp.claims.judge.tuning import MOST_WIDENINGS, rate_table, tuned, widened_rates
+from normexp.claims.spec.bank import Bank, BankCell
+
+Grid = tuple[float, ...]
+# Scores that may choose a rate (higher is better), each with a second score that breaks ties.
+SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
+    "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
+    "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
+    "steps": lambda runs: (-runs["value"], runs["val_accuracy"]),
+}
+SCORES["fit"] = SCORES["loss"]
+SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if it was the best of its seed
+
+
+def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.DataFrame:
+    """One run of a cell per norm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
+    the grid."""
+    return tuned_runs(runs, measure) if rate == "own" else runs[runs["lr"] == cell.rate(rate)]
+
+
+def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The row of each norm, level and seed at its best rate, by its own validation score of `measure`. If every rate
+    failed, the first row."""
+    return runs.iloc[tuned(scored(runs, measure))["value"].astype(int).tolist()]
+
+
+def scored(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The table that the choice of a rate reads. `value` is the position of each run."""
+    score, tie = SCORES[measure](runs)
+    return rate_table(
+        pd.DataFrame(
+            {
+                "setting": runs["cell"],
+                "arm": runs["norm"],
+                "level": runs.get("level", ""),
+                "rate": runs["lr"],
+                "seed": runs["seed"],
+                "score": score,
+                "tie": tie,
+                "value": range(len(runs)),
+                "failed": runs["status"] != "completed",
+            }
+        ).reset_index(drop=True)
+    )
+
+
+def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[Grid]:
+    """The grid of a cell, and the expanded ones that its finished runs ask for. The last one is the grid to judge on.
+
+    Args:
+        runs: finished runs of the cell, one row each, at any rates.
+        measure: its validation score chooses the rates; see `measure_of`.
+        each: the number of runs at one rate: arms x levels x seeds.
+
+    If runs of the last grid are missing, they must be trained next; then the rule is asked again.
+    """
+    found = [cell.rates]
+    for _ in range(MOST_WIDENINGS):
+        own = runs[runs["lr"].isin(found[-1])]
+        if len(own) < each * len(found[-1]):
+            break
+        wider = tuple(map(_short, widened_rates(scored(own, measure), cell.name)))
+        if wider == found[-1]:
+            break
+        found.append(wider)
+    return found
+
+
+def expanded_lr_grid(bank: Bank, runs: pd.DataFrame) -> Bank:
+    """The grid of a bank with the rates that its finished runs ask for."""
+    each = len(bank.norms) * bank.seeds
+    cells = {
+        name: dataclasses.replace(cell, rates=grids(runs[runs["cell"] == name], cell, "error", each)[-1])
+        for name, cell in bank.grid.cells.items()
+    }
+    return dataclasses.replace(bank, cells=cells)
+
+
+def _short(rate: float) -> float:
+    """The rate as command lines write it."""
+    return float(f"{rate:g}")

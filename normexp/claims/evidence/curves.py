@@ -1,0 +1,135 @@
+"""Learning curves of the runs in a ledger, and the runs that a claim's page draws.
+
+`bank/<cell>.curves.csv.gz` has those of the grid, `claims/<id>/curves.csv.gz` those of a claim's own runs: one row per
+run and validation. They lie in the ledger's second archive.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.plan import KEY, Known
+from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvidence, grid_arms
+from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.runs.intervals import half_widths
+from normexp.runs.metrics import read_metrics
+
+METRIC, DIGITS = "val/accuracy", 4
+KEYS = ["cell", *KEY]
+LEVEL = 0.95
+
+
+def bank_curves(folder: Path, cell: str) -> Path:
+    """The file with the curves of a cell of the grid."""
+    return folder / f"{cell}.curves.csv.gz"
+
+
+def own_curves(folder: Path, claim: str) -> Path:
+    """The file with the curves of a claim's own runs."""
+    return folder / claim / "curves.csv.gz"
+
+
+def curves_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The curves of runs with a folder, one row per run and validation.
+
+    Raises ValueError for a run whose `metrics.csv` is absent or cut off.
+    """
+    runs = runs.reset_index(drop=True)
+    read = read_metrics([Path(folder) for folder in runs["folder"]], runs["steps"].tolist())
+    read = read[read["metric"] == METRIC]
+    keys = runs.reindex(columns=KEYS)
+    keys["level"] = keys["level"].astype(object).where(keys["level"].notna(), "")
+    found = keys.iloc[read["run"]].reset_index(drop=True)
+    found[["step", "epoch"]] = read[["step", "epoch"]].to_numpy()
+    found["accuracy"] = read["value"].round(DIGITS).to_numpy()
+    return found.astype({"step": int})
+
+
+def write_curves(path: Path, curves: pd.DataFrame) -> None:
+    """Write curves. The same runs give the same bytes."""
+    curves.to_csv(path, index=False, float_format="%.6g", compression={"method": "gzip", "mtime": 0})
+
+
+def read_curves(path: Path | None) -> pd.DataFrame:
+    """Columns cell, norm, level, seed, lr, step, epoch, accuracy; no rows if there is no such file."""
+    if path is None or not path.exists():
+        return pd.DataFrame(columns=[*KEYS, "step", "epoch", "accuracy"])
+    return pd.read_csv(path, keep_default_na=False, dtype={"level": str})
+
+
+def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
+    """Mean over seeds and its 95% t interval, at the steps at which every seed was validated: columns arm, step, epoch,
+    mean, low, high, n.
+
+    Args:
+        curves: columns arm, seed, step, epoch, accuracy.
+    """
+    by = curves.groupby(["arm", "step"], sort=False)
+    found = by["accuracy"].agg(["mean", "std", "count"]).reset_index()
+    found["epoch"] = by["epoch"].mean().to_numpy()
+    half = half_widths(found["std"], found["count"], LEVEL)
+    found = found.assign(low=found["mean"] - half, high=found["mean"] + half, n=found["count"])
+    whole = found["n"] == found.groupby("arm")["n"].transform("max")
+    return found.loc[whole, ["arm", "step", "epoch", "mean", "low", "high", "n"]].reset_index(drop=True)
+
+
+def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
+    """Setting -> the runs that its verdict rests on, the claim's own and those of the grid, named by their arms."""
+    stored = StoredEvidence(root / PLACE)
+    each = {
+        cell.name: runs[runs["seed"].isin(claim.seeds_in[cell.name])]
+        for cell in _cells(claim, verdict)
+        if len(runs := stored.rows(claim, cell))
+    }
+    return {name: runs.assign(norm=arm_names(runs)) for name, runs in each.items() if len(runs)}
+
+
+def _cells(claim: Claim, verdict: dict[str, Any]) -> Iterator[BankCell]:
+    """The settings of a verdict from trained runs."""
+    if claim.evidence == "training":
+        for name in (row["name"] for row in verdict["settings"] if row["name"] in claim.cells):
+            yield claim.cells[name]
+
+
+def setting_names(claim: Claim) -> dict[str, str]:
+    """Setting -> its name for people: for a cell what it is, "digits, tanh MLP", with its own name if two are alike."""
+    cells = claim.cells if claim.evidence == "training" else {}
+    what = {name: cells[name].what if name in cells else name for name in claim.settings}
+    words = list(what.values())
+    return {name: f"{word} ({name})" if words.count(word) > 1 else word for name, word in what.items()}
+
+
+def arm_names(runs: pd.DataFrame) -> pd.Series:
+    """The arm of each run, with its level where the claim has levels."""
+    return (runs["norm"] + " " + runs["level"].map(level_text)).str.strip()
+
+
+def level_text(level: Any) -> str:
+    """A level as it is written. A table may have 2.0 for the level 2."""
+    try:
+        return f"{float(level):g}"
+    except ValueError:
+        return str(level)
+
+
+def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
+    """Setting -> the mean learning curve of each arm, over the runs that the verdict compares; those that diverged are
+    left out. A setting without kept curves has none."""
+    stored = StoredEvidence(root / PLACE)
+    known, found = Known(claim, stored, None), {}
+    mine = read_curves(own_curves(root / OWN_LEDGER, claim.id))
+    for cell in _cells(claim, verdict):
+        kept = read_curves(bank_curves(root / LEDGER, cell.name))
+        parts = [kept[kept["norm"] == norm].assign(norm=arm) for arm, norm in grid_arms(claim, cell).items()]
+        curves = pd.concat([mine[mine["cell"] == cell.name], *parts], ignore_index=True)
+        if curves.empty or (runs := known.judged(cell)).empty:
+            continue
+        done = runs[runs["status"] == "completed"]
+        done, curves = (table.assign(level=table["level"].map(level_text)) for table in (done, curves))
+        curves = done[KEY].merge(curves.drop_duplicates([*KEY, "step"]), on=KEY)
+        if len(curves):
+            found[cell.name] = mean_curves(curves.assign(arm=arm_names(curves)))
+    return found

@@ -1,0 +1,191 @@
+"""The runs of claims on this disk: where each lies, what it came to, and what must be trained."""
+
+import dataclasses
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from normexp.claims.evidence.metric import check_metric, read_metric
+from normexp.claims.evidence.protocol import with_recipe
+from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.config.code import changed, in_words
+from normexp.config.compose import composer
+from normexp.runs import read_summary
+
+if TYPE_CHECKING:
+    from normexp.config.run_spec import RunSpec  # loads torch
+
+OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
+# Of validation accuracy, as in `summary.json`.
+SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
+MOST_FAILURES = 3  # of a run, until no plan asks for it
+
+
+class RunKey(NamedTuple):
+    """One run of a claim. `setting` is empty for a claim of one setting, `lr` None for the configuration's own."""
+
+    setting: str
+    arm: str
+    level: Any
+    seed: int
+    lr: float | None
+
+
+class DiskRuns:
+    """The runs of one claim in a cache that all claims share.
+
+    Args:
+        cache: the folder of runs.
+        failures: how often each run failed, by folder; filled by whoever trains.
+    """
+
+    def __init__(self, claim: Claim, cache: Path, failures: Counter[Path] | None = None):
+        self.claim, self.cache = claim, cache
+        self.failures = Counter() if failures is None else failures
+        self.new: set[Path] = set()  # planned by this command
+        self.shown: dict[Path, tuple[str, float]] = {}  # of each of these: its name, and its rough seconds
+        self._composer = composer()
+        self._specs: dict[RunKey, RunSpec] = {}
+        self._rows: dict[RunKey, dict[str, Any]] = {}
+
+    def specs(self, keys: Sequence[RunKey]) -> "list[RunSpec]":
+        """The runs as plain values. Runs of one arm in one setting are composed together."""
+        from normexp.config.run_spec import specs
+
+        new = [key for key in keys if key not in self._specs]
+        for (setting, arm, level), own in itertools.groupby(sorted(new, key=_place), key=lambda key: key[:3]):
+            asked = list(own)
+            rates = sorted({key.lr for key in asked if key.lr is not None}) or None
+            words, replicas = self._words(setting, arm, level)
+            found = specs(words, seeds=sorted({key.seed for key in asked}), rates=rates, using=self._composer)
+            together = f"{self.claim.id} {setting} {arm} {level}" if replicas else ""
+            for spec in found:
+                key = RunKey(setting, arm, level, spec.config["seed"], spec.config["lr"] if rates else None)
+                self._specs[key] = dataclasses.replace(spec, together=together)
+        return [self._specs[key] for key in keys]
+
+    def check(self, keys: Iterable[RunKey]) -> None:
+        """Raise ValueError with one line if a run of these could not be made, or would lack the claim's metric."""
+        for key in {key[:3]: key for key in keys}.values():
+            (spec,) = self.specs([key])
+            check_metric(self.claim, self.claim.metric_of(key.arm), spec.config)
+            if self.claim.manipulation and self.claim.manipulation.metric:
+                check_metric(self.claim, self.claim.manipulation.metric, spec.config)
+
+    def missing(self, keys: Sequence[RunKey]) -> "list[RunSpec]":
+        """The runs to train, each once: those without a result that failed fewer than three times. Arms with equal
+        overrides share runs.
+
+        Raises ValueError with one line if only such runs are left.
+        """
+        by_folder: dict[Path, RunSpec] = {}
+        for key, spec in zip(keys, self.specs(keys), strict=True):
+            if key not in self._rows and spec.folder not in by_folder:
+                by_folder[spec.folder] = spec
+                cell = self.claim.cells.get(key.setting)
+                seconds = cell.seconds if cell and cell.seconds else self.claim.seconds
+                self.shown[spec.folder] = self.name(key), seconds
+        found = {folder: spec for folder, spec in by_folder.items() if self.failures[folder] < MOST_FAILURES}
+        if by_folder and not found:
+            raise ValueError(
+                f"{len(by_folder)} runs failed {MOST_FAILURES} times, the first {next(iter(by_folder))}"
+            )
+        self.new |= found.keys()
+        return list(found.values())
+
+    def name(self, key: RunKey) -> str:
+        """What a run is called on the screen."""
+        named = {"claim": self.claim.id, **key._asdict()}
+        words = [f"{name}={value}" for name, value in named.items() if value not in (None, "")]
+        return " ".join(words).replace(", ", ",")
+
+    def rows(self, keys: Sequence[RunKey]) -> pd.DataFrame:
+        """One row for each of these runs that is finished, with its folder. Raises ValueError for other code."""
+        for key, spec in zip(keys, self.specs(keys), strict=True):
+            if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
+                self._rows[key] = self._row(key, summary, spec.folder)
+        found = [self._rows[key] for key in keys if key in self._rows]
+        return pd.DataFrame(found) if found else pd.DataFrame({"cell": [], "lr": []})
+
+    def known(self) -> pd.DataFrame:
+        """One row for each finished run that was asked for; runs that arms share once."""
+        return pd.DataFrame(self._rows.values()).drop_duplicates("folder")
+
+    def _row(self, key: RunKey, summary: dict[str, Any], folder: Path) -> dict[str, Any]:
+        if other := changed(summary, watched="logged/" in str(self.claim.metric)):
+            raise ValueError(
+                f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
+                "runs anew"
+            )
+        row = row_of(key.setting, summary) | {"norm": key.arm, "level": key.level, "lr": key.lr}
+        row |= {"folder": str(folder), "sources": summary.get("sources", {})}
+        metric, check = (
+            self.claim.metric_of(key.arm),
+            self.claim.manipulation and self.claim.manipulation.metric,
+        )
+        if self.claim.settings and metric in OF_RUNS:
+            row |= {"value": row["train_loss"], "censored": False}
+        else:
+            row["value"], row["censored"] = read_metric(metric, summary, folder)
+        row["check"] = read_metric(check, summary, folder)[0] if check else None
+        return row
+
+    def _words(self, setting: str, arm: str, level: Any) -> tuple[tuple[str, ...], bool]:
+        """The overrides that all seeds and rates share, and whether these train side by side."""
+        claim, cell = self.claim, self.claim.cells.get(setting)
+        replicas = cell.replicas if cell else claim.replicas
+        fixed = [*_of_cell(cell), *claim.fixed]
+        # Monitors are no part of a run's identity, but a claim that reads their logs needs a run that had them.
+        monitors = [override for override in fixed if override.startswith("monitor")]
+        digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
+        study = f"watched-{digest}" if monitors else "runs"
+        if replicas:  # they differ from single runs in rounding, so keep them apart
+            study += "-replicas"
+        shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
+        factor = [f"{name}={level}" for name in claim.factor]
+        return with_recipe((*shared, *fixed, *claim.arms[arm], *factor)), replicas
+
+
+def _of_cell(cell: BankCell | None) -> list[str]:
+    # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
+    words = cell.overrides if cell else ()
+    return [word.replace("${seed}", r"$\{seed\}") for word in words if word != "monitor=none"]
+
+
+def _place(key: RunKey) -> tuple[str, str, str]:
+    return key.setting, key.arm, str(key.level)
+
+
+def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a run that a verdict needs, as one flat row."""
+    config, checkout = summary["config"], summary.get("checkout") or {}
+    metrics = {
+        f"{split}_{name}": summary["metrics"].get(f"{split}/{name}")
+        for split in ("train", "val", "test")
+        for name in ("loss", "accuracy")
+    }
+    return {
+        "cell": cell,
+        "norm": summary["choices"]["norm"],
+        "lr": config["lr"],
+        "seed": config["seed"],
+        "status": summary["status"],
+        **metrics,
+        "steps": summary["steps"],
+        **{name: summary["convergence"].get(name) for name in SPEED},
+        "seconds": round(summary["seconds"], 2),
+        "mode": summary["execution"].get("mode", ""),
+        "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
+        "hash": summary["hash"],
+        "finished": summary["finished"],
+        "commit": checkout.get("commit", ""),
+        "dirty": checkout.get("dirty", True),
+        "code": "",
+        "torch": summary["versions"]["torch"],
+    }

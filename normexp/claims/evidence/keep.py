@@ -1,0 +1,245 @@
+"""Write finished runs and values into a ledger, its manifest, and its second archive."""
+
+import hashlib
+import itertools
+import json
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.evidence.choose_rates import Grid, grids, runs_at, tuned_runs
+from normexp.claims.evidence.curves import bank_curves, curves_of_runs, own_curves, read_curves, write_curves
+from normexp.claims.evidence.metric import measure_of
+from normexp.claims.evidence.plan import Known, missing_keys
+from normexp.claims.evidence.stored import COSTS, MANIFEST, SECOND_ARCHIVE, StoredEvidence, file_digest
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registration import COMMITS, GRID, REGISTRY, kept_commits, open_registry
+from normexp.config.code import different_code, in_words
+from normexp.config.code.parts import MONITORS, NORMEXP, parts
+from normexp.runs import TestExamples
+from normexp.runs.files import atomic_write, write_json
+
+MEASURES = ("error", "loss")  # what claims ask of a grid
+
+
+def grid_claim(bank: Bank) -> Claim:
+    """The grid of a bank as a claim: every norm in every cell of the grid, at every rate and seed."""
+    if not bank.norms:
+        raise ValueError(
+            f"bank={bank.name}: has no grid; write grid: {{norms: [...], seeds: 6}} into its file"
+        )
+    cells = bank.grid.cells
+    first, *others = bank.norms
+    return Claim(
+        id=GRID,
+        name=GRID,
+        sentence="Norms differ.",
+        source=bank.name,
+        covers=(),
+        evidence="training",
+        metric="test/error",
+        arms={norm: [f"norm={norm}"] for norm in bank.norms},
+        seeds=bank.seeds,
+        settings={name: list(cell.overrides) for name, cell in cells.items()},
+        cells=cells,
+        comparisons=[Comparison(kind="different", arm=first, baseline=other) for other in others],
+        seconds=1.0,
+    )
+
+
+def keep_verdict(folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
+    """Write the values of one claim that has no ledger of runs. The same values give the same bytes."""
+    place = folder / "verdicts"
+    place.mkdir(parents=True, exist_ok=True)
+    record = {
+        "id": claim.id,
+        "protocol": claim.protocol,
+        "budget": claim.budget,
+        "row": (verdict.get("registered") or {}).get("row"),
+        "torch": version("torch"),
+        **{key: verdict[key] for key in COSTS if key in verdict},
+    }
+    _write_csv(place / f"{claim.id}.csv.gz", table, na_rep="nan", compression={"method": "gzip", "mtime": 0})
+    write_json(place / f"{claim.id}.json", record)
+    write_manifest(folder, [f"verdicts/{claim.id}.csv.gz", f"verdicts/{claim.id}.json"])
+
+
+def keep_runs(folder: Path, known: Known) -> int:
+    """Write the finished runs of a claim over settings, or of a grid, into a ledger. Returns their number. Raises
+    ValueError if some are missing."""
+    claim = known.claim
+    if missing := missing_keys(claim, known):
+        raise ValueError(
+            f"claim={claim.id}: {len(missing)} runs are missing; train them first: normexp verify"
+        )
+    if other := different_code(StoredEvidence(folder).code):
+        raise ValueError(f"{folder}: its runs were computed by {in_words(other)}; name a new folder")
+    of_grid = claim.id == GRID
+    place = folder / ("bank" if of_grid else f"claims/{claim.id}")
+    place.mkdir(parents=True, exist_ok=True)
+    codes: dict[str, Any] = {}
+    tables = []
+    for cell in claim.cells.values():
+        rows, _ = known.cell_runs(cell, claim.seeds_in[cell.name])
+        if "bank" in rows and not of_grid:
+            rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
+        if "folder" not in rows or rows.empty or not rows["folder"].notna().any():
+            continue  # all of them are in the ledger
+        rows = _with_code(rows, codes)
+        wanted = _read_in_grid(claim, cell, rows) if of_grid else _read_by(claim, known, cell)
+        of = known.examples(cell, rows)
+        kept = {run: found for run in rows["hash"] if run in wanted and (found := of(run)) is not None}
+        losses = of_grid or "loss" in _measures(claim)
+        write_examples(place, cell.name, kept, losses=losses)
+        tables.append(rows)
+        if of_grid:
+            _write_curves(bank_curves(place, cell.name), rows)
+            _write_csv(place / f"{cell.name}.csv", _columns(rows, of_grid=True), float_format="%.9g")
+    if tables and not of_grid:
+        table = pd.concat(tables, ignore_index=True)
+        _write_curves(own_curves(folder / "claims", claim.id), table)
+        _write_csv(place / "runs.csv", _columns(table, of_grid=False), float_format="%.9g")
+    beside = place if of_grid else place.parent
+    _keep_codes(beside, codes)
+    files = [*place.iterdir(), beside / "code.json"]
+    write_manifest(folder, [path.relative_to(folder).as_posix() for path in files if path.is_file()])
+    return sum(map(len, tables))
+
+
+def _columns(rows: pd.DataFrame, *, of_grid: bool) -> pd.DataFrame:
+    aside = ["folder", "sources", "bank", "censored", *(["level", "value", "check"] if of_grid else [])]
+    return rows.drop(columns=[name for name in aside if name in rows])
+
+
+def _with_code(rows: pd.DataFrame, codes: dict[str, Any]) -> pd.DataFrame:
+    """The rows with a digest of the code of new ones; `codes` keeps what it stands for."""
+    found = []
+    for row in rows.itertuples():
+        if not isinstance(row.folder, str):
+            found.append(row.code)
+            continue
+        digest = hashlib.sha256(json.dumps(row.sources, sort_keys=True).encode()).hexdigest()[:12]
+        codes[digest] = row.sources
+        found.append(digest)
+    return rows.assign(code=found)
+
+
+def _measures(claim: Claim) -> set[str]:
+    return {measure_of(claim.metric_of(arm)) for arm in claim.arms} & {"error", "loss"}
+
+
+def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
+    """Hashes of the runs whose test examples a verdict reads."""
+    rows, _ = known.cell_runs(cell, claim.seeds_in[cell.name])
+    return {run for one in _measures(claim) for run in runs_at(rows, cell, one, claim.rate)["hash"]}
+
+
+def _read_in_grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> set[str]:
+    """Hashes of the runs of a grid whose test examples claims may read: those at the lowest rate of the first grid, and
+    those at each seed's best rate by error and by loss, on every grid."""
+    each = len(claim.arms) * claim.looks[-1]
+    asked: list[Grid] = grids(runs, cell, "error", each)
+    wanted: set[str] = set(runs.loc[runs["lr"] == asked[0][0], "hash"])
+    for measure, rates in itertools.product(MEASURES, asked):
+        for _, own in runs[runs["lr"].isin(rates)].groupby("norm"):
+            complete = own.groupby("seed")["lr"].nunique() == len(rates)
+            ready = own[own["seed"].isin(complete.index[complete])]
+            if len(ready):
+                wanted |= set(tuned_runs(ready, measure)["hash"])
+    return wanted
+
+
+def write_examples(
+    folder: Path, cell: str, examples: dict[str, TestExamples], *, losses: bool = True
+) -> None:
+    """Which answers were right, and losses unless left out, of runs that met the same number of examples; no file where
+    there are none."""
+    if not examples:
+        return
+    names = sorted(examples)
+    with atomic_write(folder / f"{cell}.npz") as file:
+        np.savez_compressed(
+            file,
+            hash=np.array(names),
+            shape=np.array(examples[names[0]].right.shape),
+            right=np.stack([np.packbits(examples[name].right) for name in names]),
+            test_set=np.array([examples[name].test_set for name in names]),
+        )
+    if losses and all(len(examples[name].loss) for name in names):
+        with atomic_write(folder / f"{cell}.losses.npz") as file:
+            np.savez_compressed(
+                file, loss=np.stack([examples[name].loss.astype(np.float16) for name in names])
+            )
+
+
+def _write_curves(path: Path, rows: pd.DataFrame) -> None:
+    """The curves of runs on this disk, after those that the file has of others."""
+    new = curves_of_runs(rows[rows["folder"].notna()])
+    old = read_curves(path)
+    keys = set(new[["cell", "norm", "seed", "lr"]].itertuples(index=False, name=None))
+    kept = old[
+        [key not in keys for key in old[["cell", "norm", "seed", "lr"]].itertuples(index=False, name=None)]
+    ]
+    write_curves(path, pd.concat([kept, new], ignore_index=True) if len(kept) else new)
+
+
+def _write_csv(path: Path, table: pd.DataFrame, **options: Any) -> None:
+    with atomic_write(path) as file:
+        table.to_csv(file, index=False, **options)
+
+
+def _keep_codes(folder: Path, codes: dict[str, Any]) -> None:
+    if not codes:
+        return
+    path = folder / "code.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | codes, indent=1, sort_keys=True) + "\n")
+
+
+def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Write the digests of these files, of the registry and of its commits beside the others; by default of all files.
+
+    The registry of each commit that the rows name is kept too, for who has no history of it.
+    """
+    stored = StoredEvidence(folder)
+    old, code = stored.manifest, stored.code
+    if not old:
+        code = {room: parts(room) for room in (NORMEXP, MONITORS)}
+    if names is None or not old:
+        old, names = {}, [found.relative_to(folder).as_posix() for found in stored.files()]
+    if (folder / REGISTRY).exists():
+        _keep_commits(folder)
+        names = [*names, REGISTRY, COMMITS]
+    digests = {name: file_digest(folder / name) for name in names}
+    write_json(folder / MANIFEST, {"code": code, "files": dict(sorted((old | digests).items()))}, indent=1)
+
+
+def _keep_commits(folder: Path) -> None:
+    """`commits.json`: what the registry was at the commits of the rows."""
+    tables = [*folder.glob("bank/*.csv"), *folder.glob("claims/*/runs.csv")]
+    commits = {
+        str(one)
+        for path in tables
+        for one in pd.read_csv(path, usecols=["commit"])["commit"].dropna().unique()
+    }
+    found = kept_commits(open_registry(folder / REGISTRY), commits)
+    known = json.loads((folder / COMMITS).read_text()) if (folder / COMMITS).exists() else {}
+    write_json(
+        folder / COMMITS, known | {name: rows for name, rows in found.items() if rows is not None}, indent=1
+    )
+
+
+def export(folder: Path, path: Path) -> int:
+    """Write the second archive, a zip of the files that a wheel leaves out. Returns their number."""
+    names = [name for name in StoredEvidence(folder).manifest if name.endswith(SECOND_ARCHIVE)]
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in names:
+            archive.write(folder / name, name)
+    return len(names)

@@ -1,0 +1,279 @@
+"""What a training claim still needs, and what is known of it: `plan`, `table`, and the settings for the judge.
+
+A verdict is `while missing := plan(...): run(missing)`, then the judge. Runs that tune, seeds of the next look and
+rates of an expanded grid are more turns of that loop. Runs on this disk and those of the ledger are read alike.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from normexp.claims.evidence.choose_rates import grids, runs_at
+from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
+from normexp.claims.evidence.metric import measure_of
+from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs
+from normexp.claims.evidence.sources import MANIPULATION, table_of
+from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.judge import judge
+from normexp.claims.judge.outcomes import Setting, check_complete, make_table
+from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.settings import TUNING_SEEDS, Cells
+from normexp.config.code import in_words
+from normexp.runs import load_test_examples
+
+if TYPE_CHECKING:
+    from normexp.config.run_spec import RunSpec  # loads torch
+
+KEY = ["norm", "level", "seed", "lr"]
+Rates = dict[tuple[str, Any], float | None]  # of each arm and level
+
+
+class Known:
+    """The runs of one training claim that are finished, from all stores.
+
+    Args:
+        stored: the ledger; None to judge from this disk alone.
+        disk: the runs on this disk; None to judge from the ledger alone.
+    """
+
+    def __init__(self, claim: Claim, stored: StoredEvidence | None, disk: DiskRuns | None):
+        self.claim, self.stored, self.disk = claim, stored, disk
+        self.parts: dict[str, list[Setting]] = {}  # what the judge got
+        self._read: list[pd.DataFrame] = []  # the runs behind it
+        self._ledger: dict[str, pd.DataFrame] = {}
+
+    def rows(self, keys: list[RunKey]) -> pd.DataFrame:
+        """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
+        one setting."""
+        stored = self._in_ledger(keys[0].setting) if keys else pd.DataFrame()
+        tables = []
+        if len(stored):
+            places = {place: row for row, place in enumerate(stored[KEY].itertuples(index=False, name=None))}
+            found = {key: places[key[1:]] for key in keys if key[1:] in places}
+            tables.append(stored.iloc[list(found.values())])
+            keys = [key for key in keys if key not in found]
+        if self.disk and keys:
+            tables.append(self.disk.rows(keys))
+        tables = [table for table in tables if len(table)]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"cell": [], "lr": []})
+
+    def missing(self, keys: list[RunKey], rows: pd.DataFrame) -> list[RunKey]:
+        """Those of the keys that have no row."""
+        has = set(rows[KEY].itertuples(index=False, name=None)) if len(rows) else set()
+        if "lr" in rows and rows["lr"].isna().any():  # the configuration's own rate
+            has = {(*key[:3], None) for key in has}
+        return [key for key in keys if key[1:] not in has]
+
+    def _in_ledger(self, setting: str) -> pd.DataFrame:
+        if self.stored is None or not self.claim.settings:
+            return pd.DataFrame()
+        if setting not in self._ledger:
+            self._ledger[setting] = self.stored.rows(self.claim, self.claim.cells[setting])
+        return self._ledger[setting]
+
+    def examples(self, cell: BankCell, runs: pd.DataFrame) -> Examples:
+        """A function from the hash of one of these runs to its test examples."""
+        stored = self.stored.examples(self.claim, cell) if self.stored else lambda run: None
+        with_folder = runs.dropna(subset="folder") if "folder" in runs else runs.iloc[:0]
+        folders = (
+            dict(zip(with_folder["hash"], with_folder["folder"], strict=True)) if len(with_folder) else {}
+        )
+
+        def of(run: str):
+            return load_test_examples(folders[run]) if run in folders else stored(run)
+
+        return of
+
+    # Over several settings.
+
+    def cell_runs(self, cell: BankCell, seeds: Iterable[int]) -> tuple[pd.DataFrame, list[RunKey]]:
+        """(the finished runs of a cell at the rates of its grid, the runs that are missing there).
+
+        The grid expands as far as the finished runs ask; it is asked again when the missing ones are finished.
+        """
+        each = list(itertools.product(self.claim.arms, self.claim.levels, seeds))
+        grid = cell.rates if self.claim.rate == "own" else (cell.rate(self.claim.rate),)
+        while True:
+            keys = [RunKey(cell.name, *place, rate) for place in each for rate in grid]
+            rows = self.rows(keys)
+            if (missing := self.missing(keys, rows)) or self.claim.rate != "own":
+                return rows, missing
+            if (wider := grids(rows, cell, self.measure, len(each))[-1]) == grid:
+                return rows, []
+            grid = wider
+
+    @property
+    def measure(self) -> str:
+        """What the metric of the first arm measures; see `measure_of`."""
+        return measure_of(self.claim.metric_of(next(iter(self.claim.arms))))
+
+    def judged(self, cell: BankCell) -> pd.DataFrame:
+        """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""
+        rows, _ = self.cell_runs(cell, self.claim.seeds_in[cell.name])
+        return runs_at(rows, cell, self.measure, self.claim.rate) if len(rows) else rows
+
+    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
+        """The settings of a part of the claim for the judge, see `Source`. Raises ValueError if a run is missing."""
+        found = []
+        for cell in (self.claim.cells[name] for name in cells):
+            rows, missing = self.cell_runs(cell, self.claim.seeds_in[cell.name])
+            if missing:
+                what = " ".join(f"{word}" for word in _words(missing[0]))
+                raise ValueError(
+                    f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first {what}"
+                )
+            read = runs_at(rows[rows["seed"].isin(seeds)], cell, self.measure, self.claim.rate)
+            self._check_code(rows)
+            self._read.append(read)
+            check = part == MANIPULATION
+            measure, column = ("value", "check") if check else (self.measure, "value")
+            found.append(setting_of_runs(cell, read, measure, self.examples(cell, rows), column))
+        self.parts[part] = found
+        return found
+
+    def _check_code(self, rows: pd.DataFrame) -> None:
+        """Raise ValueError for rows of the ledger that today's code would not compute: they carry no verdict."""
+        if self.stored is None:
+            return
+        stored = rows[rows["folder"].isna()] if "folder" in rows else rows
+        watched = "logged/" in str(self.claim.metric)
+        if len(stored) and (other := self.stored.other_code(stored, watched=watched)):
+            raise ValueError(
+                f"claim={self.claim.id}: {len(stored)} runs of the ledger were computed by {in_words(other)} and "
+                "carry no verdict here; evidence=none trains them anew"
+            )
+
+    def table(self) -> pd.DataFrame:
+        """One row per part, setting, arm, level and seed."""
+        return table_of(self.parts)
+
+    def read_runs(self) -> pd.DataFrame:
+        """The runs that the judge got, each once, `bank` true for those that a grid trained."""
+        runs = pd.concat(self._read, ignore_index=True).drop_duplicates(["cell", *KEY], ignore_index=True)
+        of_grid = runs["bank"].eq(True) if "bank" in runs else False
+        return runs.rename(columns={"hash": "run"}).assign(bank=of_grid).fillna({"commit": ""})
+
+    def cost(self) -> dict[str, Any]:
+        """In one setting: how many runs were trained and read, and their seconds of training."""
+        if self.disk is None:
+            return {}
+        rows = self.disk.known()
+        trained = sum(Path(folder) in self.disk.new for folder in rows["folder"])
+        # The clock of replicas counts for all of them together.
+        seconds = float((rows["seconds"] / rows["replicas"]).sum())
+        return {"trained": trained, "from_cache": len(rows) - trained, "training_seconds": round(seconds, 1)}
+
+    def compared(self) -> list[tuple[RunKey, Path]]:
+        """In one setting: the runs of the last look that the verdict compares, with their folders."""
+        if self.disk is None:
+            return []
+        rates = self.tuned()
+        for seeds in map(self.claim.seed_range, reversed(self.claim.looks)):
+            keys = seed_keys(self.claim, rates, seeds)
+            if not _missing(self, keys):
+                return [(key, spec.folder) for key, spec in zip(keys, self.disk.specs(keys), strict=True)]
+        return []
+
+    # In one setting.
+
+    def tuned(self) -> Rates:
+        """The best learning rate of each arm at each level, from one grid, by mean validation accuracy over the tuning
+        runs. The lower validation loss breaks ties. A rate that diverged once is excluded."""
+        keys = tuning_keys(self.claim)
+        if not keys:
+            return dict.fromkeys(itertools.product(self.claim.arms, self.claim.levels))
+        found: Rates = {}
+        for cell, own in self.rows(keys).groupby(["norm", "level"], sort=False):
+            scores = {rate: _score(runs) for rate, runs in own.groupby("lr", sort=False)}
+            found[cell] = max(scores, key=scores.__getitem__)
+        return found
+
+    def values(self, seeds: range) -> pd.DataFrame:
+        """The claim's metric of every arm, level and seed."""
+        runs = self.rows(seed_keys(self.claim, self.tuned(), seeds))
+        table = make_table(
+            runs.rename(columns={"norm": "arm", "level": "factor"})[
+                ["arm", "factor", "seed", "value", "censored"]
+            ].to_dict("records")
+        )
+        check_complete(table, list(self.claim.arms), self.claim.levels, list(seeds))
+        return table
+
+
+def plan(claim: Claim, known: Known) -> "list[RunSpec]":
+    """The runs that a claim needs next, each once; none when it can be judged.
+
+    Raises ValueError with one line if a run cannot be made, or has failed three times.
+    """
+    if known.disk is None:
+        return []
+    keys = missing_keys(claim, known)
+    known.disk.check(keys)
+    return known.disk.missing(keys)
+
+
+def missing_keys(claim: Claim, known: Known) -> list[RunKey]:
+    """The same as keys: runs that tune, then those of each look until one decides."""
+    if claim.settings:
+        return [
+            key
+            for name, cell in claim.cells.items()
+            for key in known.cell_runs(cell, claim.seeds_in[name])[1]
+        ]
+    if missing := _missing(known, tuning_keys(claim)):
+        return missing
+    rates = known.tuned()
+    for seeds in map(claim.seed_range, claim.looks):
+        if missing := _missing(known, seed_keys(claim, rates, seeds)):
+            return missing
+        if judge(known.values(seeds), claim, looks=len(claim.looks))["verdict"] != "inconclusive":
+            break
+    return []
+
+
+def most_missing(claim: Claim, known: Known) -> int:
+    """Most runs that are missing. The verdict may need fewer: seeds are added only until it decides, and the runs it
+    needs are known only after the learning rates are."""
+    missing, more = missing_keys(claim, known), 0
+    if missing and not claim.settings:
+        if missing[0].seed >= TUNING_SEEDS:
+            more = len(claim.arms) * len(claim.levels) * claim.looks[-1]
+        else:
+            missing = _missing(known, seed_keys(claim, known.tuned(), claim.seed_range(claim.looks[-1])))
+    different = {spec.folder for spec in known.disk.specs(missing)} if known.disk else missing
+    return len(different) + more
+
+
+def _missing(known: Known, keys: list[RunKey]) -> list[RunKey]:
+    return known.missing(keys, known.rows(keys))
+
+
+def tuning_keys(claim: Claim) -> list[RunKey]:
+    """The runs that choose learning rates, for each arm at each level, over seeds that no verdict sees."""
+    if claim.tune is None:
+        return []
+    seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
+    cells = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
+    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in cells]
+
+
+def seed_keys(claim: Claim, rates: Rates, seeds: range) -> list[RunKey]:
+    """The runs of every arm, level and seed."""
+    cells = itertools.product(claim.arms, claim.levels, seeds)
+    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in cells]
+
+
+def _score(runs: pd.DataFrame) -> tuple[float, float]:
+    if (runs["status"] == "diverged").any():
+        return -math.inf, -math.inf
+    return float(runs["val_accuracy"].sum()), -float(runs["val_loss"].sum())
+
+
+def _words(key: RunKey) -> list[str]:
+    rate = f"lr {key.lr:g}" if key.lr is not None else ""
+    return [word for word in (key.arm, str(key.level), f"seed {key.seed}", rate) if word]

@@ -1,0 +1,275 @@
+"""The ledger: finished runs as committed files, a read-only store from which verdicts are judged without training.
+
+`docs/evidence` of a checkout, or of the installed package, has
+
+- `bank/<cell>.csv`: one row per run of a bank's grid; `bank/<cell>.npz`: which test examples some of them had right,
+  those at the best rate of each seed on validation, and those at the lowest rate, for sentences about a small rate.
+- `claims/<id>/runs.csv`, `claims/<id>/<cell>.npz`: the same for the runs that a claim trained itself.
+- `verdicts/<id>.json`, `verdicts/<id>.csv.gz`: protocol, cost and values of a claim about networks at initialization or
+  about one setting. A record without values is an older verdict: its word and numbers as they were published.
+- `registry.jsonl`, `commits.json`: the registered protocols, and what the registry was at each commit of these runs.
+- `code.json` beside rows says what each digest of code in them stands for.
+- `manifest.json`: the digest of each file, and the code of normexp that computed the rows.
+
+Losses of test examples (`*.losses.npz`) and learning curves (`*curves.csv.gz`) lie in the repository and in a second
+archive (`normexp evidence export`), since no registered claim's word needs them.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.judge.verdict import ONE_SETTING
+from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.config.code import different_code
+from normexp.config.code.parts import MONITORS, NORMEXP
+from normexp.config.folder import CONFIGS
+from normexp.runs import TestExamples
+
+PLACE = Path("docs") / "evidence"
+EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
+LEDGER, OWN_LEDGER, KEPT = PLACE / "bank", PLACE / "claims", PLACE / "verdicts"
+MANIFEST = "manifest.json"
+SECOND_ARCHIVE = ("losses.npz", "curves.csv.gz")  # ends of names
+RUN = ["norm", "level", "seed", "lr"]  # with the cell, what names a run
+# Judging again cannot restore these.
+COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge")
+
+
+@dataclass(frozen=True)
+class StoredVerdict:
+    """The stored record of one claim. `table` is None for an older verdict."""
+
+    record: dict[str, Any]
+    table: pd.DataFrame | None
+
+    @property
+    def known_table(self) -> pd.DataFrame:
+        """`table`. Raises ValueError if there is none."""
+        if self.table is None:
+            raise ValueError(f"claim={self.record['id']}: its values are not stored, only its word")
+        return self.table
+
+
+class StoredEvidence:
+    """Reads a ledger. Every file is checked against the manifest when it is read, and rows against each other; what
+    fails is a ValueError with one line that names the file."""
+
+    def __init__(self, folder: Path = EVIDENCE):
+        self.folder = folder
+
+    @cached_property
+    def _node(self) -> dict[str, dict[str, str]]:
+        path = self.folder / MANIFEST
+        return json.loads(path.read_text()) if path.exists() else {"files": {}, "code": {}}
+
+    @property
+    def manifest(self) -> dict[str, str]:
+        """Path below the folder -> SHA-256; empty for a ledger without a manifest."""
+        return self._node["files"]
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The code of normexp that all rows were computed by, or by code with equal golden runs; see
+        `normexp.config.code`."""
+        return self._node["code"]
+
+    def read(self, name: str) -> Path | None:
+        """The path of a file, checked; None if the ledger never had it, or has it in its second archive alone."""
+        path = self.folder / name
+        known = self.manifest.get(name)
+        if not path.exists():
+            if known is None or name.endswith(SECOND_ARCHIVE):
+                return None
+            raise ValueError(
+                f"{path}: is missing, and {MANIFEST} has it; restore it from git, or install again"
+            )
+        if self.manifest and known != file_digest(path):
+            what = "is not in" if known is None else "is not the file of"
+            raise ValueError(
+                f"{path}: {what} {MANIFEST}; restore it from git, or write it with normexp evidence keep"
+            )
+        return path
+
+    def grid_rows(self, cells: Iterable[str]) -> pd.DataFrame:
+        """The rows of the grid in these cells; a cell that is not in the ledger has none."""
+        paths = [path for name in cells if (path := self.read(f"bank/{name}.csv"))]
+        tables = [_checked(pd.read_csv(path), path) for path in paths]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell", "lr"])
+
+    def own_rows(self, claim: str) -> pd.DataFrame:
+        """The rows of a claim's own runs; empty if it has none."""
+        path = self.read(f"claims/{claim}/runs.csv")
+        if path is None:
+            return pd.DataFrame({"cell": []})
+        table = pd.read_csv(path)
+        given = table[["commit", "level"]].astype(object)
+        return _checked(table.assign(**given.where(given.notna(), "")), path)
+
+    def rows(self, claim: Claim, cell: BankCell) -> pd.DataFrame:
+        """The runs that a claim may read in a cell, at any rate, each once and named by its arm; `bank` is true for
+        those of the grid."""
+        own = self.own_rows(claim.id)
+        parts = [own[own["cell"] == cell.name].assign(bank=False)]
+        if arms := grid_arms(claim, cell):
+            grid = self.grid_rows([cell.name])
+            for arm, norm in arms.items():
+                runs = grid[grid["norm"] == norm] if len(grid) else grid
+                if len(runs):
+                    parts.append(runs.assign(norm=arm, level="", value=runs["train_loss"], bank=True))
+        found = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+        return found.drop_duplicates(RUN, ignore_index=True) if len(found) else found
+
+    def examples(self, claim: Claim, cell: BankCell) -> Callable[[str], TestExamples | None]:
+        """A function from the hash of a run to its test examples; None if none are stored."""
+        names = [f"claims/{claim.id}/{cell.name}", *([f"bank/{cell.name}"] if cell.norms else [])]
+        readers = [self.examples_in(name) for name in names]
+        return lambda run: next((found for of in readers if (found := of(run)) is not None), None)
+
+    def examples_in(self, name: str) -> Callable[[str], TestExamples | None]:
+        """The same for one pair of files, named without their ends. Losses are empty where they are not here."""
+        path, beside = self.read(f"{name}.npz"), self.read(f"{name}.losses.npz")
+        if path is None:
+            return lambda run: None
+        stored = np.load(path)
+        losses = np.load(beside)["loss"] if beside else None
+        places = {run: index for index, run in enumerate(stored["hash"].tolist())}
+        shape = tuple(stored["shape"])
+        right, test_sets = stored["right"], stored["test_set"]
+
+        def of(run: str) -> TestExamples | None:
+            if (index := places.get(run)) is None:
+                return None
+            bits = np.unpackbits(right[index], count=int(np.prod(shape))).astype(bool).reshape(shape)
+            loss = losses[index].astype(np.float32) if losses is not None else np.empty(0, np.float32)
+            return TestExamples(bits, loss, str(test_sets[index]))
+
+        return of
+
+    def other_code(self, rows: pd.DataFrame, *, watched: bool) -> list[str]:
+        """The parts of today's code that are not those which computed these rows: parts of normexp, and classes of the
+        user's own. `watched`: whether the code of monitors counts."""
+        found = set(different_code(self.code, watched=watched))
+        kept: dict[str, dict[str, str]] = {}
+        for name in ("bank/code.json", "claims/code.json"):
+            if path := self.read(name):
+                kept |= json.loads(path.read_text())
+        for digest in set(rows["code"]) & kept.keys():
+            own = {name: part for name, part in kept[digest].items() if not _is_ours(name)}
+            found.update(different_code(own))
+        return sorted(found)
+
+    def verdict(self, claim: Claim) -> StoredVerdict | None:
+        """The stored record of a claim's present protocol, or its older verdict; None if there is neither."""
+        path = self.read(f"verdicts/{claim.id}.json")
+        if path is None:
+            return None
+        record = json.loads(path.read_text())
+        if "verdict" in record:
+            return StoredVerdict(record, None) if record["sentence"] == claim.sentence else None
+        if record["protocol"] != claim.protocol:
+            return None
+        values = self.read(f"verdicts/{claim.id}.csv.gz")
+        if values is None:
+            raise ValueError(
+                f"{path.with_suffix('.csv.gz')}: is missing; verify claim={claim.id} keep=... anew"
+            )
+        levels = {str(level): level for level in claim.levels}
+        # The table may have 2.0 for a level 2.
+        levels |= {str(float(level)): level for level in claim.levels if isinstance(level, int | float)}
+        table = pd.read_csv(values, keep_default_na=False, dtype={"factor": str, "value": str})
+        exact = table["value"].map(float)  # to the last bit, with nan and infinities
+        return StoredVerdict(record, table.assign(factor=table["factor"].map(levels), value=exact))
+
+    def check(self) -> list[str]:
+        """What is wrong with this ledger, one line each; it reads every file."""
+        found = []
+        for name in sorted(
+            {*self.manifest, *(path.relative_to(self.folder).as_posix() for path in self.files())}
+        ):
+            try:
+                path = self.read(name)
+                if path and name.endswith(".csv") and name.startswith(("bank/", "claims/")):
+                    self._check_accuracies(name)
+            except (ValueError, OSError, KeyError) as error:
+                found.append(str(error))
+        return found
+
+    def _check_accuracies(self, name: str) -> None:
+        """Raise ValueError if a row says another accuracy than its run's test examples."""
+        place, path = name.rpartition("/")[0], self.folder / name
+        runs = _checked(pd.read_csv(path), path)
+        for cell, own in runs.groupby("cell"):
+            check_accuracies(own, self.examples_in(f"{place}/{cell}"), path)
+
+    def files(self) -> list[Path]:
+        """Every file of rows, examples, curves and values."""
+        kinds = ("bank/*", "claims/**/*", "verdicts/*")
+        return [path for kind in kinds for path in self.folder.glob(kind) if path.is_file()]
+
+
+def older(claim: Claim, record: dict[str, Any]) -> dict[str, Any]:
+    """A verdict that is older than settings and the registry, in the form that pages read. It has no p."""
+    return {
+        "id": claim.id,
+        "sentence": claim.sentence,
+        "evidence": claim.evidence,
+        "scope": ONE_SETTING,
+        "note": "",
+        "p_adjusted": None,
+        "as_expected": None,
+        "settings": [],
+        **record,
+    }
+
+
+def grid_arms(claim: Claim, cell: BankCell) -> dict[str, str]:
+    """Arms that change only the norm, to one that the grid has in this cell; arm -> norm."""
+    if claim.fixed or claim.factor:
+        return {}
+    norms = {
+        arm: own[0].removeprefix("norm=")
+        for arm, own in claim.arms.items()
+        if len(own) == 1 and own[0].startswith("norm=")
+    }
+    return {arm: norm for arm, norm in norms.items() if norm in cell.norms}
+
+
+def check_accuracies(runs: pd.DataFrame, of: Callable[[str], TestExamples | None], path: Path) -> None:
+    """Raise ValueError for the first row whose accuracy on test is not that of its test examples."""
+    for run, said in zip(runs["hash"], runs["test_accuracy"], strict=True):
+        examples = of(str(run))
+        if examples is not None and abs(examples.right.mean() - said) > 1e-6:
+            raise ValueError(
+                f"{path}: run {run[:8]}: says an accuracy on test of {said:g}, and its examples give "
+                f"{examples.right.mean():g}; restore the files from git"
+            )
+
+
+def _checked(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The rows of a file. Raises ValueError for a run that stands twice, and for times that no run has."""
+    keys = ["cell", *(key for key in RUN if key in runs)]
+    if (twice := runs[runs.duplicated(keys)]).shape[0]:
+        raise ValueError(
+            f"{path}: {len(twice)} runs stand there twice, the first {twice['hash'].iloc[0][:8]}"
+        )
+    if (wrong := runs[~(runs["seconds"] > 0)]).shape[0]:
+        raise ValueError(f"{path}: run {wrong['hash'].iloc[0][:8]}: seconds={wrong['seconds'].iloc[0]:g}")
+    return runs
+
+
+def _is_ours(name: str) -> bool:
+    return name == MONITORS or name.split(".")[0] == NORMEXP
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,161 @@
+"""The ledger of finished runs: `normexp evidence check`; `--help` explains."""
+
+import sys
+from pathlib import Path
+
+from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
+from normexp.claims.spec.bank import SMALL, Bank, load_bank
+from normexp.claims.spec.registration import GRID
+from normexp.claims.spec.select import find
+from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line, prepare
+from normexp.cli.options import read_options
+from normexp.config.allowed import allow_from
+from normexp.config.folder import as_option, use_folder
+from normexp.config.invocation import command
+from normexp.sweeps.options import options_of, take_flags
+
+DEFAULTS = {
+    "claim": "", "bank": SMALL, "out": "outputs/claims", "to": "", "workers": "auto", "allow_targets": "",
+    "config_dir": "",
+}  # fmt: skip
+ACTIONS = ("check", "keep", "grid", "export", "page")
+HELP = """Finished runs as files that travel: verdicts are judged from them without training.
+
+  {command}                         the same as check
+  {command} check [to=DIR]          check a ledger against itself: each file, each row, each accuracy
+  {command} keep claim=mine.yaml [bank=cells.yaml] [out=outputs/claims] to=DIR
+                                            write the finished runs of a claim into a ledger; claim=bank: a grid's
+  {command} grid [bank=small] [--plan]      train the grid of a bank; takes the flags of sweeps
+  {command} export to=FILE.zip      the second archive: learning curves, and losses of test examples
+  {command} page to=FILE.md         the page of a bank's grid and its figure
+
+The ledger of the project comes with the package (docs/evidence in a checkout); `normexp verify evidence=DIR` judges
+from another one."""
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the first argument names. Returns the exit status, 1 for a ledger with a mistake."""
+    prepare()
+    if {"-h", "--help"} & set(arguments):
+        print(HELP.format(command=command("evidence")))
+        return 0
+    try:
+        arguments, given = take_flags(as_option(arguments))
+        action = arguments.pop(0) if arguments and "=" not in arguments[0] else ACTIONS[0]
+        if action not in ACTIONS:
+            raise ValueError(f"{action}: no such action; choose from {', '.join(ACTIONS)}")
+        options = read_options(arguments, DEFAULTS)
+        workers = [("workers", options["workers"])] if options["workers"] != "auto" else []
+        engine = options_of([*workers, *given])
+        allow_from([f"allow_targets={options['allow_targets']}"])
+        use_folder(options["config_dir"])
+        if action == "grid":
+            return train_grid(load_bank(options["bank"]), Path(options["out"]), engine)
+        if action == "keep":
+            return keep(options)
+        folder = Path(options["to"]) if options["to"] and action == "check" else EVIDENCE
+        if action == "check":
+            return check(folder)
+        if not options["to"]:
+            raise ValueError(f"{action}: to=: is missing; name the file to write")
+        print(write(action, load_bank(options["bank"]), Path(options["to"])))
+        return 0
+    except OSError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except Exception as error:
+        if full_errors():
+            raise
+        print(f"Error: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT if is_bad_input(error) else FAILED
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def check(folder: Path) -> int:
+    """Print what is wrong with a ledger, and what it lacks."""
+    from normexp.claims.evidence.stored import SECOND_ARCHIVE
+
+    stored = StoredEvidence(folder)
+    if not stored.manifest:
+        raise ValueError(f"to={folder}: has no manifest.json; name a ledger that normexp evidence keep wrote")
+    mistakes = stored.check()
+    for mistake in mistakes:
+        print(f"Error: {mistake}", file=sys.stderr)
+    beside = [name for name in stored.manifest if name.endswith(SECOND_ARCHIVE)]
+    absent = sum(not (folder / name).exists() for name in beside)
+    if absent:
+        print(
+            f"{absent} of {len(beside)} files of the second archive (curves, losses) are not here; no word needs them"
+        )
+    print(f"{folder}: {len(stored.manifest)} files, {len(mistakes)} with a mistake")
+    return 1 if mistakes else 0
+
+
+def train_grid(bank: Bank, out: Path, options) -> int:
+    """Train what is missing of a bank's grid, in rounds. Returns the exit status."""
+    from normexp.claims.evidence.keep import grid_claim
+    from normexp.claims.verify_claims import Verification
+
+    words = f"{command('evidence')} grid bank={bank.name}"
+    own = Verification([grid_claim(bank)], out, command=words, evidence=StoredEvidence(EVIDENCE))
+    own.show_plan()
+    if options.plan:
+        own.show_runs(options)
+    else:
+        own.run(
+            options, lambda claim, evidence: print(f"bank={bank.name}: every run of its grid is finished")
+        )
+    for reason in own.failed.values():
+        print(f"Error: {reason}", file=sys.stderr)
+    return 1 if own.failed else 0
+
+
+def keep(options: dict[str, str]) -> int:
+    """Write the finished runs of claims into a ledger."""
+    from normexp.claims.evidence.cell_facts import complete_cells
+    from normexp.claims.evidence.disk_runs import DiskRuns
+    from normexp.claims.evidence.keep import grid_claim, keep_runs
+    from normexp.claims.evidence.plan import Known
+
+    if not options["claim"]:
+        raise ValueError("claim=: is missing; name the claims whose runs to keep, or claim=bank")
+    bank, folder = load_bank(options["bank"]), Path(options["to"]) if options["to"] else EVIDENCE
+    if options["claim"] == GRID:
+        claims = [grid_claim(bank)]
+    else:
+        claims = [
+            one for one in find(options["claim"], bank)[0] if one.evidence == "training" and one.settings
+        ]
+        if not claims:
+            raise ValueError(
+                f"claim={options['claim']}: is no training claim over settings; {command('verify')} keep={folder} "
+                "keeps its values"
+            )
+    for claim in claims:
+        claim = complete_cells(claim)
+        stored = StoredEvidence(folder) if (folder / "manifest.json").exists() else None
+        known = Known(claim, stored, DiskRuns(claim, Path(options["out"]) / "cache"))
+        print(f"{claim.id}: {keep_runs(folder, known)} runs in {folder}")
+    return 0
+
+
+def write(action: str, bank: Bank, path: Path) -> str:
+    """Write the second archive, or the page of a bank's grid. Returns a line on it."""
+    if action == "export":
+        from normexp.claims.evidence.keep import export
+
+        return f"{path}: {export(EVIDENCE, path)} files of learning curves and losses"
+    from normexp.claims.evidence.choose_rates import expanded_lr_grid
+    from normexp.claims.pages.bank_page import draw_rates, page
+    from normexp.runs.files import atomic_write
+
+    stored = StoredEvidence(EVIDENCE)
+    rows = stored.grid_rows(bank.grid.cells)
+    bank = expanded_lr_grid(bank, rows)
+    figure = "images/bank_rates.png"
+    draw_rates(bank, rows, path.parent / figure)
+    with atomic_write(path) as file:
+        file.write(page(bank, rows, stored, figure).encode())
+    return f"{path}, {path.parent / figure}"

@@ -1,0 +1,28 @@
+"""Ask for verdicts as the commands do."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.conclude import conclude, from_ledger
+from normexp.claims.evidence.stored import PLACE, StoredEvidence
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registration import IN_CHECKOUT
+from normexp.claims.verify_claims import Verification
+
+
+def verify(claim: Claim, out: Path, keep_in: Path | None = None) -> dict[str, Any]:
+    """The verdict of a claim that trains nothing, written to its folder."""
+    own = Verification([claim], out, command="c", keep_in=keep_in, registries=[])
+    verdict = own.verdict(claim)
+    assert isinstance(verdict, dict), verdict
+    return verdict
+
+
+def over_settings(claim: Claim, root: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Table and verdict of a claim over settings; `root` holds registry and ledger."""
+    if claim.evidence == "training":
+        return from_ledger(claim, StoredEvidence(root / PLACE))
+    paths = [path for path in [root / IN_CHECKOUT] if path.exists()]
+    return conclude(claim, registries=paths)
