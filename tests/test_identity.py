@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from normexp.config.identity import check_folder, config_hash, default_folder
+from normexp.config.identity import check_folder, config_hash, default_folder, identity, processes_of
+from normexp.config.run_spec import specs
 
 CONFIG = {
     "seed": 0,
@@ -39,7 +40,6 @@ def changed(path: str, value) -> dict:
         ("monitor", {}),
         ("data.root", "/data"),
         ("trainer.accelerator", "gpu"),
-        ("trainer.devices", 4),
         ("seed", 0.0),
     ],
 )
@@ -99,3 +99,38 @@ def test_file_in_place_of_a_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
         check_folder(tmp_path / "file", "aaaa")
+
+
+@pytest.mark.parametrize(
+    ("trainer", "processes"),
+    [
+        ({"devices": 1}, 1),
+        ({"devices": 2, "strategy": "ddp"}, 2),
+        ({"devices": "2", "num_nodes": 3}, 6),
+        ({"devices": [0, 2]}, 2),
+        ({"devices": "auto"}, None),
+        ({"devices": -1}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_processes_that_share_a_batch_are_counted(trainer, processes):
+    assert processes_of({**CONFIG, "trainer": trainer}) == processes
+    assert processes_of({**CONFIG, "trainer": trainer, "max_steps": 0}) == 1
+
+
+def test_processes_that_share_a_batch_are_identity_and_one_is_as_before():
+    assert config_hash(CONFIG, processes=1) == config_hash(CONFIG)
+    assert config_hash(CONFIG, processes=2) != config_hash(CONFIG)
+    assert identity(CONFIG, processes=2) == identity(CONFIG) | {"processes": 2}
+
+
+@pytest.mark.parametrize(("devices", "same"), [("2", False), ("auto", True)])
+def test_a_run_over_two_processes_is_no_run_of_one(devices, same):
+    """On CPUs the trainer resolves `auto` to one process."""
+    one, other = (
+        specs(["trainer=ddp", "trainer.accelerator=cpu", "norm=batchnorm", f"trainer.devices={count}"])[0]
+        for count in (1, devices)
+    )
+    assert (one.digest == other.digest) == same
+    assert (one.folder == other.folder) == same

@@ -12,10 +12,11 @@ LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
 
-def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
+def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) -> dict[str, Any]:
     """The part of a resolved configuration that makes two runs the same run.
 
-    Paths, hardware and monitors are omitted. A user's own data counts by `fingerprint`, the hash of its content.
+    Paths, hardware and monitors are omitted. A user's own data counts by `fingerprint`, the hash of its content, and
+    several processes by their number: each normalizes and augments its own part of a batch.
     When a later version adds a key, it must omit the key's default value here, so that old runs stay valid.
     """
     kept = _identity_of(config)
@@ -24,7 +25,23 @@ def identity(config: dict[str, Any], fingerprint: str = "") -> dict[str, Any]:
     if kept.get("early_stopping") is None:
         kept.pop("early_stopping", None)  # runs from before there was the key
     kept["fingerprint"] = fingerprint
+    if processes > 1:
+        kept["processes"] = processes
     return kept
+
+
+def processes_of(config: dict[str, Any]) -> int | None:
+    """The number of processes that share a batch: one for each device of each node; one for a run of no step. None
+    where only the trainer can tell, for `devices: auto`."""
+    if config.get("max_steps") == 0:
+        return 1
+    trainer = config.get("trainer") or {}
+    devices, nodes = trainer.get("devices", "auto"), trainer.get("num_nodes", 1)
+    if isinstance(devices, str) and devices.isdigit():
+        devices = int(devices)
+    if isinstance(devices, list):
+        return len(devices) * nodes
+    return devices * nodes if isinstance(devices, int) and devices > 0 else None
 
 
 def _identity_of(node: dict[str, Any], path: str = "") -> dict[str, Any]:
@@ -36,9 +53,9 @@ def _identity_of(node: dict[str, Any], path: str = "") -> dict[str, Any]:
     return kept
 
 
-def config_hash(config: dict[str, Any], fingerprint: str = "") -> str:
+def config_hash(config: dict[str, Any], fingerprint: str = "", processes: int = 1) -> str:
     """Hexadecimal SHA-256 of the identity, equal for 1 and 1.0 and for any order of keys."""
-    text = json.dumps(_plain(identity(config, fingerprint)), sort_keys=True, allow_nan=False)
+    text = json.dumps(_plain(identity(config, fingerprint, processes)), sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

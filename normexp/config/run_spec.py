@@ -15,8 +15,8 @@ from omegaconf.errors import OmegaConfBaseException
 from normexp.config.checks import check_setting, validate
 from normexp.config.compatibility import choice_of
 from normexp.config.compose import Composer, composer, hydra_files, plain_values
-from normexp.config.construct import fingerprint
-from normexp.config.identity import config_hash, default_folder
+from normexp.config.construct import construct, fingerprint
+from normexp.config.identity import config_hash, default_folder, processes_of
 from normexp.config.settings import GROUPS, ROOT
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
@@ -108,7 +108,8 @@ def runs_of(
     chosen["recipe"] = first["recipe"]
     configs = list(_each_config(task, first, asked, packages))
     known = {} if known is None else known
-    digests = [config_hash(config, fingerprint(config, packages, known)) for config in configs]
+    processes = processes_of(first) or processes_of_trainer(first, packages)
+    digests = [config_hash(config, fingerprint(config, packages, known), processes) for config in configs]
     for config, digest in zip(configs, digests, strict=True):
         folder = Path(config["run_dir"] or default_folder(config, chosen, digest))
         several = len(asked) > 1
@@ -125,6 +126,16 @@ def runs_of(
             allowed=packages,
             composed=pickled,
         )
+
+
+def processes_of_trainer(config: dict[str, Any], allowed: Iterable[str] | None) -> int:
+    """The number of processes to which the trainer resolves `devices: auto` on this machine."""
+    try:
+        make_trainer = construct("trainer", config["trainer"], allowed)
+        trainer = make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    except Exception:  # of a dozen types; the same error ends the run in one line when its trainer is checked
+        return 1
+    return trainer.world_size
 
 
 def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:

@@ -66,6 +66,9 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
 def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
     """The hash is that of the configuration and that for which the folder was made."""
     digest = config_hash(summary["config"], summary["fingerprint"])
+    if (processes := summary["execution"].get("devices", 1)) > 1:  # earlier versions did not count them
+        shared = config_hash(summary["config"], summary["fingerprint"], processes)
+        digest = shared if summary["hash"] == shared else digest
     if digest != summary["hash"]:
         why = f"hash={summary['hash'][:8]}: the configuration has {digest[:8]}"
         raise damaged(folder / SUMMARY, why, folder)

@@ -5,7 +5,8 @@ import torch
 from test_replicas import train as train_replicas
 from test_run import AtStep
 
-from normexp.runs import load_summaries, read_summary
+from normexp.runs import load_summaries
+from normexp.runs.read import read_checked
 from normexp.training.launch import launch
 from normexp.training.recorder import Recorder
 from normexp.training.replicas import replica
@@ -24,7 +25,7 @@ def test_nan_in_data_that_are_not_trained_on_makes_no_run_diverged(make_parts, c
         f"completed, but {split}/loss is not finite: look for NaN in the {split} data"
         in capsys.readouterr().out
     )
-    saved = read_summary(parts.spec.folder)  # whoever reads it knows why the number is absent
+    saved = read_checked(parts.spec.folder)  # whoever reads it knows why the number is absent
     assert saved["metrics"][f"{split}/loss"] is None
     assert saved["metrics"]["train/loss"] == summary["metrics"]["train/loss"]
 
