@@ -1,7 +1,7 @@
 """Limit what configuration files may ask of Hydra itself. Hydra acts on its own node before normexp sees anything: it
 builds callbacks and the objects below the launcher, imports what logging names, sets environment variables of jobs.
 
-A folder given by `--config-dir` may be a stranger's. So these keys must keep the values of normexp or Hydra, unless
+A folder given by `--config-dir` may be untrusted. So these keys must keep the values of normexp or Hydra, unless
 the command line sets them. Files are read and composed for this before Hydra acts on anything.
 """
 

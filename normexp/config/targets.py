@@ -1,7 +1,7 @@
 """The classes that a configuration may name in `_target_`. The name is judged before anything is imported, the class
 afterwards.
 
-A configuration may come from a stranger and must not run other code. So it may name classes of these kinds, and never
+A configuration may be untrusted and must not run other code. So it may name classes of these kinds, and never
 a function: models and norms (torch modules), data modules, optimizers, schedules, the trainer and its parts, monitors
 (callbacks). They may come from normexp, `torch.nn`, `torch.optim`, the list LIGHTNING, and packages that the user
 allows on the command line or as a Python argument. If one package defines a class and another exports it, both must be

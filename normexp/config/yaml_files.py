@@ -1,4 +1,4 @@
-"""Read a yaml that a stranger may have written. It must be a plain file of sane size, and is checked before loading."""
+"""Read a yaml file that may be untrusted. It must be a plain file of sane size, and is checked before loading."""
 
 from pathlib import Path
 from typing import Any

@@ -77,11 +77,13 @@ class Case(NamedTuple):
 
     def is_of(self, room: str) -> bool:
         """Whether a run belongs to the minute that tests one room of normexp."""
-        model, norm, optimizer, *_ = self.name.split()
+        model, norm, optimizer, *options = self.name.split()
         plain = {"data", "monitor"}.isdisjoint(self.tests)
         return {
             "all": True,
-            "norms": plain and optimizer == "sgd" and model in ("mlp", "cnn", "gpt"),
+            "norms": plain
+            and optimizer == "sgd"
+            and (model in ("mlp", "cnn") or (model == "gpt" and not options)),
             "models": plain and optimizer == "sgd" and norm in ("none", "batchnorm", "layernorm"),
             "training": plain and (model == "mlp" or norm == "layernorm" or "schedule" in self.tests),
             "data": "data" in self.tests,

@@ -15,7 +15,6 @@ import ast
 import importlib.util
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -138,17 +137,13 @@ def own_digest(name: str) -> str | None:
 
 def _folder_of(top: str) -> Path | None:
     """The folder that holds a top-level package or module."""
-    file = getattr(sys.modules.get(top), "__file__", None)
     try:
-        spec = None if file else importlib.util.find_spec(top)
+        spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return None
-    if spec and spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations))).parent
-    file = file or (spec.origin if spec else None)
-    if not file or not file.endswith(".py"):
-        return None
-    return Path(file).parents[1] if Path(file).name == "__init__.py" else Path(file).parent
+    for package in (spec and spec.submodule_search_locations) or ():
+        return Path(package).parent
+    return Path(spec.origin).parent if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 @cache
