@@ -9,7 +9,9 @@
 data or monitors it takes one minute and tests what that room needs; the option may be repeated.
 
 `compare` adds the two versions to normexp/config/code/equal_code.json if all runs are equal and no code outside the
-tested rooms differs. Runs of one version then count as runs of the other. Commit the file with the change.
+tested rooms differs. Runs of one version then count as runs of the other. Commit the file with the change. Where code
+was meant to change for some setting, `--where trainer.accumulate_grad_batches=1` says for which runs it is equal, and
+golden runs with another value may differ.
 """
 
 import argparse
@@ -41,11 +43,12 @@ def main() -> None:
     comparer = commands.add_parser("compare", help="record that two versions are equal")
     comparer.add_argument("before", type=Path)
     comparer.add_argument("after", type=Path)
+    comparer.add_argument("--where", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
     comparer.add_argument("--to", type=Path, default=RECORD, help="default: %(default)s")
     given = parser.parse_args()
     if given.command == "compare":
         before, after = (json.loads(path.read_text()) for path in (given.before, given.after))
-        sys.exit(compare(before, after, given.to))
+        sys.exit(compare(before, after, given.to, dict(text.split("=", 1) for text in given.where)))
     rooms, out, checkout = given.room or ["all"], given.out.resolve(), given.checkout.resolve()
     if given.command == "train":
         from golden.record import place, record
@@ -75,13 +78,15 @@ def version(checkout: Path) -> dict[str, Any]:
     return {"commit": commit, **{room: parts.named_parts(checkout, room) for room in parts.ROOMS}}
 
 
-def compare(before: dict[str, Any], after: dict[str, Any], path: Path) -> int:
+def compare(
+    before: dict[str, Any], after: dict[str, Any], path: Path, where: dict[str, str] | None = None
+) -> int:
     """Add two versions to the equal ones, or print where they differ. Returns the exit status."""
     known = json.loads(path.read_text())
     for content in (before, after):
         if "normexp" not in content["version"]:  # recorded before versions had parts
             content["version"] |= since(known, content["version"]["commit"])
-    differing = differences(before, after)
+    differing = differences(before, after, where or {})
     for line in differing:
         print(line)
     if differing:
@@ -90,7 +95,7 @@ def compare(before: dict[str, Any], after: dict[str, Any], path: Path) -> int:
     tested = {name for run in runs for name in classes(after["runs"][run])}
     entry = {
         "before": texts(before["version"]), "after": texts(after["version"]), "runs": len(runs),
-        "tested": sorted(tested), "date": str(datetime.date.today()), "place": after["place"],
+        "tested": sorted(tested), "where": where or {}, "date": str(datetime.date.today()), "place": after["place"],
     }  # fmt: skip
     if not any({**entry, "date": ""} == {**other, "date": ""} for other in known["equal"]):
         known["equal"].append(entry)
@@ -99,12 +104,14 @@ def compare(before: dict[str, Any], after: dict[str, Any], path: Path) -> int:
     return 0
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def differences(before: dict[str, Any], after: dict[str, Any], where: dict[str, str]) -> list[str]:
     """A line for each reason why two versions are not shown to be equal."""
     here, there = before["place"], after["place"]
     found = [f"{key}: {here[key]} and {there[key]}" for key in here.keys() & there if here[key] != there[key]]
     for name, run in after["runs"].items():
         other = before["runs"].get(name, run)  # a new run has nothing to compare with
+        if any(f" {key}=" in name and f" {key}={value}" not in name for key, value in where.items()):
+            continue
         if run.get("digest", "refused") != other.get("digest", "refused"):
             found.append(f"{name}: {other.get('digest', 'refused')} became {run.get('digest', 'refused')}")
     rooms = {*before.get("rooms", ["all"]), *after.get("rooms", ["all"])} - {"all"}

@@ -175,15 +175,16 @@ def golden(monkeypatch, tmp_path):
     equality._entries.cache_clear()
 
     def compared(
-        before, after, *, digest="1", rooms=("all",), place="here", tests=("Transformer", "LayerNorm")
-    ):
+        before, after, *, digest="1", rooms=("all",), place="here", tests=("Transformer", "LayerNorm"),
+        run="a", where=None,
+    ):  # fmt: skip
         tested = [*tests, "Digits", "WarmupCosine"]
         sides = [
             {"version": {"commit": name, **version}, "rooms": rooms, "place": {"machine": machine},
-             "runs": {"a": {"digest": found, "tests": tested}}}
+             "runs": {run: {"digest": found, "tests": tested}}}
             for name, version, found, machine in (("old", before, "1", "here"), ("new", after, digest, place))
         ]  # fmt: skip
-        status = golden_runs.compare(*sides, path)
+        status = golden_runs.compare(*sides, path, where)
         equality._entries.cache_clear()
         return status
 
@@ -221,6 +222,20 @@ def test_golden_runs_count_on_cpus_for_what_they_tested(finished, edit, golden):
     assert changed(gpu) == changed(timm) == changed(other) == ["normexp.norms.functional"]
     assert different_code(summary["sources"]) == []
     assert different_code(summary["sources"], golden=False) == ["normexp.norms.functional"]
+
+
+def test_setting_that_was_changed_on_purpose_is_left_out(finished, edit, golden):
+    summary, before = finished[0], version()
+    edit("lit_model.py")
+    run, where = (
+        "mlp layernorm sgd trainer.accumulate_grad_batches=2",
+        {"trainer.accumulate_grad_batches": "1"},
+    )
+    assert golden(before, version(), digest="2", run=run) == 1
+    assert golden(before, version(), digest="2", run=run, where=where) == 0
+    config = {**summary["config"], "trainer": {**summary["config"]["trainer"], "accumulate_grad_batches": 2}}
+    assert changed(summary) == []
+    assert changed({**summary, "config": config}) == ["normexp.lit_model"]
 
 
 @pytest.mark.parametrize(

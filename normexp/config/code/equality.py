@@ -3,14 +3,15 @@
 It does if it still has each part that the run recorded, or if golden runs lead from a version with these parts to one
 that today's code still has. `scripts/golden_runs.py` finds such versions and writes `equal_code.json`, which a wheel
 holds. Golden runs are a few steps long; equal bits in all of them are evidence from small runs, and no proof. They run
-on a CPU, without torch's compiler, and test the classes that an entry lists, so they count for such runs only.
+on a CPU, without torch's compiler, and test the classes that an entry lists, so they count for such runs only. If code
+was changed on purpose for runs with some setting, an entry holds only `where` that setting has its usual value.
 
 Earlier versions of normexp recorded a digest for each class. `equal_classes` says which commits had them, of those
 whose golden runs equal the runs of commit 40e1806. `since` has the parts of that commit.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,26 +32,31 @@ def changed(summary: dict[str, Any], *, watched: bool = True) -> list[str]:
         summary: of the run; its `config`, `sources` and `execution` are read.
         watched: whether the code of monitors counts. It changes the logs and no other result.
     """
-    config, execution = summary["config"], summary["execution"]
-    short_runs = config.get("compile") or not str(execution.get("device", "cpu")).startswith("cpu")
-    uses = {name for name in targets({**config, "monitor": None}) if name.startswith((OURS, "torch.optim."))}
-    return different_code(summary.get("sources") or {}, uses, watched=watched, golden=not short_runs)
+    config, device = summary["config"], str(summary["execution"].get("device", "cpu"))
+    golden = device.startswith("cpu") and not config.get("compile")
+    return different_code(summary.get("sources") or {}, config, watched=watched, golden=golden)
 
 
 def different_code(
-    record: dict[str, str], uses: Iterable[str] = (), *, watched: bool = True, golden: bool = True
+    record: dict[str, str],
+    config: dict[str, Any] | None = None,
+    *,
+    watched: bool = True,
+    golden: bool = True,
 ) -> list[str]:
     """The modules and classes of today's code that are not those of a record; empty if it computes the same.
 
-    Imports no torch, and needs a fifth of a second in a process that has not yet read its code.
+    Imports no torch, and needs a quarter of a second in a process that has not yet read its code.
 
     Args:
         record: of a run, from its summary or from `code.json` of the ledger.
-        uses: classes of the run. Where its parts differ, golden runs must have tested these.
+        config: of the run. Where parts differ, golden runs must have tested its classes and settings. None: of a run
+            with nothing but what they test, as those of the bank are.
         watched: whether the code of monitors counts.
         golden: whether golden runs count; see above.
     """
-    golden = golden and {name for name in uses if name.startswith("torch.")} <= TESTED
+    config = {**(config or {}), "monitor": None}
+    golden = golden and {name for name in targets(config) if name.startswith("torch.optim.")} <= TESTED
     by_class = {name: part for name, part in record.items() if name.startswith(f"{OURS}.")}
     if by_class:  # recorded by an earlier version
         counted = {
@@ -68,7 +74,7 @@ def different_code(
         if name not in (NORMEXP, MONITORS):
             found += [name] if recorded != own_digest(name) else []
         elif (watched or name == NORMEXP) and not all(
-            _is_present(name, version, uses, golden) for version in recorded.split("+")
+            _is_present(name, version, config, golden) for version in recorded.split("+")
         ):
             found += _differing(name, recorded)
     return sorted({*found})
@@ -94,7 +100,7 @@ def _differing_classes(record: dict[str, str], golden: bool) -> list[str]:
     return sorted(differing)
 
 
-def _is_present(room: str, recorded: str, uses: Iterable[str], golden: bool) -> bool:
+def _is_present(room: str, recorded: str, config: dict[str, Any], golden: bool) -> bool:
     """Whether today's code has all recorded parts, or is equal to code that has them."""
     present = frozenset(named_parts(ROOT, room))
     reached, todo = set(), [_parts(recorded)]
@@ -104,16 +110,25 @@ def _is_present(room: str, recorded: str, uses: Iterable[str], golden: bool) -> 
             return True
         if version not in reached and golden:
             reached.add(version)
-            todo += _equal_versions(version, room, uses)
+            todo += _equal_versions(version, room, config)
     return False
 
 
-def _equal_versions(version: frozenset[str], room: str, uses: Iterable[str]) -> Iterator[frozenset[str]]:
+def _equal_versions(version: frozenset[str], room: str, config: dict[str, Any]) -> Iterator[frozenset[str]]:
+    classes = {name.rpartition(".")[2] for name in targets(config) if name.startswith(OURS)}
     for entry in _entries()["equal"]:
-        if {name.rpartition(".")[2] for name in uses if name.startswith(OURS)} <= set(entry["tested"]):
+        settings = all(str(_value(config, key)) in ("None", value) for key, value in entry["where"].items())
+        if settings and classes <= set(entry["tested"]):
             before, after = (_parts(entry[side][room]) for side in ("before", "after"))
             yield from ([after] if version <= before else [])
             yield from ([before] if version <= after else [])
+
+
+def _value(config: dict[str, Any], key: str) -> Any:
+    node: Any = config
+    for part in key.split("."):
+        node = node.get(part) if isinstance(node, dict) else None
+    return node
 
 
 def _differing(room: str, recorded: str) -> list[str]:
