@@ -24,8 +24,8 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
 
     Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
     (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
-    `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`; `failed` (it diverged, or its final
-    training loss is above ten times `chance_loss`).
+    `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`; `processes` (that share a batch);
+    `failed` (it diverged, or its final training loss is above ten times `chance_loss`).
     """
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
@@ -37,6 +37,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     for group in RESULT_GROUPS:
         row |= {f"{group}.{key}": value for key, value in summary[group].items()}
     row |= {name: summary[name] for name in RESULTS if name not in row}
+    row["processes"] = summary["execution"].get("devices", 1)
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
 
 

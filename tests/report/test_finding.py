@@ -138,3 +138,14 @@ def test_a_logarithmic_axis_leaves_out_what_would_press_the_others_together():
     low, high = readable(pd.concat([near, pd.Series([1e-9])]))
     assert 0.001 < low < 0.1
     assert high < 2
+
+
+def test_a_run_without_a_finite_value_is_left_out_and_said(tmp_path):
+    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5)
+    folder = next(tmp_path.glob("mlp/none-bs8-s2-*"))
+    change(folder, **{"test/accuracy": None})
+    edit_summary(folder, not_finite=["test/accuracy"])
+    study = open_study(tmp_path)
+    row = comparison(study, "none").set_index("arm").loc["none"]
+    assert (row["runs"], row["failed"], row["n"]) == (5, 0, 4)
+    assert "1 run had no finite test accuracy" in " ".join(cautions(study))

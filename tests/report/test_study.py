@@ -44,6 +44,16 @@ def test_every_value_that_varies_within_an_arm_makes_arms(tmp_path, key):
     assert len(list(folder.rglob("events*"))) == 4
 
 
+def test_runs_on_several_processes_are_no_seeds_of_one(tmp_path):
+    for seed in range(4):
+        folder = write_run(tmp_path, "batchnorm", 8, seed)
+        execution = json.loads((folder / "summary.json").read_text())["execution"]
+        edit_summary(folder, execution={**execution, "devices": 1 + seed // 2})
+    study = open_study(tmp_path)
+    assert (study.x, study.levels) == ("processes", [1, 2])
+    assert list(comparison(study, "batchnorm")["n"]) == [2, 2]
+
+
 def test_a_value_that_differs_with_the_norm_is_said(tmp_path):
     write_study(tmp_path, ("none",), (8,), seeds=2)
     write_study(tmp_path, ("layernorm",), (8,), seeds=2, **{"trainer.gradient_clip_val": 0.5})
