@@ -19,15 +19,20 @@ RUNNING_SHOWN = 2
 class Board:
     """Progress over runs: a bar that is drawn twice per second, or one line per run if the output is no terminal.
 
-    Counts change with each event, so an event costs the same for any number of cells.
+    Sums change with each event, so an event costs the same for any number of cells.
     """
 
     def __init__(self, cells: Sequence[Cell], at_once: int, console: Console):
-        self.at_once, self.console = max(at_once, 1), console
-        self._states: Counter[str] = Counter()
-        self._last: dict[int, tuple[str, float | None]] = {}
+        self.at_once, self.console, self.total = max(at_once, 1), console, len(cells)
+        self._states = Counter(cell.state for cell in cells)
+        self._last = {id(cell): cell.state for cell in cells}
         self._running: dict[int, Cell] = {}
-        self._ran, self._left = _Time(), _Time()
+        known = [cell.estimate for cell in cells if cell.estimate is not None]
+        self._usual = sum(known) / len(known) if known else 1.0  # seconds of a run without an estimate
+        self._expected = sum(map(self._seconds, filter(lambda cell: cell.state in WAITING, cells)))
+        self._ended = self._taken = (
+            0.0  # of the runs that ended: their estimates, and the seconds that they took
+        )
         # On a narrow screen the names of runs are cut, and the counts stay whole.
         narrow = console.width < NARROW
         columns = (
@@ -43,7 +48,7 @@ class Board:
         )
         self._task = self._progress.add_task(LABEL, total=len(cells), text="")
         for cell in cells:
-            self._count(cell)
+            self._note_running(cell)
 
     def __enter__(self) -> "Board":
         self._progress.start()
@@ -53,42 +58,51 @@ class Board:
     def __exit__(self, *_) -> None:
         self._progress.stop()
 
-    def say(self, line: str) -> None:
-        """Print a line above the bar."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def update(self, changed: Cell) -> None:
-        self._count(changed)
+        """Show the new state of a cell."""
+        before = self._last[id(changed)]
+        self._last[id(changed)] = changed.state
+        self._states[before] -= 1
+        self._states[changed.state] += 1
+        self._note_running(changed)
+        if before in WAITING and changed.state not in WAITING:
+            self._expected -= self._seconds(changed)
+            if changed.seconds is not None:
+                self._ended += self._seconds(changed)
+                self._taken += changed.seconds
         if changed.seconds is not None and (not self.console.is_terminal or changed.state == "failed"):
-            text = f"{self.settled}/{len(self._last)}  {changed.state:<11} {changed.run}  "
+            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.run}  "
             text += duration(changed.seconds)
             text += f"  {changed.error}" if changed.error else ""
             text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
-            self.say(text)
+            self._say(text)
         if changed.state == "elsewhere" and not self.console.is_terminal:
-            self.say(f"waits for another launch, which trains {changed.run}")
+            self._say(f"waits for another launch, which trains {changed.run}")
         self._draw()
 
     @property
     def settled(self) -> int:
-        return len(self._last) - sum(self._states[state] for state in WAITING)
+        """Number of cells that wait for nothing."""
+        return self.total - sum(self._states[state] for state in WAITING)
 
-    def _count(self, cell: Cell) -> None:
-        if before := self._last.get(id(cell)):
-            self._tally(*before, cell.estimate, by=-1)
-        self._last[id(cell)] = (cell.state, cell.seconds)
-        self._tally(cell.state, cell.seconds, cell.estimate, by=1)
+    def remaining(self) -> float:
+        """Remaining seconds: the estimate for the open runs, corrected by the times of the ended ones."""
+        left = self.total - self.settled
+        if not self._ended or not left:
+            return 0.0
+        return self._expected * self._taken / self._ended / min(self.at_once, left)
+
+    def _seconds(self, cell: Cell) -> float:
+        return self._usual if cell.estimate is None else cell.estimate
+
+    def _note_running(self, cell: Cell) -> None:
         if cell.state == "running":
             self._running[id(cell)] = cell
         else:
             self._running.pop(id(cell), None)
 
-    def _tally(self, state: str, seconds: float | None, estimate: float | None, *, by: int) -> None:
-        self._states[state] += by
-        if state in WAITING:
-            self._left.add(estimate, 0.0, by)
-        elif seconds is not None:
-            self._ran.add(estimate, seconds, by)
+    def _say(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _draw(self) -> None:
         names = [cell.run for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
@@ -96,32 +110,7 @@ class Board:
         more = f" and {hidden} more" if hidden else ""
         remaining = f"remaining {duration(self.remaining())}  " if self.remaining() else ""
         text = f"{in_counts(self._states)}  {remaining}{', '.join(names)}{more}"
-        self._progress.update(self._task, completed=self.settled, total=len(self._last), text=escape(text))
-
-    def remaining(self) -> float:
-        """Remaining seconds: the estimate for the open runs, corrected by the times of the ended ones."""
-        if not self._ran.cells or not self._left.cells:
-            return 0.0
-        mean = self._ran.taken / self._ran.cells
-        pace = self._ran.taken / (self._ran.expected(mean) or 1.0)
-        return pace * self._left.expected(mean) / min(self.at_once, self._left.cells)
-
-
-class _Time:
-    """Sums over cells of one kind."""
-
-    def __init__(self) -> None:
-        self.cells = self.unknown = 0
-        self.estimated = self.taken = 0.0
-
-    def add(self, estimate: float | None, taken: float, by: int) -> None:
-        self.cells += by
-        self.unknown += by if estimate is None else 0
-        self.estimated += by * (estimate or 0.0)
-        self.taken += by * taken
-
-    def expected(self, mean: float) -> float:
-        return self.estimated + mean * self.unknown
+        self._progress.update(self._task, completed=self.settled, total=self.total, text=escape(text))
 
 
 def counts(cells: Sequence[Cell]) -> str:

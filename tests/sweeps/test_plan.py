@@ -147,8 +147,10 @@ def test_process_that_leaves_no_summary_is_no_run(tmp_path, exit_code, stopped, 
 def test_remaining_time_corrects_the_estimate_by_what_runs_took(tmp_path):
     from rich.console import Console
 
-    cells = [cell("completed", 6.0, tmp_path), *(cell("planned", None, tmp_path) for _ in range(4))]
+    cells = [cell("planned", None, tmp_path) for _ in range(5)]
     board = Board(cells, 2, Console(quiet=True))
+    cells[0].state, cells[0].seconds = "completed", 6.0
+    board.update(cells[0])
     # Runs take three times as long as estimated, two at a time.
     assert board.remaining() == pytest.approx(3 * (4 * 2.0) / 2)
     assert counts(cells) == "1 done"
