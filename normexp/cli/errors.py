@@ -54,7 +54,8 @@ def one_line_errors() -> Iterator[None]:
             if full_errors():
                 raise
             # Training handles Ctrl-C itself. This one came during an import, composing or building.
-            if interrupt.came or isinstance(error, KeyboardInterrupt):
+            early = interrupt.came and not getattr(error, "in_training", False)
+            if early or isinstance(error, KeyboardInterrupt):
                 say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
             fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
 

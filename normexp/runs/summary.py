@@ -109,9 +109,13 @@ def remedy(folder: Path) -> str:
     return f"remove the folder {folder} and run it again"
 
 
-def damaged(path: Path, why: str, folder: Path) -> ValueError:
-    """The error for a file in a run's folder that is not as the run wrote it."""
-    return ValueError(f"{path}: damaged ({why}); {remedy(folder)}")
+class Damaged(ValueError):
+    """A file in a run's folder is not as the run wrote it, so the same command cannot go on there."""
+
+
+def damaged(path: Path, why: str, folder: Path) -> Damaged:
+    """The error for such a file."""
+    return Damaged(f"{path}: damaged ({why}); {remedy(folder)}")
 
 
 def _finite(value: Any) -> Any:

@@ -16,7 +16,7 @@ from pytorch_lightning.callbacks import Checkpoint
 
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import remedy
+from normexp.runs.summary import Damaged, remedy
 from normexp.training.lightning import all_gather, of_this_process
 
 NEEDED = ("global_step", "state_dict")
@@ -45,7 +45,7 @@ def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
         raise damaged(path, "it is no checkpoint of a run", path.parents[1])
     found = content.get("identity")
     if identity is not None and found is not None and found != identity:
-        raise ValueError(
+        raise Damaged(
             f"{path}: is the checkpoint of another run (hash {str(found)[:8]}, this one is {identity[:8]}); move it "
             f"back to its own folder, or {remedy(path.parents[1])}"
         )

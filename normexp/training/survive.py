@@ -22,6 +22,8 @@ from pytorch_lightning.strategies.launchers.subprocess_script import _Subprocess
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from rich.console import Console
 
+from normexp.config.process import note_interrupt
+from normexp.runs.summary import Damaged
 from normexp.training.checkpoint import load_to_resume
 from normexp.training.folder import RunFolder
 
@@ -43,8 +45,10 @@ class Interrupted(Exception):
 
     def forward_signal(self) -> str | None:
         """Call the signal handler that was there before; submitit's starts the job again and ends the process. If there
-        was none, ask Slurm itself. Returns what was done, or None."""
-        if callable(self.previous) and self.previous is not signal.default_int_handler:
+        was none, ask Slurm itself. Ctrl-C is answered here and goes no further. Returns what was done, or None."""
+        if self.signum == signal.SIGINT:
+            return None
+        if callable(self.previous):
             try:
                 self.previous(self.signum, None)
             except subprocess.CalledProcessError as error:
@@ -53,7 +57,7 @@ class Interrupted(Exception):
                 # Slurm took the job, and ended submitit's `scontrol requeue` together with it.
             return None
         asked_to_end = self.signum == signal.SIGTERM and not preempted()
-        return None if asked_to_end or self.signum == signal.SIGINT else requeue()
+        return None if asked_to_end else requeue()
 
 
 class StoppedAtOnce(BaseException):
@@ -142,19 +146,25 @@ class StopOnSignal(pl.Callback):
 @contextlib.contextmanager
 def stopping(folders: Sequence[RunFolder], console: Console) -> Iterator[None]:
     """A context around training. If training stops before its end, say what is left. After a signal, exit with its
-    status. An error is raised on.
+    status. An error is raised on, with `in_training = True`.
     """
-    try:
-        yield
-    except BaseException as stop:
-        asked = isinstance(stop, (Interrupted, StoppedAtOnce, SIGTERMException, KeyboardInterrupt))
-        say_what_is_left(folders, console, str(stop) or type(stop).__name__ if asked else None)
-        if not asked:
-            raise
-        if isinstance(stop, Interrupted) and (done := stop.forward_signal()):
-            console.print(done, highlight=False, markup=False, soft_wrap=True)
-        terminated = isinstance(stop, SIGTERMException)
-        sys.exit(128 + (signal.SIGTERM if terminated else getattr(stop, "signum", signal.SIGINT)))
+    with note_interrupt() as interrupt:
+        before = interrupt.came
+        try:
+            yield
+        except BaseException as stop:
+            asked = isinstance(stop, (Interrupted, StoppedAtOnce, SIGTERMException, KeyboardInterrupt))
+            turned = interrupt.came and not before  # a library answers Ctrl-C with an error of its own
+            if not isinstance(stop, Damaged):  # which names its own remedy: nothing can go on from there
+                why = "interrupted" if turned else str(stop) or type(stop).__name__
+                say_what_is_left(folders, console, why if asked or turned else None)
+            if not asked and not turned:
+                vars(stop)["in_training"] = True
+                raise
+            if isinstance(stop, Interrupted) and (done := stop.forward_signal()):
+                console.print(done, highlight=False, markup=False, soft_wrap=True)
+            terminated = isinstance(stop, SIGTERMException)
+            sys.exit(128 + (signal.SIGTERM if terminated else getattr(stop, "signum", signal.SIGINT)))
 
 
 def say_what_is_left(folders: Sequence[RunFolder], console: Console, why: str | None) -> None:
