@@ -161,13 +161,14 @@ class DataModule(LightningDataModule):
 
     def last_training_batch(self) -> tuple[Tensor, Tensor]:
         """The batch of the last finished step, of this launch or an earlier one."""
-        loader = self.train_dataloader()
-        trained = self.trainer.fit_loop.epoch_loop.batch_progress.total.processed
+        trainer: Any = self.trainer
+        loader, trained = self.train_dataloader(), trainer.fit_loop.epoch_loop.batch_progress.total.processed
         return loader.batch(*divmod(trained - 1, len(loader)))
 
     def _progress(self) -> tuple[int, int]:
         """The trainer's epoch, and the number of its batches that are trained."""
-        return self.trainer.current_epoch, self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
+        trainer: Any = self.trainer
+        return trainer.current_epoch, trainer.fit_loop.epoch_loop.batch_progress.current.processed
 
     def val_dataloader(self) -> EvaluationLoader:
         return self.evaluation_loader("val")

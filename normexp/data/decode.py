@@ -47,7 +47,7 @@ def decode(content: bytes, size: int, channels: int) -> np.ndarray:
         warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
         # Other formats would start other parsers, and EPS a program.
         try:
-            image = PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+            image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
         except UnidentifiedImageError:  # whose words name our buffer, not the file
             raise ValueError("neither a PNG nor a JPEG") from None
     if image.width * image.height > MAX_PIXELS:
@@ -139,7 +139,7 @@ def decode_into(path: Path, first: int, images: list[Image], size: int, channels
 
 def main() -> None:
     """Decode what standard input asks for, and answer None or what went wrong."""
-    answer = None
+    answer: tuple[str, str] | OSError | None = None
     try:
         decode_into(*pickle.load(sys.stdin.buffer))
     except Unreadable as error:  # this class has another name in the other process

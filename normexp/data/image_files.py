@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 import torch
 from rich.console import Console
@@ -26,7 +26,11 @@ from normexp.machine import in_bytes, memory
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")
 LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
-COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by the first bytes
+COMPRESSIONS: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}  # by the first bytes
 MAX_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
 END = 1024  # zeros at the end of a tar archive
 
@@ -110,11 +114,12 @@ class Archive:
                         seen.add(name)
                         if member.size > MAX_BYTES:
                             raise Unreadable(name, TOO_LARGE)
-                        content = archive.extractfile(member).read()
+                        content = cast(BinaryIO, archive.extractfile(member)).read()
                         if len(content) < member.size:
                             raise EOFError("it ends too early")
                         yield name, content
-                    archive.members = []  # type: ignore[attr-defined]  # tarfile would keep a record of every file
+                    # tarfile would keep a record of every file.
+                    archive.members = []  # type: ignore[attr-defined]
         except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise Unreadable(self.path, error) from error
 
@@ -224,7 +229,7 @@ class ImageFolder(ImageData):
         started, screen = time.monotonic(), Console(stderr=True)
         columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-            task = progress.add_task("", total=source.names and len(source.names))
+            task = progress.add_task("", total=len(source.names) if source.names else None)
             decode_all(
                 contents(), pixels, self.image_size, self.channels, lambda n: progress.advance(task, n)
             )

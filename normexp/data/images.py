@@ -4,6 +4,7 @@ import json
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ class Images:
         """The images of a folder, mapped."""
         about = json.loads((folder / ABOUT).read_text())
         with np.load(folder / LABELS, allow_pickle=False) as arrays:
-            rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            rows: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         file = MappedFile(folder / PIXELS, about.pop("shape"))
         return cls(file.tensor, **rows, **about, file=file)
 

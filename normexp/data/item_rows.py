@@ -55,7 +55,8 @@ class ItemRows(Rows, Dataset):
         seed: int,
         device: torch.device,
     ) -> None:
-        self.items, self.collate = loader.dataset, loader.collate_fn
+        self.items: Any = loader.dataset
+        self.collate = loader.collate_fn
         self.name, self.classes = name, classes
         self.workers = loader.num_workers if workers is None else workers
         self.seed, self.epoch = seed, 0
@@ -96,7 +97,7 @@ class ItemRows(Rows, Dataset):
         return self._batches(chosen, self.workers)
 
     def _batches(self, chosen: Iterable[Chosen], workers: int) -> Iterator[Batch]:
-        rows = [range(len(self))[c] if isinstance(c, slice) else c.tolist() for c in chosen]
+        rows: list[Any] = [range(len(self))[c] if isinstance(c, slice) else c.tolist() for c in chosen]
         loader = DataLoader(
             self,
             batch_sampler=rows,

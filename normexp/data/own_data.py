@@ -77,7 +77,7 @@ class OwnData(DataModule):
     _read: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # number of items
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def class_name(self) -> str:
         """Name of the class."""
         return getattr(self.module, "func", self.module).__name__
 
@@ -93,20 +93,22 @@ class OwnData(DataModule):
         self.num_classes = self._count_classes(own)
         named = getattr(own, "fingerprint", None)
         digests = {split: self._count(split, given=bool(named)) for split in self.loaders}
-        sizes = {split: len(loader.dataset) for split, loader in self.loaders.items()}
+        splits: dict[str, Rows] = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
+        sizes = {split: len(rows) for split, rows in splits.items()}
         self.test_set = digests["test"]
         content = named or [list(sizes.values()), digests]
         self.fingerprint = hashlib.sha256(repr(content).encode()).hexdigest()
         parts = [f"{self._read[s]:,} of {size:,} {s}" for s, size in sizes.items() if self._read[s] < size]
         items = f"{', '.join(parts)} items" if parts else "all items"
-        self.covered = f"what {self.name}.fingerprint says" if named else items
-        return {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
+        self.covered = f"what {self.class_name}.fingerprint says" if named else items
+        return splits
 
     def _make_loaders(self) -> Any:
         """Set a loader for each split. Returns the module, or the training Dataset."""
         splits = ("train", "val", "test")
+        kind: Any = getattr(self.module, "func", self.module)
         try:
-            if not issubclass(getattr(self.module, "func", self.module), LightningDataModule):
+            if not issubclass(kind, LightningDataModule):
                 sets = {split: call_seeded(self.module, split=split) for split in splits}
                 self.loaders = {split: DataLoader(items) for split, items in sets.items()}
                 return sets["train"]
@@ -117,16 +119,17 @@ class OwnData(DataModule):
             self.loaders = {split: call_seeded(getattr(own, f"{split}_dataloader")) for split in splits}
         except Exception as error:  # the user's code may raise anything
             reason = " ".join(str(error).split())
-            raise ValueError(f"data.path: {self.name}: {type(error).__name__}: {reason}") from error
+            raise ValueError(f"data.path: {self.class_name}: {type(error).__name__}: {reason}") from error
         return own
 
     def _check_loader(self, split: str, loader: Any) -> None:
         """Refuse a loader whose Dataset cannot be read in any order, or has other items than the loader."""
-        made = f"data.path: {self.name}.{split}_dataloader()"
+        made = f"data.path: {self.class_name}.{split}_dataloader()"
         if not isinstance(loader, DataLoader):
             raise ValueError(f"{made} gives {type(loader).__name__}; give one DataLoader")
-        if isinstance(loader.dataset, IterableDataset) or not len(loader.dataset):
-            raise ValueError(f"data.path: {self.name} has no items to choose from for {split}")
+        items: Any = loader.dataset
+        if isinstance(items, IterableDataset) or not len(items):
+            raise ValueError(f"data.path: {self.class_name} has no items to choose from for {split}")
         batches = loader.batch_sampler
         orders = (loader.sampler, batches, getattr(batches, "sampler", None))
         others = [type(order).__name__ for order in orders if type(order) not in ORDERS]
@@ -139,7 +142,7 @@ class OwnData(DataModule):
     def _rows_of(self, split: str, device: torch.device, seed: int) -> ItemRows:
         return ItemRows(
             self.loaders[split],
-            name=f"{self.name}, {split}",
+            name=f"{self.class_name}, {split}",
             classes=self.num_classes,
             workers=self.workers,
             seed=seed,
@@ -147,9 +150,7 @@ class OwnData(DataModule):
         )
 
     def _check_batch(self, split: str, rows: ItemRows) -> None:
-        wanted = (
-            f"data.path: {self.name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
-        )
+        wanted = f"data.path: {self.class_name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
         try:
             x, y = rows.take(slice(1))
             found = f"{x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}".replace("torch.", "")
@@ -168,7 +169,7 @@ class OwnData(DataModule):
         count = self.classes or getattr(own, "num_classes", None) or (len(names) if names else None)
         if count is None:
             raise ValueError(
-                f"data.classes is not set, and {self.name} has no num_classes; add data.classes=N"
+                f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
             )
         return int(count)
 
@@ -182,9 +183,10 @@ class OwnData(DataModule):
         size = sum(part.nbytes for part in rows.take(slice(1)))
         count = min(CHUNK if given else max(CHUNK, MAX_READ_BYTES // size), len(rows))
         indices = torch.arange(count) if given else torch.arange(count) * len(rows) // count
-        content, targets = self._read_items(rows, indices)
+        content, read = self._read_items(rows, indices)
+        targets: Tensor | None = read
         if count < len(rows):
-            targets = _known_targets(rows.items, indices, targets)
+            targets = _known_targets(rows.items, indices, read)
             if targets is not None and not given:
                 content.update(targets.numpy().tobytes())
         if targets is not None:
@@ -199,7 +201,7 @@ class OwnData(DataModule):
         chunks, screen = indices.split(CHUNK), Console(stderr=True)
         if len(chunks) < FEW:  # processes would take longer to start
             rows.workers = 0
-        shown = {"total": len(chunks), "transient": True, "disable": not screen.is_terminal}
+        shown: dict[str, Any] = {"total": len(chunks), "transient": True, "disable": not screen.is_terminal}
         try:
             for x, y in track(rows.batches(chunks), f"reading {rows.name}", console=screen, **shown):
                 content.update(x.contiguous().numpy().tobytes())
@@ -227,4 +229,4 @@ class OwnData(DataModule):
     def describe(self) -> str:
         sizes = " / ".join(f"{len(rows):,} {split}" for split, rows in self.splits.items())
         shape = "x".join(str(side) for side in self.input_shape)
-        return f"{self.name}: {sizes} items of {shape}, {self.num_classes} classes; fingerprint of {self.covered}"
+        return f"{self.class_name}: {sizes} items of {shape}, {self.num_classes} classes; fingerprint of {self.covered}"

@@ -41,12 +41,17 @@ class Rows:
     """Inputs and targets: (N, ...) each, one row per sample. Of a text: its tokens and the next tokens."""
 
     def __init__(self, x: Tensor, y: Tensor) -> None:
-        self._x, self.y = x, y
+        self._x, self._y = x, y
 
     @property
     def x(self) -> Tensor:
         """All inputs at once."""
         return self._x
+
+    @property
+    def y(self) -> Tensor:
+        """All targets at once."""
+        return self._y
 
     def __iter__(self) -> Iterator[Tensor]:
         yield self.x
@@ -68,10 +73,14 @@ class Rows:
     def begin(self, epoch: int) -> None:
         """Prepare for the batches of this epoch, if rows differ between epochs."""
 
+    def on(self, device: torch.device) -> "Rows":
+        """The same rows for another device."""
+        return Rows(self.x.to(device), self.y.to(device))
+
     def take(self, chosen: Chosen) -> Batch:
         if isinstance(chosen, slice):
-            return self._x[chosen], self.y[chosen]
-        return self._x.index_select(0, chosen), self.y.index_select(0, chosen)
+            return self._x[chosen], self._y[chosen]
+        return self._x.index_select(0, chosen), self._y.index_select(0, chosen)
 
     def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
         """The batches of these rows. Small batches are taken several at once, and handed out as views: each call costs

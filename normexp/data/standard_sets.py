@@ -68,7 +68,7 @@ class TorchvisionImages(ImageData):
     cache: str | None = None  # None: normexp in the user's cache folder
 
     @abstractmethod
-    def files(self, dataset: type[Any]) -> list[str]:
+    def files(self, dataset: Any) -> list[str]:
         """The files that hold the data, relative to `root`."""
 
     def read_images(self) -> Images:
@@ -98,7 +98,7 @@ class TorchvisionImages(ImageData):
                     return found
         return None
 
-    def _build(self, dataset: type, files: list[str], found: list[Path], folder: Path) -> None:
+    def _build(self, dataset: Any, files: list[str], found: list[Path], folder: Path) -> None:
         with tempfile.TemporaryDirectory(dir=folder) as root:
             try:
                 _link_or_unpack(found, Path(root), files)
@@ -158,7 +158,7 @@ def _pixels(dataset) -> Tensor:
     return pixels.unsqueeze(1) if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2)
 
 
-def download(dataset: type, root: Path, files: list[str]) -> None:
+def download(dataset: Any, root: Path, files: list[str]) -> None:
     """Download torchvision's `dataset` completely or not at all, so that `files` lie below `root`.
 
     The files are fetched into a scratch folder and moved when complete. So an interruption leaves no half file, and
@@ -192,7 +192,7 @@ def download(dataset: type, root: Path, files: list[str]) -> None:
 class MNIST(TorchvisionImages):
     """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998). The fingerprint tells of other content."""
 
-    def files(self, dataset: type[Any]) -> list[str]:
+    def files(self, dataset: Any) -> list[str]:
         return [f"{dataset.__name__}/raw/{Path(archive).stem}" for archive, _ in dataset.resources]
 
 
@@ -207,7 +207,7 @@ class KMNIST(MNIST):
 class CIFAR10(TorchvisionImages):
     """32x32 color photographs in ten classes, 50,000 and 10,000 (Krizhevsky 2009)."""
 
-    def files(self, dataset: type[Any]) -> list[str]:
+    def files(self, dataset: Any) -> list[str]:
         names = [name for name, _ in dataset.train_list + dataset.test_list] + [dataset.meta["filename"]]
         return [f"{dataset.base_folder}/{name}" for name in names]
 

@@ -166,7 +166,7 @@ class TextFile(TextData):
         encoder, length = Encoder(vocabulary), 0
         with (folder / TOKENS).open("wb") as file:
             for text in self._texts(path):
-                file.write(encoder(text))
+                file.write(encoder(text).data)
                 length += len(text)
         if size_and_time(path) != before:  # the tokens would be of another text than the fingerprint
             raise ValueError(f"data.path={self.path}: the file changed while it was read; run again")
@@ -213,12 +213,12 @@ class PythonDocs(TextData):
 
     def read_tokens(self) -> dict[str, Tensor]:
         try:
-            from pydoc_data.topics import topics as found
+            from pydoc_data.topics import topics as all_topics
         except ImportError as error:
             raise ValueError(
                 "data=python_docs: this Python comes without pydoc_data.topics; take data=text_file data.path=FILE"
             ) from error
-        topics = without_copies(found)
+        topics = without_copies(all_topics)
         self.fingerprint = hashlib.sha256("\n".join(topics.values()).encode()).hexdigest()
 
         chosen: dict[str, list[str]] = {"train": [], "val": [], "test": []}
