@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -368,9 +368,9 @@ def by_setting(found: Sequence[tuple[Known, list[RunSpec]]]) -> list[str]:
     lines = []
     for known, specs in found:
         count: Counter[str] = Counter()
-        seconds: Counter[str] = Counter()
-        for spec in specs if known.claim.settings else ():
-            name, each = known.disk.shown[spec.folder]
+        seconds: dict[str, float] = defaultdict(float)
+        for spec in specs if known.claim.settings and known.disk else ():
+            name, each = known.disk.shown[spec.folder]  # type: ignore[union-attr]
             setting = next(word for word in name.split() if word.startswith("setting=")).partition("=")[2]
             count[setting] += 1
             seconds[setting] += each

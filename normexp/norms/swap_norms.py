@@ -196,7 +196,7 @@ def _new(
     kept = {} if options is None else _kept_options(factory, is_a, options)
     new = factory(is_a.num_features, channel_dim=is_a.channel_dim, layer=layer, **kept)
     carried += [f"{key}={value}" for key, value in kept.items() if key in ("eps", "ema_keep")]
-    if "num_groups" in kept and kept["num_groups"] != (asked := factory.keywords["num_groups"]):
+    if "num_groups" in kept and kept["num_groups"] != (asked := factory.keywords["num_groups"]):  # type: ignore[attr-defined]
         groups = f"{kept['num_groups']} group{'s' * (kept['num_groups'] > 1)}"
         notes.append(f"{asked} groups do not divide its {is_a.num_features} channels: {groups}")
     like = is_a.gain if is_a.gain is not None else next(iter((*old.parameters(), *old.buffers())), None)

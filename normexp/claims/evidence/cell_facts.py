@@ -29,7 +29,7 @@ def complete(cell: BankCell) -> BankCell:
         import torch
 
         from normexp.claims.evidence.subjects import plain
-        from normexp.config.data_content import load_data
+        from normexp.config.construct import load_data
 
     config = plain(cell.overrides)
     data = load_data(config, None)

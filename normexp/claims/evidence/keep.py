@@ -120,7 +120,7 @@ def _columns(rows: pd.DataFrame, *, of_grid: bool) -> pd.DataFrame:
 
 def _with_code(rows: pd.DataFrame, codes: dict[str, Any]) -> pd.DataFrame:
     """The rows with a digest of the code of new ones; `codes` keeps what it stands for."""
-    found = []
+    found: list[Any] = []
     for row in rows.itertuples():
         if not isinstance(row.folder, str):
             found.append(row.code)

@@ -99,7 +99,7 @@ class Known:
         each = list(itertools.product(self.claim.arms, self.claim.levels, seeds))
         grid = cell.rates if self.claim.rate == "own" else (cell.rate(self.claim.rate),)
         while True:
-            keys = [RunKey(cell.name, *place, rate) for place in each for rate in grid]
+            keys = [RunKey(cell.name, arm, level, seed, rate) for arm, level, seed in each for rate in grid]
             rows = self.rows(keys)
             if (missing := self.missing(keys, rows)) or self.claim.rate != "own":
                 return rows, missing
@@ -188,9 +188,9 @@ class Known:
         if not keys:
             return dict.fromkeys(itertools.product(self.claim.arms, self.claim.levels))
         found: Rates = {}
-        for cell, own in self.rows(keys).groupby(["norm", "level"], sort=False):
-            scores = {rate: _score(runs) for rate, runs in own.groupby("lr", sort=False)}
-            found[cell] = max(scores, key=scores.__getitem__)
+        for (arm, level), own in self.rows(keys).groupby(["norm", "level"], sort=False):  # type: ignore[misc]
+            scores = {float(rate): _score(runs) for rate, runs in own.groupby("lr", sort=False)}  # type: ignore[arg-type]
+            found[str(arm), level] = max(scores, key=scores.__getitem__)
         return found
 
     def values(self, seeds: range) -> pd.DataFrame:
