@@ -22,9 +22,10 @@ import torch
 import torch.utils.tensorboard
 from results import difference, results
 
-from normexp import build, cli
+from normexp.cli.errors import one_line_errors
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
+from normexp.training.build import build_all
 from normexp.training.launch import launch, launch_replicas
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
@@ -86,11 +87,11 @@ class Case:
         self.folder, self.near = folder, NEAR.get(scenario, 0.0)
         self.act = kill_points.fill_disk if full_disk else kill_points.die
         self.specs = specs(SCENARIOS[scenario])
-        self.loaded = build.build_all(self.specs)[0].data  # forks share it
+        self.loaded = build_all(self.specs)[0].data  # forks share it
 
     def launch(self) -> None:
         torch.manual_seed(random.randrange(2**31))  # nothing may hang on what came before
-        all_parts = build.build_all(self.specs)
+        all_parts = build_all(self.specs)
         if len(all_parts) > 1:
             launch_replicas(all_parts)
         else:
@@ -165,5 +166,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with cli.one_line_errors():
+    with one_line_errors():
         main()

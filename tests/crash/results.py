@@ -33,6 +33,7 @@ def summary(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / "summary.json").read_text())
     # How many were trained together depends on which of them were finished.
     found["execution"].pop("replicas", None)
+    found["first"].pop("started")
     found["convergence"] = {key: value for key, value in found["convergence"].items() if "seconds" not in key}
     return {key: value for key, value in found.items() if key not in TIMES}
 
@@ -62,8 +63,9 @@ def checkpoint(path: Path) -> dict[str, Any]:
     content = torch.load(path, weights_only=True)
     content.pop("recorded")  # lengths of files: clocks have no fixed number of digits
     for state in content["callbacks"].values():
-        for name in ("seconds", "clock", "history"):
+        for name in ("seconds", "clock", "history", "cost"):
             state.pop(name, None)
+        state.get("first", {}).pop("started", None)
     return content
 
 
