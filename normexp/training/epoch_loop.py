@@ -2,7 +2,7 @@
 uninterrupted ones do.
 
 The parts that are left out take a quarter of the time of a small model. Lightning keeps its loops private, so this file
-is used with the minor version for which it was written, `WRITTEN_FOR`. With any other, `install_loops` in fit.py leaves
+is used with the minor version for which it was written, `WRITTEN_FOR`. With any other, `trainer_of` in fit.py leaves
 Lightning's own loops in place and says so.
 """
 
