@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from committed import CLAIMS, ROOT
 from repository import git
 
 from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
-from normexp.claims.spec.registration import history_of, not_after
+from normexp.claims.spec.registration import history_of, kept_commits, not_after, open_registry
 from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
 from normexp.claims.spec.settings import Contrast
 from normexp.cli.register import main
@@ -154,13 +155,19 @@ def test_runs_that_came_after_their_row_are_proven_by_their_commit(repository):
     [
         ({"started": "2026-01-01T23:59:59+00:00"}, "before row 2 was registered"),
         ({"commit": ""}, "names no commit"),
+        # Launched before its row and resumed after it: the end and the seconds say nothing of that.
+        ({"began": "2026-01-01T12:00:00+00:00"}, "started 2026-01-01 12:00:00, before row 2 was registered"),
+        ({"began": "unknown"}, "does not say when it was launched first"),
         ({"dirty": True}, "came from a changed checkout"),
         ({"commit": "f" * 40}, "not in the history of this checkout"),
     ],
 )
 def test_runs_without_a_witness_are_named(repository, options, message):
     folder, commits, (_, second) = repository
-    (why,) = not_after(second, [run(**({"commit": commits[2]} | options))], history_of(folder / REGISTRY))
+    began = {"started": options["began"]} if "began" in options else {}
+    kept = {key: value for key, value in options.items() if key != "began"}
+    own = run(**({"commit": commits[2]} | kept)) | began
+    (why,) = not_after(second, [own], history_of(folder / REGISTRY))
     assert message in why
 
 
@@ -240,3 +247,24 @@ def test_mistakes_on_the_command_line_are_one_line(arguments, message, capsys):
     assert out == ""
     assert said.startswith(f"Error: {message}")
     assert said.count("\n") == 1
+
+
+def test_without_a_history_the_commits_beside_the_registry_prove_the_same(repository, tmp_path):
+    """As for who has the package and no clone."""
+    folder, commits, rows = repository
+    runs = [run(commit) for commit in (*commits, "f" * 40)]
+    whole = open_registry(folder / REGISTRY)
+    objections = {
+        (row.number, one["commit"]): bool(not_after(row, [one], whole.rows_at))
+        for row in rows
+        for one in runs
+    }
+    alone = tmp_path / "elsewhere" / "registry.jsonl"
+    alone.parent.mkdir()
+    alone.write_text((folder / REGISTRY).read_text())
+    alone.with_name("commits.json").write_text(json.dumps(kept_commits(whole, [*commits, "f" * 40])))
+    shutil.rmtree(folder / ".git")
+    without = open_registry(alone)
+    for row in rows:
+        for one in runs:
+            assert bool(not_after(row, [one], without.rows_at)) == objections[row.number, one["commit"]]

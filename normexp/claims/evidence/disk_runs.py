@@ -14,6 +14,7 @@ from normexp.claims.evidence.metric import check_metric, read_metric
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registration import UNKNOWN
 from normexp.config.code import changed, in_words
 from normexp.config.compose import composer
 from normexp.runs import read_summary
@@ -165,6 +166,7 @@ def _place(key: RunKey) -> tuple[str, str, str]:
 def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of a run that a verdict needs, as one flat row."""
     config, checkout = summary["config"], summary.get("checkout") or {}
+    first = summary.get("first", {"started": ""})  # older runs do not say when they were launched first
     metrics = {
         f"{split}_{name}": summary["metrics"].get(f"{split}/{name}")
         for split in ("train", "val", "test")
@@ -184,6 +186,7 @@ def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
         "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
         "hash": summary["hash"],
         "finished": summary["finished"],
+        "started": first["started"] if first["started"] is not None else UNKNOWN,
         "commit": checkout.get("commit", ""),
         "dirty": checkout.get("dirty", True),
         "code": "",

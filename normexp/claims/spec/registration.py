@@ -27,6 +27,7 @@ RowsAt = Callable[[str], "list[Row] | None"]
 REGISTRY = "registry.jsonl"
 IN_CHECKOUT = Path("docs") / "evidence" / REGISTRY
 COMMITS = "commits.json"  # beside a registry without its history: commit -> hash of the last row that it has
+UNKNOWN = "unknown"  # the first launch of a run that resumed from a checkpoint of an older version
 GRID = "bank"  # subject of the rows of a bank's grid
 
 
@@ -99,6 +100,8 @@ def started(run: Mapping[str, Any]) -> datetime:
 
 
 def _why_not(row: Row, run: Mapping[str, Any], rows_at: RowsAt) -> str:
+    if run.get("started") == UNKNOWN:
+        return "does not say when it was launched first, since it resumed from an older version's checkpoint"
     if started(run) < datetime.fromisoformat(row.date):
         return (
             f"started {started(run):%Y-%m-%d %H:%M:%S}, before row {row.number} was registered ({row.date})"
