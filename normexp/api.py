@@ -188,7 +188,7 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
 
     Args:
         claim: an id, a name, several with commas, or a file of your own.
-        options: of the command, e.g. `out="outputs/claims"`, `budget="full"`.
+        options: of the command, e.g. `out="outputs/claims"`, `bank="gpu"`.
 
     Returns id -> content of its `verdict.json`. An id includes its halves, S36a and S36b.
 
