@@ -62,6 +62,7 @@ EXAMPLES = {
     "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
     "page=docs/verdicts.md": "judge all again from the ledger and write the page",
     "page=FILE out=DIR": "write the page of the verdicts in DIR",
+    "page=site claim=mine.yaml": "a site of these claims alone, from their verdicts",
 }
 
 
@@ -80,7 +81,7 @@ def main(arguments: list[str]) -> int:
         allow_from([f"allow_targets={options['allow_targets']}"])  # inherited by the processes of `workers`
         use_folder(options["config_dir"])
         if options["page"]:
-            print(page(Path(options["page"]), options["out"]))
+            print(page(Path(options["page"]), options))
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
         chosen, left_out, others = find(words, load_bank(options["bank"]))
@@ -134,21 +135,27 @@ def ledger(place: str) -> StoredEvidence | None:
     return StoredEvidence(Path(place) if place else EVIDENCE)
 
 
-def page(path: Path, out: str) -> str:
+def page(path: Path, options: dict[str, str]) -> str:
     """Write the page of all verdicts, or a site of them where `path` does not end in .md: from `out` if it was named,
-    else judged again from the ledger."""
+    else judged again from the ledger. If claims were named, the page has those alone, from `out`."""
     if path.is_dir() and (
         path.suffix == ".md" or not {"index.html", "claims"} <= {one.name for one in path.iterdir()}
     ):
         raise ValueError(
             f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
         )
+    if options["claim"] != DEFAULTS["claim"]:
+        chosen, left_out, _ = find(options["claim"], load_bank(options["bank"]))
+        for mistake in left_out:
+            raise ValueError(mistake)
+        own = {claim.id: claim for claim in chosen}
+        return write_page(path, own, verdicts_in(own, Path(options["out"])))
     claims = load_claims(CONFIGS)
-    if out == DEFAULTS["out"]:
+    if options["out"] == DEFAULTS["out"]:
         from normexp.claims.judge_again import judge_all_again
 
         return write_page(path, claims, judge_all_again(claims))
-    return write_page(path, claims, verdicts_in(claims, Path(out)))
+    return write_page(path, claims, verdicts_in(claims, Path(options["out"])))
 
 
 def show_help() -> None:
