@@ -7,15 +7,15 @@ import pandas as pd
 
 from normexp.claims.evidence.disk_runs import RunKey
 from normexp.report.tensorboard_means import FOLDER, in_path, write_means
-from normexp.runs import finished_summary
+from normexp.runs import failed, finished_summary
 from normexp.runs.metrics import read_metrics
 
 
 def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path | None:
-    """Write a run for each arm and level under `folder`, over the seeds of these runs, each with its folder; diverged
-    runs are left out. Returns the folder of the runs, or None if no arm has two seeds."""
+    """Write a run for each arm and level under `folder`, over the seeds of these runs with their folders; failed runs
+    are left out. Returns the folder of the runs, or None if no arm has two seeds."""
     found = [(run, place, finished_summary(place)) for run, place in runs]
-    done = [(run, place, own["steps"]) for run, place, own in found if own["status"] == "completed"]
+    done = [(run, place, own["steps"]) for run, place, own in found if not failed(own)]
     if not done:
         return None
     rows = read_metrics([place for _, place, _ in done], [steps for _, _, steps in done])
