@@ -274,7 +274,7 @@ def verify_all(
     plain = [claim for claim in claims if claim.evidence != "training"]
     workers = cores() if options.workers is None else options.workers
     if plain:
-        from normexp.claims.evidence.subjects import import_data  # loads torch
+        from normexp.claims.evidence.initial import import_data  # loads torch
 
         import_data(plain)
     for claim, verdict in zip(plain, fork_map(own.verdict, plain, workers, measures_time), strict=True):

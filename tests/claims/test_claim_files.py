@@ -10,10 +10,9 @@ from asked import over_settings, verify
 from committed import CLAIMS, ROOT, TRAINED
 from forked import forked
 
-from normexp.claims.evidence.initial import gather
+from normexp.claims.evidence.initial import gather, law
 from normexp.claims.evidence.protocol import unchecked
 from normexp.claims.evidence.search import search
-from normexp.claims.evidence.subjects import law
 from normexp.claims.judge import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.claim_files import read_claim

@@ -8,9 +8,9 @@ import pytest
 import torch
 from committed import CLAIMS, ROOT
 
+from normexp.claims.evidence.initial import network
 from normexp.claims.evidence.search import changed, draw, search
 from normexp.claims.evidence.stored import StoredEvidence
-from normexp.claims.evidence.subjects import network
 from normexp.claims.judge import judge
 from normexp.claims.laws.depth import gradient_growth
 from normexp.claims.laws.weights import Weights, fill, matrix

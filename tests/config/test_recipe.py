@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.claims.evidence.subjects import plain
+from normexp.claims.evidence.initial import plain
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash

@@ -28,7 +28,7 @@ def complete(cell: BankCell) -> BankCell:
     with fast_imports():
         import torch
 
-        from normexp.claims.evidence.subjects import plain
+        from normexp.claims.evidence.initial import plain
         from normexp.config.construct import load_data
 
     config = plain(cell.overrides)

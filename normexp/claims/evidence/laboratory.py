@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from normexp.claims.evidence.subjects import network
+from normexp.claims.evidence.initial import network
 from normexp.claims.laws.depth import cosine_similarity, gradient_growth, gradient_profile, growth_of
 from normexp.claims.laws.network import Network
 from normexp.claims.laws.stream import stream_norms

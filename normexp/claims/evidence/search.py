@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from normexp.claims.evidence.subjects import law, network, norm_factory
+from normexp.claims.evidence.initial import law, network, norm_factory
 from normexp.claims.judge.one_setting import outside
 from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim
