@@ -1,0 +1,73 @@
+"""The one loop of training claims: plan what is missing, train it, judge; disk and ledger are read alike."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from normexp.claims.conclude import from_ledger
+from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
+from normexp.claims.evidence.keep import keep_runs
+from normexp.claims.evidence.plan import Known, plan
+from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.claims.verify_claims import verify_all
+
+WORDS = (
+    "recipe=plain", "trainer=cpu", "optimizer=sgd", "data=digits", "data.train_size=64", "model=mlp", "model.depth=1",
+    "model.width=4", "batch_size=32", "max_steps=2",
+)  # fmt: skip
+CELL = BankCell(
+    name="tiny", overrides=WORDS, labels={"data": "digits", "model": "MLP"}, rates=(0.01, 0.1, 1.0), test="test set",
+    replicas=True, validation=288, chance=0.1, guess_loss=2.3, test_to_train=0.3,
+)  # fmt: skip
+CLAIM = Claim(
+    id="Q05", name="n", sentence="s", source="s", covers=(), evidence="training", metric="test/error", measure="m",
+    better="lower", arms={"ln": ["norm=layernorm"], "none": ["norm=none"]}, seeds=5, settings={"tiny": list(WORDS)},
+    cells={"tiny": CELL}, comparisons=[Comparison(kind="smaller", arm="ln", baseline="none", log=True, margin=0.1)],
+)  # fmt: skip
+
+
+def test_a_plan_asks_for_every_run_once_and_for_none_that_failed_three_times(tmp_path):
+    disk = DiskRuns(CLAIM, tmp_path)
+    asked = plan(CLAIM, Known(CLAIM, None, disk))
+    assert len({spec.folder for spec in asked}) == len(asked) == 2 * 5 * 3
+    assert len({spec.together for spec in asked}) == 2  # a process for each arm
+    disk.failures.update({asked[0].folder: MOST_FAILURES, asked[1].folder: MOST_FAILURES - 1})
+    again = {spec.folder for spec in plan(CLAIM, Known(CLAIM, None, disk))}
+    assert again == {spec.folder for spec in asked[1:]}
+    disk.failures.update({spec.folder: MOST_FAILURES for spec in asked})
+    with pytest.raises(ValueError, match=f"30 runs failed {MOST_FAILURES} times, the first "):
+        plan(CLAIM, Known(CLAIM, None, disk))
+
+
+def test_a_metric_that_no_run_will_have_is_said_before_the_first_run(tmp_path):
+    claim = dataclasses.replace(CLAIM, metric="steps_to_0.91")
+    with pytest.raises(ValueError, match=r"claim=Q05: metric=steps_to_0\.91: no run will have it"):
+        plan(claim, Known(claim, None, DiskRuns(claim, tmp_path)))
+
+
+@pytest.mark.slow
+def test_runs_are_trained_kept_and_judged_from_the_ledger_as_from_the_disk(tmp_path, capsys):
+    assert verify_all([CLAIM], tmp_path, command="x claim={id}", registries=[]) == 0
+    verdict = json.loads((tmp_path / "Q05" / "verdict.json").read_text())
+    assert verdict["runs"]["trained"] == 10
+    assert verdict["unregistered_because"] == "no row of the registry"
+    disk = DiskRuns(CLAIM, tmp_path / "cache")
+    known = Known(CLAIM, None, disk)
+    assert plan(CLAIM, known) == []
+    count = keep_runs(tmp_path / "ledger", known)
+    assert count >= 30
+    stored = StoredEvidence(tmp_path / "ledger")
+    assert stored.check() == []
+    table, again = from_ledger(CLAIM, stored)
+    np.testing.assert_array_equal(
+        table["value"], known("", CLAIM.settings, range(5)) and known.table()["value"]
+    )
+    assert again["effect"] == pytest.approx(float(verdict["effect"]), nan_ok=True)
+    assert (
+        plan(CLAIM, Known(CLAIM, stored, DiskRuns(CLAIM, tmp_path / "elsewhere"))) == []
+    )  # nothing to train
