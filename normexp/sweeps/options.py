@@ -58,7 +58,7 @@ class Options:
             raise ValueError(f"{prefix}workers=0: runs inside this process; leave place out")
         for name, value in self.slurm.items():
             if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or re.search(r"[\x00-\x1f\x7f]", str(value)):
-                raise ValueError(f"{prefix}slurm={name}={value!r}: write one line, such as account=mine")
+                raise ValueError(f"{prefix}slurm={name}={value!r}: write an option of sbatch, account=mine")
         _measure(f"{prefix}time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
         _measure(f"{prefix}memory", self.memory, SIZES, "500MB, 4GB")
         return self
@@ -126,6 +126,8 @@ def options_of(given: Sequence[tuple[str, str]]) -> Options:
 
     values: dict[str, Any] = {}
     for name, text in given:
+        if re.search(r"[\x00-\x1f\x7f]", text):  # sbatch would read a second line as another option
+            raise ValueError(f"--{name.replace('_', '-').replace('.', '=', 1)}={text!r}: must be one line")
         value = text if name in ("memory", "time_limit", "address", "place") else yaml.safe_load(text)
         head, _, key = name.partition(".")
         if key:

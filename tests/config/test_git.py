@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from repository import git
 
-from normexp.config.code import checkout
+from normexp.config.code import checkout, parts
 
 
 @pytest.fixture
@@ -20,13 +20,11 @@ def repository(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("a\n")
     own("add", ".")
     own("commit", "-q", "-m", "first")
-    checkout.cache_clear()
-    yield own
-    checkout.cache_clear()
+    return own
 
 
 def found(folder: Path):
-    checkout.cache_clear()
+    parts._checkout.cache_clear()  # a process asks once
     return checkout(folder)
 
 
@@ -50,7 +48,11 @@ def test_hook_of_another_repository_does_not_mislead(repository, tmp_path, monke
 
 def test_nothing_where_there_is_no_repository_commit_or_git(repository, tmp_path, monkeypatch):
     (tmp_path / "installed").mkdir()
-    assert found(tmp_path / "installed") is None  # the repository around it is another's
+    commit = repository("rev-parse", "HEAD").strip()
+    assert found(tmp_path / "installed") == {
+        "commit": commit,
+        "dirty": False,
+    }  # of who works in a folder of it
     empty = tmp_path / "empty"
     subprocess.run(["git", "init", "-q", empty], check=True)
     assert found(empty) is None

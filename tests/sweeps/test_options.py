@@ -38,11 +38,8 @@ def test_flags_are_taken_out_and_mean_the_same_when_typed_again():
         (["--gpus", "half"], "--gpus=half: must be a number"),
         (["--place", "slurm", "--workers", "0"], "--workers=0: runs inside this process"),
         (["--place"], "--place: needs a value"),
-        (
-            ["--slurm", "account=me\n#SBATCH --wrap=x"],
-            "--slurm=account=.*: write one line, such as account=mine",
-        ),
-        (["--slurm", "a b=me"], "--slurm=a b=.*: write one line, such as account=mine"),
+        (["--slurm", "account=me\n#SBATCH --wrap=x"], "--slurm=account=.*: must be one line"),
+        (["--slurm", "a b=me"], "--slurm=a b=.*: write an option of sbatch, account=mine"),
     ],
 )
 def test_wrong_flag_is_one_line(flags, message):
