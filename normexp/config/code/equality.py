@@ -73,10 +73,9 @@ def different_code(
     for name, recorded in record.items():
         if name not in (NORMEXP, MONITORS):
             found += [name] if recorded != own_digest(name) else []
-        elif (watched or name == NORMEXP) and not all(
-            _is_present(name, version, config, golden) for version in recorded.split("+")
-        ):
-            found += _differing(name, recorded)
+        elif watched or name == NORMEXP:
+            for version in recorded.split("+"):
+                found += _differing(name, _equal(name, version, config, golden))
     return sorted({*found})
 
 
@@ -100,18 +99,15 @@ def _differing_classes(record: dict[str, str], golden: bool) -> list[str]:
     return sorted(differing)
 
 
-def _is_present(room: str, recorded: str, config: dict[str, Any], golden: bool) -> bool:
-    """Whether today's code has all recorded parts, or is equal to code that has them."""
-    present = frozenset(named_parts(ROOT, room))
-    reached, todo = set(), [_parts(recorded)]
+def _equal(room: str, recorded: str, config: dict[str, Any], golden: bool) -> set[frozenset[str]]:
+    """The recorded parts, and those of all code that golden runs showed to be equal."""
+    found, todo = set(), [_parts(recorded)]
     while todo:
         version = todo.pop()
-        if version <= present:
-            return True
-        if version not in reached and golden:
-            reached.add(version)
-            todo += _equal_versions(version, room, config)
-    return False
+        if version not in found:
+            found.add(version)
+            todo += _equal_versions(version, room, config) if golden else ()
+    return found
 
 
 def _equal_versions(version: frozenset[str], room: str, config: dict[str, Any]) -> Iterator[frozenset[str]]:
@@ -131,10 +127,14 @@ def _value(config: dict[str, Any], key: str) -> Any:
     return node
 
 
-def _differing(room: str, recorded: str) -> list[str]:
-    """The modules of today's code that hold a part which was not recorded; the room's name if parts are gone only."""
-    known = set().union(*(_parts(version) for version in recorded.split("+")))
-    return sorted({module for part, module in named_parts(ROOT, room).items() if part not in known}) or [room]
+def _differing(room: str, versions: set[frozenset[str]]) -> list[str]:
+    """The modules that hold parts which the nearest of equal versions lacks, the room's name if it has parts that are
+    gone; empty if today's code has all parts of one version."""
+    present = named_parts(ROOT, room)
+    nearest = min(versions, key=lambda version: len(version - present.keys()))
+    if nearest <= present.keys():
+        return []
+    return sorted({module for part, module in present.items() if part not in nearest}) or [room]
 
 
 @cache
