@@ -13,12 +13,12 @@ import golden_runs
 import pytest
 import pytorch_lightning as pl
 from committed import CLAIMS, ROOT
-from normexp.claims.evidence.wanted import Wanted
 
-from normexp.claims.evidence import training_runs
+from normexp.claims.evidence import disk_runs
+from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.config.code import changed, different_code, equality, in_words, parts
 from normexp.config.code.parts import NORMEXP, ROOMS, named_parts
-from normexp.config.run_spec import specs
+from normexp.config.run_spec import RunSpec, specs
 from normexp.training.build import build
 from normexp.training.launch import launch
 
@@ -55,12 +55,13 @@ def edit(tmp_path, monkeypatch):
         read.cache_clear()
 
 
-def verdict_reads(summary, monkeypatch, tmp_path, claim="P08"):
-    """What a claim does with a run that is in its cache."""
-    for read in ("read_summary", "finished_summary"):
-        monkeypatch.setattr(training_runs, read, lambda folder: summary)
-    runs = training_runs.Runs(CLAIMS[claim], tmp_path)
-    return runs.summary(Wanted("rmsnorm", "", 0, 0.1))[0]
+def verdict_reads(summary, monkeypatch, tmp_path, claim="P08") -> str:
+    """The hash of the run that a claim reads where this one is in its cache."""
+    asked = CLAIMS[claim]
+    monkeypatch.setattr(disk_runs, "read_checked", lambda folder: summary)
+    monkeypatch.setattr(DiskRuns, "specs", lambda self, keys: [RunSpec({}, {}, "", tmp_path) for _ in keys])
+    key = RunKey(next(iter(asked.settings), ""), next(iter(asked.arms)), "", 0, 0.1)
+    return DiskRuns(asked, tmp_path).rows([key])["hash"].item()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_code_that_computes_nothing_leaves_a_run_valid(finished, edit, monkeypat
     edit("norms/functional.py", "lit_model.py", text='\n# A comment.\n"""Said."""\n')
     launch(build(specs(overrides)[0]))
     assert "another version" not in capsys.readouterr().out
-    assert verdict_reads(summary, monkeypatch, tmp_path) is summary
+    assert verdict_reads(summary, monkeypatch, tmp_path) == summary["hash"]
 
 
 def test_added_norm_leaves_a_run_valid(finished, edit):
@@ -129,9 +130,8 @@ def test_monitors_count_for_a_verdict_that_reads_what_they_log(train, edit, monk
     edit("monitors/activations.py")
     assert changed(summary) == ["normexp.monitors.activations"]
     assert changed(summary, watched=False) == []
-    assert verdict_reads(summary, monkeypatch, tmp_path) is summary
+    assert verdict_reads(summary, monkeypatch, tmp_path) == summary["hash"]
     logged = next(id for id, claim in CLAIMS.items() if "logged/" in str(claim.metric))
-    monkeypatch.setattr(training_runs.Runs, "folder", lambda self, run: tmp_path)
     with pytest.raises(ValueError, match=r"another version of normexp.monitors.activations"):
         verdict_reads(summary, monkeypatch, tmp_path, logged)
 
@@ -204,7 +204,7 @@ def test_change_that_golden_runs_found_equal_does_not_count(finished, edit, gold
     assert changed(summary) == []
     edit("norms/base.py")  # over a version between
     half = version()
-    assert changed(summary) == ["normexp.norms.base", "normexp.norms.functional"]
+    assert changed(summary) == ["normexp.norms.base"]  # the other was shown to be equal
     edit("lit_model.py")
     assert golden(half, version()) == 0
     assert changed(summary)

@@ -17,7 +17,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import UNKNOWN
 from normexp.config.code import changed, in_words
 from normexp.config.compose import composer
-from normexp.runs import read_summary
+from normexp.runs.read import read_checked
 
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
@@ -109,7 +109,7 @@ class DiskRuns:
     def rows(self, keys: Sequence[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished, with its folder. Raises ValueError for other code."""
         for key, spec in zip(keys, self.specs(keys), strict=True):
-            if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
+            if key not in self._rows and (summary := read_checked(spec.folder)) is not None:
                 self._rows[key] = self._row(key, summary, spec.folder)
         found = [self._rows[key] for key in keys if key in self._rows]
         return pd.DataFrame(found) if found else pd.DataFrame({"cell": [], "lr": []})
