@@ -72,7 +72,8 @@ def fail(message: str, status: int) -> NoReturn:
 
 def say_and_exit(message: str, status: int) -> NoReturn:
     """The same for a message that is no error."""
-    print(message, file=sys.stderr)
+    # What the user typed may hold signs that move the cursor.
+    print("".join(c if c.isprintable() else repr(c)[1:-1] for c in message), file=sys.stderr)
     sys.exit(status)
 
 

@@ -119,6 +119,11 @@ def place(tmp_path, monkeypatch):
 SAME_PLACE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
+@pytest.mark.parametrize("argument", ["\t0", "a=\x1b[2J", "norm=\u2028x"])
+def test_signs_that_move_the_cursor_are_written_out(place, argument):
+    check([argument])
+
+
 @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=SAME_PLACE)
 @given(arguments=OVERRIDES)
 def test_forty_lists_of_overrides(place, arguments):
