@@ -21,13 +21,13 @@ DEFAULTS = {
 ACTIONS = ("check", "keep", "grid", "export", "page")
 HELP = """Finished runs as files that travel: verdicts are judged from them without training.
 
-  {command}                         the same as check
-  {command} check [to=DIR]          check a ledger against itself: each file, each row, each accuracy
+  {command}                             the same as check
+  {command} check [to=DIR]              check a ledger against itself: each file, each row, each accuracy
   {command} keep claim=mine.yaml [bank=cells.yaml] [out=outputs/claims] to=DIR
-                                            write the finished runs of a claim into a ledger; claim=bank: a grid's
-  {command} grid [bank=small] [--plan]      train the grid of a bank; takes the flags of sweeps
-  {command} export to=FILE.zip      the second archive: learning curves, and losses of test examples
-  {command} page to=FILE.md         the page of a bank's grid and its figure
+                                               write the finished runs of a claim into a ledger; claim=bank: a grid's
+  {command} grid [bank=small] [--plan]  train the grid of a bank; takes the flags of sweeps
+  {command} export to=FILE.zip          the second archive: learning curves, and losses of test examples
+  {command} page to=FILE.md             the page of a bank's grid and its figure
 
 The ledger of the project comes with the package (docs/evidence in a checkout); `normexp verify evidence=DIR` judges
 from another one."""

@@ -23,12 +23,12 @@ DEFAULTS = {
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 HELP = """Fix the protocol of a claim before its first run, in the append-only registry.
 
-  {command}                                         check the registry and list its rows
-  {command} claim=P10 reason="first protocol"       add a row; an id, a name, several with commas, a glob
+  {command}                                             check the registry and list its rows
+  {command} claim=P10 reason="first protocol"           add a row; an id, a name, several with commas, a glob
   {command} claim=mine.yaml bank=cells.yaml reason=...  a claim of your own, over cells of your own
-  {command} claim=bank bank=cells.yaml reason=...   the grid of a bank (normexp evidence grid)
-  {command} claim=P10 reason=... registry=FILE      another file than ./registry.jsonl, or, in a checkout of
-                                                        normexp, docs/evidence/registry.jsonl
+  {command} claim=bank bank=cells.yaml reason=...       the grid of a bank (normexp evidence grid)
+  {command} claim=P10 reason=... registry=FILE          another file than ./registry.jsonl, or, in a checkout of
+                                                            normexp, docs/evidence/registry.jsonl
 
 Commit the registry, the claim and the bank to your git repository before the runs start: a verdict is made of runs
 whose first launch was in a clean checkout that has the row. An amendment of a registered protocol is judged at 5%/2,

@@ -45,7 +45,7 @@ EXAMPLES = {
     "claim=S37": "an id, a name, or several with commas",
     "claim='S3*'": "a glob; law, initialization and training are kinds; or all",
     "claim=mine.yaml": "a claim of your own; docs/claims.md says what stands in the file",
-    "claim=mine.yaml bank=cells.yaml": "its settings are cells of your own",
+    "claim=mine.yaml bank=cells.yaml": "its `settings` are cells of your own",
     "claim=P10 bank=gpu --plan": "what would be trained in settings of the size of papers; the\n"
     "flags of sweeps: --place slurm, --memory 4GB, ... (docs/sweeps.md)",
     "claim=P10 out=DIR": "where DIR/<id>/verdict.json goes (outputs/claims)",
@@ -171,7 +171,8 @@ def show_help() -> None:
             sep="\n",
         )
     print(
-        "\nA verdict is supported, refuted or inconclusive; each is a result, so the exit status is 0.\n\nClaims:"
+        "\nA verdict is supported, refuted, varies, depends or inconclusive; each is a result: the exit status is 0."
+        "\n\nClaims:"
     )
     width = max(len(claim.id) for claim in claims.values())
     for claim in claims.values():
