@@ -1,6 +1,6 @@
 """Options for many runs, shared by all commands: the place, the number at a time, the hardware.
 
-`train.py -m`, `normexp evidence` as flags: `--place slurm --time-limit 2h --plan`.
+`train.py -m`, `normexp verify` and `normexp evidence` take them as flags: `--place slurm --time-limit 2h --plan`.
 """
 
 import re
