@@ -60,6 +60,17 @@ def one_line_errors() -> Iterator[None]:
             fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
 
 
+def say_error(error: Exception) -> int:
+    """Print an error as one line. Returns the exit status; raises the error if the user asked for tracebacks."""
+    if isinstance(error, OSError):
+        print(f"Error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    if full_errors():
+        raise error
+    print(f"Error: {one_line(error)}", file=sys.stderr)
+    return BAD_INPUT if is_bad_input(error) else FAILED
+
+
 def is_bad_input(error: BaseException) -> bool:
     """Whether the user's input caused the error, not the program."""
     return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))

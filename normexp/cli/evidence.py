@@ -7,7 +7,7 @@ from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.registration import GRID
 from normexp.claims.spec.select import find
-from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line, prepare
+from normexp.cli.errors import prepare, say_error
 from normexp.cli.options import read_options
 from normexp.config.allowed import allow_from
 from normexp.config.folder import as_option, use_folder
@@ -60,14 +60,8 @@ def main(arguments: list[str]) -> int:
             raise ValueError(f"{action}: to=: is missing; name the file to write")
         print(write(action, load_bank(options["bank"]), Path(options["to"])))
         return 0
-    except OSError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return BAD_INPUT
     except Exception as error:
-        if full_errors():
-            raise
-        print(f"Error: {one_line(error)}", file=sys.stderr)
-        return BAD_INPUT if is_bad_input(error) else FAILED
+        return say_error(error)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from there", file=sys.stderr)
         return 130

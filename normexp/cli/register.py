@@ -1,7 +1,6 @@
 """Fix a protocol before its first run: `normexp register claim=P10 reason="..."`; `--help` explains."""
 
 import json
-import sys
 from pathlib import Path
 
 from normexp.claims.evidence.stored import EVIDENCE
@@ -10,7 +9,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import GRID, default_registry
 from normexp.claims.spec.registry import Row, digest, read_registry, register, subject_of
 from normexp.claims.spec.select import find
-from normexp.cli.errors import BAD_INPUT, FAILED, full_errors, is_bad_input, one_line, prepare
+from normexp.cli.errors import prepare, say_error
 from normexp.cli.options import read_options
 from normexp.config.allowed import allow_from
 from normexp.config.folder import as_option, use_folder
@@ -63,14 +62,8 @@ def main(arguments: list[str]) -> int:
                 print(line(add(path, claim, options["reason"])))
         print(f"commit {path} before the runs start")
         return 0
-    except OSError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return BAD_INPUT
     except Exception as error:
-        if full_errors():
-            raise
-        print(f"Error: {one_line(error)}", file=sys.stderr)
-        return BAD_INPUT if is_bad_input(error) else FAILED
+        return say_error(error)
 
 
 def add(path: Path, claim: Claim, reason: str) -> Row:

@@ -10,7 +10,12 @@ from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.select import ENDINGS, find
-from normexp.cli.errors import BAD_INPUT, FAILED, cut_quietly, full_errors, is_bad_input, one_line, prepare
+from normexp.cli.errors import (
+    BAD_INPUT,
+    cut_quietly,
+    prepare,
+    say_error,
+)
 from normexp.cli.options import read_options
 from normexp.config import folder
 from normexp.config.allowed import allow_from
@@ -112,14 +117,8 @@ def main(arguments: list[str]) -> int:
         for mistake in left_out:
             print(f"Error: {mistake}", file=sys.stderr)
         return BAD_INPUT if left_out else status
-    except OSError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return BAD_INPUT
     except Exception as error:
-        if full_errors():
-            raise
-        print(f"Error: {one_line(error)}", file=sys.stderr)
-        return BAD_INPUT if is_bad_input(error) else FAILED
+        return say_error(error)
     # An interrupted training run keeps a checkpoint and exits.
     except (KeyboardInterrupt, SystemExit) as stop:
         print("interrupted; the same command goes on from there", file=sys.stderr)

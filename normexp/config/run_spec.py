@@ -1,6 +1,5 @@
 """A run as a plain value, and the runs that overrides ask for."""
 
-import dataclasses
 import json
 import math
 import pickle
@@ -225,11 +224,6 @@ def _put(config: dict[str, Any], place: Place, value: Any, copied: set[Place]) -
             node[part] = node[part].copy()
         node = node[part]
     node[place[-1]] = value
-
-
-def as_replicas(runs: Iterable[RunSpec], name: str) -> list[RunSpec]:
-    """The same runs, to be trained side by side in one process."""
-    return [dataclasses.replace(run, together=name) for run in runs]
 
 
 def kind_of(spec: RunSpec) -> str:

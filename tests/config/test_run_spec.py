@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from normexp.config.compose import compose
-from normexp.config.run_spec import as_replicas, kind_of, resolved, specs
+from normexp.config.run_spec import kind_of, resolved, specs
 
 
 def alone(*overrides: str) -> dict:
@@ -52,7 +52,6 @@ def test_replicas_are_runs_that_train_together():
     assert (single.config, single.digest, single.together) == (found[3].config, found[3].digest, "")
     (last,) = specs(found[3].overrides)
     assert (last.config, last.digest) == (single.config, single.digest)
-    assert [spec.together for spec in as_replicas([single], "a")] == ["a"]
 
 
 def test_a_run_is_a_plain_value_that_travels():
