@@ -140,7 +140,7 @@ class AdaNorm(Norm):
             "correction": self.correction,
             "eps_position": self.eps_position,
         }
-        y = group_norm(x, 1, None, None, **options)
+        y = group_norm(functional.at_least_float32(x), 1, None, None, **options)  # rounded once, at the end
         return self.scale * (1 - self.k * y.detach()) * y
 
     def extra_repr(self) -> str:

@@ -12,6 +12,7 @@ from normexp.config.code import in_words
 from normexp.config.invocation import command
 from normexp.config.settings import how_to_look
 from normexp.format import duration
+from normexp.machine import precision_here
 from normexp.sweeps.board import counts
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place
@@ -46,6 +47,9 @@ def show_plan(
         rows["of these"] = f"{count(old)} computed by {in_words(names)}; name=<another> trains them again"
     if to_run:
         rows["to run"] = f"{count(to_run)}, {place}"
+        precisions = dict.fromkeys(precision_here(cell.config["trainer"]) for cell in to_run)
+        if list(precisions) != ["32-true"]:
+            rows["precision"] = ", ".join(precisions)
         times = [cell.estimate for cell in to_run if cell.estimate is not None]
         rows["estimate"] = (
             f"about {duration(max(sum(times) / min(max(place.at_once, 1), len(to_run)), max(times)))}"

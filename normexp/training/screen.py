@@ -20,6 +20,7 @@ from normexp.config.code import changed, in_words
 from normexp.config.recipe import changes, own_recipe
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
+from normexp.machine import precision_here
 from normexp.monitors.sites import sites_of
 from normexp.runs.columns import failed
 from normexp.runs.intervals import half_widths
@@ -55,7 +56,7 @@ def show_choices(
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     rows = {
         "run": f"{names} · batch {config['batch_size']} · {runs}",
-        "training": f"{length} · {optimizer} · {config['trainer']['precision']} · {recipe}",
+        "training": f"{length} · {optimizer} · {precision_here(config['trainer'])} · {recipe}",
         "data": parts.data.describe(),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
     }

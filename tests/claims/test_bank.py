@@ -41,7 +41,8 @@ def bank_of(folder: Path, **changes):
 class MadeRuns:
     """Finished runs of a grid: random numbers in place of training."""
 
-    def __init__(self, outputs: Path, rng: np.random.Generator, fewer: int = 0):
+    def __init__(self, outputs: Path, rng: np.random.Generator, fewer: int = 0, precision: str = "32-true"):
+        self.precision = precision
         self.rows_of: dict[tuple, dict] = {}
         self.right: dict[tuple, np.ndarray] = {}
         self.new: set[Path] = set()
@@ -64,6 +65,7 @@ class MadeRuns:
                         "cell": "small", "norm": norm, "level": "", "lr": lr, "seed": seed, "status": "completed",
                         "val_accuracy": accuracy, "val_loss": 0.5, "train_loss": 0.5,
                         "test_accuracy": float(right.mean()), "steps": 10, "seconds": 1.0, "replicas": 1,
+                        "precision": self.precision,
                         "hash": f"{norm}-{lr}-{seed}", "finished": "2026-01-01T00:00:00+00:00", "commit": "c" * 40,
                         "dirty": False, "code": "", "folder": str(folder), "sources": {"normexp": "abc"},
                         "value": 0.5, "check": None, "censored": False,
@@ -96,6 +98,24 @@ def test_settings_from_the_ledger_take_each_seed_at_its_own_best_rate(kept):
             np.testing.assert_array_equal(outcomes.examples[seed], wrong)
             assert outcomes.values[seed] == pytest.approx(wrong.mean())
     assert (setting.design, setting.counts, setting.shared) == ("test set", True, "MNIST")
+
+
+@pytest.mark.parametrize("trained", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("asked", ["32-true", "bf16-mixed"])
+def test_evidence_of_one_precision_is_none_of_another(tmp_path, trained, asked):
+    """A cell of the same name that asks for another precision finds no run in the ledger."""
+    shared = {"32-true": ["trainer=cpu"], "bf16-mixed": ["trainer=cpu", "trainer.precision=bf16-mixed"]}
+    bank = bank_of(tmp_path, shared=shared[trained])
+    runs = MadeRuns(tmp_path / "outputs", np.random.default_rng(0), precision=trained)
+    keep_runs(tmp_path / "ledger", Known(grid_claim(bank), None, runs))
+    claim = dataclasses.replace(grid_claim(bank_of(tmp_path, shared=shared[asked])), id="Q1")
+    found = StoredEvidence(tmp_path / "ledger").rows(claim, claim.cells["small"])
+    assert len(found) == (30 if asked == trained else 0)
+    missing = missing_keys(claim, Known(claim, StoredEvidence(tmp_path / "ledger"), None))
+    assert len(missing) == (0 if asked == trained else 30)
+    as_arm = {"none": ["norm=none"], "half": ["norm=none", "trainer=bf16"]}
+    claim = dataclasses.replace(claim, arms=as_arm)
+    assert set(StoredEvidence(tmp_path / "ledger").rows(claim, claim.cells["small"])["norm"]) <= {"none"}
 
 
 @pytest.mark.parametrize(("rate", "lr"), [("lowest", 0.01), ("middle", 0.03), ("highest", 0.1)])

@@ -18,7 +18,7 @@ LONG = Path("/somewhere") / ("deep " * 40).strip()
 
 
 def cells(state: str) -> list[Cell]:
-    spec = RunSpec({}, {"model": "mlp"}, "hash", LONG / "none-bs2-s0")
+    spec = RunSpec({"trainer": {}}, {"model": "mlp"}, "hash", LONG / "none-bs2-s0")
     return [Cell("seed=0", [spec], 2.0, state, 1.0, log=LONG / "0.log")]
 
 

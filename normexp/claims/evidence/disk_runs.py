@@ -12,6 +12,7 @@ import pandas as pd
 
 from normexp.claims.evidence.metric import check_metric, read_metric
 from normexp.claims.evidence.protocol import with_recipe
+from normexp.claims.evidence.stored import FLOAT32
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import UNKNOWN
@@ -184,6 +185,7 @@ def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": round(summary["seconds"], 2),
         "mode": summary["execution"].get("mode", ""),
         "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
+        "precision": summary["execution"].get("precision", FLOAT32),
         "hash": summary["hash"],
         "finished": summary["finished"],
         "started": first["started"] if first["started"] is not None else UNKNOWN,

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from normexp.claims.evidence.protocol import precision_of
 from normexp.claims.judge.verdict import ONE_SETTING
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
@@ -40,6 +41,7 @@ LEDGER, OWN_LEDGER, KEPT = PLACE / "bank", PLACE / "claims", PLACE / "verdicts"
 MANIFEST = "manifest.json"
 SECOND_ARCHIVE = ("losses.npz", "curves.csv.gz")  # ends of names
 RUN = ["norm", "level", "seed", "lr"]  # with the cell, what names a run
+FLOAT32 = "32-true"  # the precision of rows that name none
 # Judging again cannot restore these.
 COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge")
 
@@ -126,7 +128,18 @@ class StoredEvidence:
                 if len(runs):
                     parts.append(runs.assign(norm=arm, level="", value=runs["train_loss"], bank=True))
         found = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+        found = found[self._has_precision(claim, cell, found)]
         return found.drop_duplicates(RUN, ignore_index=True) if len(found) else found
+
+    def _has_precision(self, claim: Claim, cell: BankCell, runs: pd.DataFrame) -> pd.Series:
+        """Whether each run was computed in the precision that its arm asks for: a cell of another file may have the
+        name of this one."""
+        if runs.empty:
+            return pd.Series([], dtype=bool)
+        of_arm = {arm: precision_of([*cell.overrides, *claim.fixed, *own]) for arm, own in claim.arms.items()}
+        found = runs["precision"].fillna(FLOAT32) if "precision" in runs else pd.Series(FLOAT32, runs.index)
+        wanted = runs["level"] if "trainer.precision" in claim.factor else runs["norm"].map(of_arm)
+        return found == wanted
 
     def examples(self, claim: Claim, cell: BankCell) -> Callable[[str], TestExamples | None]:
         """A function from the hash of a run to its test examples; None if none are stored."""
