@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from normexp.config.folder import CONFIGS
+from normexp.config.later_options import with_later_options
 from normexp.config.targets import resolve_target
 
 
@@ -16,8 +17,10 @@ def choice_of(group: str, node: dict[str, Any]) -> str:
     the names of its members. For the saved configuration of a run, the file with these values."""
     if "_target_" not in node:
         return "+".join(node) or "none"
+    node = with_later_options(node)
     for path in sorted((CONFIGS / group).glob("*.yaml")):
         written = {key: value for key, value in _content(path).items() if key != "defaults"}
+        written = with_later_options(written)
         same = (value == node.get(key) or "${" in str(value) for key, value in written.items())
         if written.keys() == node.keys() and all(same):
             return path.stem

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from normexp.config.later_options import without_later_options
 from normexp.config.settings import NOT_IDENTITY
 
 # A run's folder holds this from its first moment.
@@ -17,7 +18,8 @@ def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) 
 
     Paths, hardware and monitors are omitted. A user's own data counts by `fingerprint`, the hash of its content, and
     several processes by their number: each normalizes and augments its own part of a batch.
-    When a later version adds a key, it must omit the key's default value here, so that old runs stay valid.
+    When a later version adds a key, it must omit the key's default value here, so that old runs stay valid; options of
+    a group stand in `later_options`.
     """
     kept = _identity_of(config)
     if kept.get("max_steps") is not None:
@@ -49,7 +51,7 @@ def _identity_of(node: dict[str, Any], path: str = "") -> dict[str, Any]:
     for key, value in node.items():
         if f"{path}{key}" not in NOT_IDENTITY:
             deeper = not path and isinstance(value, dict)  # a setting has at most one dot
-            kept[key] = _identity_of(value, f"{key}.") if deeper else value
+            kept[key] = _identity_of(without_later_options(value), f"{key}.") if deeper else value
     return kept
 
 

@@ -2,23 +2,30 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Literal, get_args
 
 from torch import Tensor, nn
 
-from normexp.models.layers import Activation, WeightNorm
+from normexp.arguments import require_choice
+from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, QKNormPlace, ValueNorm
+from normexp.models.layers import WeightNorm
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_stack import (
-    TransformerInitialization,
+    EmbeddingScale,
+    TransformerActivation,
     TransformerNormPosition,
     TransformerStack,
-    TransformerWeights,
 )
+from normexp.models.transformer_weights import TransformerInitialization, TransformerWeights
+
+Position = Literal["learned", "rope"]
 
 
 class GPT(nn.Module):
-    """Token and position embeddings, a stack of causal blocks and a linear map to the next character's logits.
+    """Token embeddings, a stack of causal blocks and a linear map to the next character's logits.
 
-    As in Radford et al. 2019 (GPT-2), except that the output map has its own weights and a bias.
+    By default as in Radford et al. 2019 (GPT-2), except that the output map has its own weights and a bias. Options
+    make the blocks of later models; `preset=llama`, qwen3, gemma3, olmo2, gptoss, nanochat set theirs together.
 
     A norm with statistics over tokens lets each position see later ones, past the causal mask. With such a norm the
     model warns once and sets ``leaks_future``: its training loss does not measure prediction.
@@ -30,15 +37,28 @@ class GPT(nn.Module):
         input_shape: (T,), the context in characters.
         num_classes: size of the vocabulary.
         norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
-        norm_position: pre, post or sandwich; see ``Residual``.
-        qk_norm: also normalize queries and keys in each head.
+        position: learned vectors, added to the tokens, or the rotation of queries and keys, ``attention.rotated``.
+        rope_base: of the rotation.
+        norm_position: pre, post, sandwich, output or keel; see ``Residual``.
+        depth_scaling: divides the norms of block k by sqrt(k), for pre and output.
+        qk_norm, v_norm: also normalize queries and keys, values; see ``Attention`` for their options.
+        attention_scale: factor on 1 / sqrt(d).
+        attention_sink: a learned logit in each head's softmax.
+        attention_gate: a sigmoid gate after attention, of each head or element.
         mlp_ratio: hidden width of the feed-forward branch in units of ``width``.
+        activation: of the feed-forward branch; swiglu and geglu are gated, with a third map.
         dropout: on the embedding, the attention weights and the output of each branch.
+        bias: whether linear maps have biases.
+        embedding_norm: normalizes the embedded tokens.
+        final_norm: None is one unless each block ends in a norm.
+        embedding_scale: factor on the embedding; see ``TransformerStack``.
+        tied_embedding: the output map has the weights of the token embedding (Press, Wolf 2017, arXiv:1608.05859).
         initialization: see ``TransformerWeights``.
         weight_norm: reparametrizes each linear map; None does nothing.
 
     Raises:
-        ValueError: heads that do not divide the width, a size below 1, a dropout outside [0, 1), an unknown choice.
+        ValueError: heads that do not divide the width, a size below 1, a dropout outside [0, 1), an unknown choice,
+            options that exclude each other.
     """
 
     accepts = "text"
@@ -53,32 +73,58 @@ class GPT(nn.Module):
         width: int,
         heads: int,
         norm_position: TransformerNormPosition = "pre",
+        position: Position = "learned",
+        rope_base: float = 10_000.0,
+        depth_scaling: bool = False,
         qk_norm: bool = False,
-        mlp_ratio: int = 4,
-        activation: Activation = "gelu",
+        qk_norm_over: QKNormOver = "head",
+        qk_norm_gain: bool = True,
+        qk_norm_place: QKNormPlace = "before",
+        v_norm: ValueNorm = "none",
+        attention_scale: float = 1.0,
+        attention_sink: bool = False,
+        attention_gate: AttentionGate = "none",
+        mlp_ratio: float = 4,
+        activation: TransformerActivation = "gelu",
         dropout: float = 0.0,
+        bias: bool = True,
+        embedding_norm: bool = False,
+        embedding_scale: EmbeddingScale = "none",
+        tied_embedding: bool = False,
+        final_norm: bool | None = None,
         initialization: TransformerInitialization = "gpt2",
         weight_norm: WeightNorm | None = None,
     ):
         super().__init__()
         (context,) = input_shape
-        weights = TransformerWeights(initialization, depth, weight_norm)
+        require_choice("position", position, get_args(Position))
+        if tied_embedding and weight_norm is not None:
+            raise ValueError("tied_embedding=true: a table has no weight_norm; use weight_norm=null")
+        weights = TransformerWeights(initialization, depth, weight_norm, bias)
         # First, because it checks the sizes.
         self.stack = TransformerStack(
             context,
             norm,
             weights,
+            AttentionOptions(
+                heads=heads, causal=True, dropout=dropout, rope_base=rope_base if position == "rope" else None,
+                qk_norm=qk_norm, qk_norm_over=qk_norm_over, qk_norm_gain=qk_norm_gain, qk_norm_place=qk_norm_place,
+                v_norm=v_norm, scale=attention_scale, sink=attention_sink, gate=attention_gate,
+            ),
             width=width,
-            heads=heads,
             mlp_ratio=mlp_ratio,
             activation=activation,
             norm_position=norm_position,
-            qk_norm=qk_norm,
-            dropout=dropout,
-            causal=True,
-        )
+            depth_scaling=depth_scaling,
+            embedding_norm=embedding_norm,
+            final_norm=final_norm,
+            embedding_scale=embedding_scale,
+            learned_positions=position == "learned",
+        )  # fmt: skip
         self.embedding = weights.token_embedding(num_classes, width)
-        self.output = weights.linear(width, num_classes)
+        self.output = weights.to_logits(width, num_classes)
+        if tied_embedding:
+            self.output.weight = self.embedding.weight
 
         norms = [site.module for site in self.sites() if site.kind == "norm"]
         leaking = sorted(

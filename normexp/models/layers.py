@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from normexp.arguments import require_choice
 from normexp.models.sites import Site
@@ -41,7 +42,14 @@ def linear_map(
     return module if weight_norm is None else weight_norm(module)
 
 
-Activation = Literal["relu", "gelu", "tanh", "sigmoid", "identity"]
+Activation = Literal["relu", "gelu", "tanh", "sigmoid", "identity", "silu", "relu2"]
+
+
+class ReLUSquared(nn.Module):
+    """``max(x, 0)^2`` (So et al. 2021, Primer, arXiv:2109.08668)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x).square()
 
 
 def make_activation(name: Activation) -> nn.Module:
@@ -53,6 +61,8 @@ def make_activation(name: Activation) -> nn.Module:
         "tanh": nn.Tanh,
         "sigmoid": nn.Sigmoid,
         "identity": nn.Identity,
+        "silu": nn.SiLU,
+        "relu2": ReLUSquared,
     }
     return modules[name]()
 

@@ -5,14 +5,11 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from normexp.arguments import require_at_least
-from normexp.models.layers import Activation, WeightNorm
+from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, ValueNorm
+from normexp.models.layers import WeightNorm
 from normexp.models.sites import Site, layer_name
-from normexp.models.transformer_stack import (
-    TransformerInitialization,
-    TransformerNormPosition,
-    TransformerStack,
-    TransformerWeights,
-)
+from normexp.models.transformer_stack import TransformerActivation, TransformerNormPosition, TransformerStack
+from normexp.models.transformer_weights import TransformerInitialization, TransformerWeights
 
 
 class Transformer(nn.Module):
@@ -28,10 +25,18 @@ class Transformer(nn.Module):
         input_shape: (C, H, W).
         norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
         patch_size: side p of a patch in pixels; None is a quarter of the height, so a square image has 16 patches.
-        norm_position: pre, post or sandwich; see ``Residual``.
-        qk_norm: also normalize queries and keys in each head.
+        norm_position: pre, post, sandwich, output or keel; see ``Residual``.
+        depth_scaling: divides the norms of block k by sqrt(k), for pre and output.
+        qk_norm, v_norm: also normalize queries and keys, values; see ``Attention`` for their options.
+        attention_scale: factor on 1 / sqrt(d).
+        attention_sink: a learned logit in each head's softmax.
+        attention_gate: a sigmoid gate after attention, of each head or element.
         mlp_ratio: hidden width of the feed-forward branch in units of ``width``.
+        activation: of the feed-forward branch; swiglu and geglu are gated, with a third map.
         dropout: on the embedding, the attention weights and the output of each branch.
+        bias: whether linear maps have biases.
+        embedding_norm: normalizes the embedded tokens.
+        final_norm: None is one unless each block ends in a norm.
         initialization: see ``TransformerWeights``.
         weight_norm: reparametrizes each linear map; None does nothing.
 
@@ -53,10 +58,20 @@ class Transformer(nn.Module):
         heads: int,
         patch_size: int | None = None,
         norm_position: TransformerNormPosition = "pre",
+        depth_scaling: bool = False,
         qk_norm: bool = False,
-        mlp_ratio: int = 4,
-        activation: Activation = "gelu",
+        qk_norm_over: QKNormOver = "head",
+        qk_norm_gain: bool = True,
+        v_norm: ValueNorm = "none",
+        attention_scale: float = 1.0,
+        attention_sink: bool = False,
+        attention_gate: AttentionGate = "none",
+        mlp_ratio: float = 4,
+        activation: TransformerActivation = "gelu",
         dropout: float = 0.0,
+        bias: bool = True,
+        embedding_norm: bool = False,
+        final_norm: bool | None = None,
         initialization: TransformerInitialization = "gpt2",
         weight_norm: WeightNorm | None = None,
     ):
@@ -65,23 +80,27 @@ class Transformer(nn.Module):
         self.patch_size = patch_size_for(height, columns, patch_size)
         tokens = (height // self.patch_size) * (columns // self.patch_size)
 
-        weights = TransformerWeights(initialization, depth, weight_norm)
+        weights = TransformerWeights(initialization, depth, weight_norm, bias)
         # First, because it checks the sizes.
         self.stack = TransformerStack(
             tokens,
             norm,
             weights,
+            AttentionOptions(
+                heads=heads, causal=False, dropout=dropout, qk_norm=qk_norm, qk_norm_over=qk_norm_over,
+                qk_norm_gain=qk_norm_gain, v_norm=v_norm, scale=attention_scale, sink=attention_sink,
+                gate=attention_gate,
+            ),
             width=width,
-            heads=heads,
             mlp_ratio=mlp_ratio,
             activation=activation,
             norm_position=norm_position,
-            qk_norm=qk_norm,
-            dropout=dropout,
-            causal=False,
-        )
+            depth_scaling=depth_scaling,
+            embedding_norm=embedding_norm,
+            final_norm=final_norm,
+        )  # fmt: skip
         self.embedding = weights.linear(channels * self.patch_size**2, width)
-        self.output = weights.linear(width, num_classes)
+        self.output = weights.to_logits(width, num_classes)
 
     def forward(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
         p = self.patch_size

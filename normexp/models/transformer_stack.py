@@ -1,146 +1,62 @@
-"""The transformer between its embedding and its output: initial weights, attention, feed-forward, the three places of
-norms, and the stack of blocks that image and text models share.
+"""The transformer between its embedding and its output: feed-forward, the places of norms, and the stack of blocks that
+image and text models share. Attention has its own file.
 
-Shapes: N samples, T tokens, C = width, h = heads, d = C / h.
+Shapes: N samples, T tokens, C = width.
 """
 
+import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_choice, require_depth
-from normexp.models.layers import Activation, WeightNorm, make_activation
+from normexp.models.attention import Attention, AttentionOptions, masked
+from normexp.models.layers import Activation, make_activation
 from normexp.models.sites import Site, layer_name
+from normexp.models.transformer_weights import TransformerWeights
 
-TransformerInitialization = Literal["gpt2", "xavier"]
-
-
-@dataclass(frozen=True)
-class TransformerWeights:
-    """Makes initialized linear maps and embeddings. Biases start at 0.
-
-    - ``gpt2`` (Radford et al. 2019): entries N(0, 0.02^2). The residual stream adds up 2 * depth maps, so the standard
-      deviation of those maps is divided by sqrt(2 * depth).
-    - ``xavier`` (as in Xiong et al. 2020, arXiv:2002.04745): entries N(0, 2 / (fan_in + fan_out)), where queries, keys
-      and values count as three maps; tokens N(0, 1).
-
-    Learned positions are N(0, 0.02^2) in both.
-    """
-
-    initialization: TransformerInitialization
-    depth: int
-    weight_norm: WeightNorm | None
-
-    def __post_init__(self):
-        require_choice("initialization", self.initialization, get_args(TransformerInitialization))
-
-    def linear(self, fan_in: int, fan_out: int, *, parts: int = 1, to_stream: bool = False) -> nn.Module:
-        """A dense layer. ``parts`` is the number of equal maps that its rows hold."""
-        module = nn.Linear(fan_in, fan_out)
-        if self.initialization == "xavier":
-            for part in module.weight.detach().chunk(parts):
-                nn.init.xavier_normal_(part)
-        else:
-            nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * self.depth) if to_stream else 0.02)
-        nn.init.zeros_(module.bias)
-        return module if self.weight_norm is None else self.weight_norm(module)
-
-    def token_embedding(self, vocabulary: int, width: int) -> nn.Embedding:
-        module = nn.Embedding(vocabulary, width)
-        nn.init.normal_(module.weight, std=1.0 if self.initialization == "xavier" else 0.02)
-        return module
-
-    def positions(self, tokens: int, width: int) -> nn.Parameter:
-        return nn.Parameter(nn.init.normal_(torch.empty(tokens, width), std=0.02))  # (T, C)
+TransformerNormPosition = Literal["pre", "post", "sandwich", "output", "keel"]
+TransformerActivation = Literal[Activation, "swiglu", "geglu"]
+EmbeddingScale = Literal["none", "sqrt", "learned"]
+GATED: dict[str, Callable[[], nn.Module]] = {
+    "swiglu": nn.SiLU,
+    "geglu": functools.partial(nn.GELU, approximate="tanh"),  # as Gemma
+}
 
 
-def masked(layer: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
-    """What a layer gives, under the mask if there is one. A user's own norm need not know masks."""
-    return layer(x) if mask is None else layer(x, mask=mask)
+class FeedForward(nn.Module):
+    """``W2 act(W1 x)`` on each token alone; gated ``W2 (act(Wg x) * W1 x)`` for swiglu and geglu (Shazeer 2020,
+    arXiv:2002.05202), whose act is SiLU and GELU. The hidden width is ``round(ratio * width)``.
 
-
-def visible(mask: Tensor, causal: bool) -> Tensor:
-    """(N, 1, T, T), True where token i may attend to token j: j is real and, with ``causal``, not after i.
-
-    Padding attends to itself, because a softmax over nothing is nan.
-    """
-    tokens = mask.shape[1]
-    every = torch.ones(tokens, tokens, dtype=torch.bool, device=mask.device)
-    seen = mask[:, None, None] & (every.tril() if causal else every)
-    return seen | torch.eye(tokens, dtype=torch.bool, device=mask.device)
-
-
-class Attention(nn.Module):
-    """``softmax(Q K^T / sqrt(d)) V`` in each head, then a linear map back to the stream (Vaswani et al. 2017).
-
-    ``qk_norm`` normalizes queries and keys over the d features of each head, with one norm for all heads (Dehghani et
-    al. 2023, arXiv:2302.05442). The norm sees each head as a sample, (N*h, T, d).
-
-    Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t. ``mask`` (N, T) is True at
-    real tokens: no token attends to the others.
+    Shape: (N, T, C) to (N, T, C).
     """
 
     def __init__(
         self,
         width: int,
-        heads: int,
-        norm: Callable[..., nn.Module],
+        ratio: float,
+        activation: TransformerActivation,
         weights: TransformerWeights,
         *,
-        causal: bool,
-        qk_norm: bool,
-        dropout: float,
+        k: int,
     ):
         super().__init__()
-        self.heads, self.causal, self.qk_norm, self.dropout = heads, causal, qk_norm, dropout
-        self.qkv = weights.linear(width, 3 * width, parts=3)
-        if qk_norm:
-            self.norm_key = norm(width // heads, channel_dim=-1)
-            self.norm_query = norm(width // heads, channel_dim=-1)
-        self.output = weights.linear(width, width, to_stream=True)
+        hidden = round(ratio * width)
+        self.gated = activation in GATED
+        maps = 2 if self.gated else 1
+        self.expand = weights.linear(width, maps * hidden, parts=maps)  # gated: rows of Wg, then of W1
+        self.activation = GATED[activation]() if self.gated else make_activation(activation)
+        self.output = weights.linear(hidden, width, stream=k)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))  # (N, T, 3, h, d)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()  # each (N, h, T, d)
-        if self.qk_norm:
-            own = None if mask is None else mask.repeat_interleave(self.heads, 0)  # (N*h, T)
-            k = masked(self.norm_key, k.flatten(0, 1), own).unflatten(0, (-1, self.heads))  # by (N*h, T, d)
-            q = masked(self.norm_query, q.flatten(0, 1), own).unflatten(0, (-1, self.heads))
-        dropout = self.dropout if self.training else 0.0
-        seen = None if mask is None else visible(mask, self.causal)
-        # (N, h, T, d)
-        x = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=self.causal and seen is None
-        )
-        return self.output(x.transpose(1, 2).flatten(2))  # (N, T, C)
-
-    def sites(self, layer: str) -> list[Site]:
-        sites = [Site(layer, "linear", self.qkv)]
-        if self.qk_norm:
-            sites.append(Site(f"{layer}_key", "norm", self.norm_key))
-            sites.append(Site(f"{layer}_query", "norm", self.norm_query))
-        return [*sites, Site(f"{layer}_output", "linear", self.output)]
-
-
-TransformerNormPosition = Literal["pre", "post", "sandwich"]
-
-
-class FeedForward(nn.Module):
-    """``W2 act(W1 x)`` on each token alone. Shape: (N, T, C) to (N, T, C)."""
-
-    def __init__(self, width: int, hidden: int, activation: Activation, weights: TransformerWeights):
-        super().__init__()
-        self.expand = weights.linear(width, hidden)
-        self.activation = make_activation(activation)
-        self.output = weights.linear(hidden, width, to_stream=True)
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self.output(self.activation(self.expand(x)))  # of each token alone: no mask matters
+        x = self.expand(x)  # of each token alone: no mask matters
+        if not self.gated:
+            return self.output(self.activation(x))
+        gate, value = x.chunk(2, dim=-1)
+        return self.output(self.activation(gate) * value)
 
     def sites(self, layer: str) -> list[Site]:
         return [
@@ -151,14 +67,17 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """A branch f, the residual stream x it reads and adds to, and the norm N in one of three places.
+    """A branch f, the residual stream x it reads and adds to, and the norm N in one of five places.
 
     - ``pre``: x + f(N(x)), as GPT-2
     - ``post``: N(x + f(x)), as Vaswani et al. 2017
-    - ``sandwich``: x + N'(f(N(x))), the Peri-LN of Kim et al. 2025, arXiv:2502.02732
+    - ``sandwich``: x + N'(f(N(x))), the Peri-LN of Kim et al. 2025, arXiv:2502.02732; Gemma 2 and 3
+    - ``output``: x + N(f(x)), as OLMo 2
+    - ``keel``: N'(a x + f(N(x))), a the number 2 * depth of branches of the network: Chen, Wei 2026, arXiv:2601.19895
 
-    Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum; in ``post`` it stands
-    before the norm.
+    Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum; in ``post`` and ``keel``
+    it stands before the norm. ``depth_scaling`` divides N by sqrt(k) in block k, from 1: LayerNorm Scaling (Sun et al.
+    2025, arXiv:2502.05795) for ``pre``, the same for ``output``, under any norm.
     """
 
     def __init__(
@@ -169,33 +88,53 @@ class Residual(nn.Module):
         *,
         norm_position: TransformerNormPosition,
         k: int,
+        depth: int,
+        depth_scaling: bool,
         dropout: float,
     ):
         super().__init__()
-        self.norm_position = norm_position
+        self.norm_position, self.scaled = norm_position, k**-0.5 if depth_scaling else None
+        self.share = 2 * depth if norm_position == "keel" else None  # of the stream in the sum
         self.norm = norm(width, channel_dim=-1, layer=k)
         self.branch = branch
-        if norm_position == "sandwich":
+        if norm_position in ("sandwich", "keel"):
             self.norm_output = norm(width, channel_dim=-1, layer=k)
         self.dropout = nn.Dropout(dropout)
         self.stream = nn.Identity()
 
+    @property
+    def places(self) -> tuple[nn.Module | None, nn.Module | None, nn.Module | None]:
+        """The norms of the branch's input, of its output, and of the sum."""
+        one, two = self.norm, getattr(self, "norm_output", None)
+        return {
+            "pre": (one, None, None),
+            "post": (None, None, one),
+            "sandwich": (one, two, None),
+            "output": (None, one, None),
+            "keel": (one, None, two),
+        }[self.norm_position]
+
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        if self.norm_position == "pre":
-            return self.stream(x + self.dropout(masked(self.branch, masked(self.norm, x, mask), mask)))
-        if self.norm_position == "post":
-            return masked(self.norm, self.stream(x + self.dropout(masked(self.branch, x, mask))), mask)
-        branch = masked(self.branch, masked(self.norm, x, mask), mask)
-        return self.stream(x + self.dropout(masked(self.norm_output, branch, mask)))
+        before, after, of_sum = self.places
+        y = masked(self.branch, self.normalized(before, x, mask), mask)
+        y = self.dropout(self.normalized(after, y, mask))
+        total = self.stream(x + y if self.share is None else self.share * x + y)
+        return total if of_sum is None else masked(of_sum, total, mask)
+
+    def normalized(self, norm: nn.Module | None, x: Tensor, mask: Tensor | None) -> Tensor:
+        if norm is None:
+            return x
+        y = masked(norm, x, mask)
+        return y if self.scaled is None else y * self.scaled
 
     def sites(self, layer: str) -> list[Site]:
-        branch, stream = self.branch.sites(layer), Site(layer, "residual", self.stream)
-        if self.norm_position == "pre":
-            return [Site(layer, "norm", self.norm), *branch, stream]
-        if self.norm_position == "post":
-            return [*branch, stream, Site(f"{layer}_sum", "norm", self.norm)]
-        sandwich = Site(f"{layer}_sandwich", "norm", self.norm_output)
-        return [Site(layer, "norm", self.norm), *branch, sandwich, stream]
+        before, after, of_sum = self.places
+        sites = [Site(layer, "norm", before)] if before is not None else []
+        sites += self.branch.sites(layer)
+        if after is not None:
+            sites.append(Site(f"{layer}_{'sandwich' if before is not None else 'result'}", "norm", after))
+        sites.append(Site(layer, "residual", self.stream))
+        return sites if of_sum is None else [*sites, Site(f"{layer}_sum", "norm", of_sum)]
 
 
 class Block(nn.Module):
@@ -214,10 +153,16 @@ class Block(nn.Module):
 
 
 class TransformerStack(nn.Module):
-    """Learned positions, ``depth`` blocks, and a final norm unless the last block ends in one (``post``).
+    """Embedded tokens, scaled, with learned positions, normalized; ``depth`` blocks; and a final norm.
 
-    Norms inside block k are made with ``layer=k``. The final norm and the norms of queries and keys have no depth and
-    keep the default, so LayerNorm Scaling does not scale them, as in its authors' code.
+    - ``learned_positions``: added to the tokens.
+    - ``embedding_scale``: ``sqrt`` multiplies the tokens by sqrt(C) before positions are added (Vaswani et al. 2017;
+      Gemma); ``learned`` multiplies the sum by a number that starts at sqrt(C) (the recipe of DyT and Derf for text).
+    - ``embedding_norm``: normalizes the embedded tokens (BLOOM; nanochat).
+    - ``final_norm``: None is one unless each block ends in a norm (``post``, ``keel``).
+
+    Norms inside block k are made with ``layer=k``. Embedding and final norm and the norms of queries, keys and values
+    have no depth and keep the default, so LayerNorm Scaling does not scale them, as in its authors' code.
 
     Shape: embedded tokens (N, T, C) to (N, T, C), for T up to ``tokens``; mask (N, T), True at real tokens.
     """
@@ -227,51 +172,71 @@ class TransformerStack(nn.Module):
         tokens: int,
         norm: Callable[..., nn.Module],
         weights: TransformerWeights,
+        attention: AttentionOptions,
         *,
         width: int,
-        heads: int,
-        mlp_ratio: int,
-        activation: Activation,
+        mlp_ratio: float,
+        activation: TransformerActivation,
         norm_position: TransformerNormPosition,
-        qk_norm: bool,
-        dropout: float,
-        causal: bool,
+        depth_scaling: bool,
+        embedding_norm: bool,
+        final_norm: bool | None,
+        embedding_scale: EmbeddingScale = "none",
+        learned_positions: bool = True,
     ):
         super().__init__()
         require_depth(weights.depth)
         require_at_least("width", width, 1)
-        require_at_least("heads", heads, 1)
+        attention.check(width)
         require_at_least("mlp_ratio", mlp_ratio, 1)
-        if width % heads:
-            raise ValueError(f"heads={heads}: do not divide width={width}; choose a divisor of the width")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout={dropout}: must be at least 0 and below 1")
+        require_choice("activation", activation, get_args(TransformerActivation))
+        require_choice("embedding_scale", embedding_scale, get_args(EmbeddingScale))
+        if not 0 <= attention.dropout < 1:
+            raise ValueError(f"dropout={attention.dropout}: must be at least 0 and below 1")
         require_choice("norm_position", norm_position, get_args(TransformerNormPosition))
+        if depth_scaling and norm_position not in ("pre", "output"):
+            raise ValueError(
+                f"depth_scaling=true: has no form for norm_position={norm_position}; use pre or output"
+            )
 
         def residual(branch: nn.Module, k: int) -> Residual:
-            return Residual(branch, norm, width, norm_position=norm_position, k=k, dropout=dropout)
+            return Residual(
+                branch, norm, width, norm_position=norm_position, k=k, depth=weights.depth,
+                depth_scaling=depth_scaling, dropout=attention.dropout,
+            )  # fmt: skip
 
-        self.positions = weights.positions(tokens, width)
-        self.dropout = nn.Dropout(dropout)
+        self.positions = weights.positions(tokens, width) if learned_positions else None  # (T, C)
+        self.factor = math.sqrt(width) if embedding_scale == "sqrt" else None
+        self.scale = (
+            nn.Parameter(torch.full((1,), math.sqrt(width))) if embedding_scale == "learned" else None
+        )
+        self.embedding_norm = norm(width, channel_dim=-1) if embedding_norm else None
+        self.dropout = nn.Dropout(attention.dropout)
         self.stream = nn.Identity()
         self.blocks = nn.ModuleList()
         for k in range(1, weights.depth + 1):
-            attention = Attention(
-                width, heads, norm, weights, causal=causal, qk_norm=qk_norm, dropout=dropout
-            )
-            mlp = FeedForward(width, mlp_ratio * width, activation, weights)
-            self.blocks.append(Block(residual(attention, k), residual(mlp, k)))
-        self.final_norm = None if norm_position == "post" else norm(width, channel_dim=-1)
+            mixing = residual(Attention(width, norm, weights, attention, k=k), k)
+            mlp = residual(FeedForward(width, mlp_ratio, activation, weights, k=k), k)
+            self.blocks.append(Block(mixing, mlp))
+        if final_norm is None:
+            final_norm = norm_position not in ("post", "keel")
+        self.final_norm = norm(width, channel_dim=-1) if final_norm else None
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.stream(self.dropout(tokens + self.positions[: tokens.shape[1]]))  # (N, T, C)
+        x = tokens if self.factor is None else tokens * self.factor  # (N, T, C)
+        x = x if self.positions is None else x + self.positions[: tokens.shape[1]]
+        x = x if self.scale is None else x * self.scale
+        x = x if self.embedding_norm is None else masked(self.embedding_norm, x, mask)
+        x = self.stream(self.dropout(x))
         for block in self.blocks:
             x = masked(block, x, mask)
         return x if self.final_norm is None else masked(self.final_norm, x, mask)
 
     def sites(self) -> list[Site]:
         last = len(self.blocks) + 1
-        sites = [Site(layer_name(0, last, "embedding"), "residual", self.stream)]
+        first = layer_name(0, last, "embedding")
+        sites = [Site(first, "norm", self.embedding_norm)] if self.embedding_norm is not None else []
+        sites.append(Site(first, "residual", self.stream))
         for k, block in enumerate(self.blocks, start=1):
             sites += block.sites(layer_name(k, last))
         if self.final_norm is not None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from normexp.config.later_options import with_later_options
 from normexp.config.settings import NOT_IDENTITY
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
         name: choice for name, choice in summary["choices"].items() if "/" not in name
     }
     # Omit the many keys `monitor.*`; the column `monitor` names the choice.
-    config = {key: value for key, value in summary["config"].items() if key != "monitor"}
+    config = {
+        key: with_later_options(value) if isinstance(value, Mapping) else value
+        for key, value in summary["config"].items()
+        if key != "monitor"
+    }
     row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices}
     row |= flat(config, targets=True) | summary["metrics"]
     for group in RESULT_GROUPS:

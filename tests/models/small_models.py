@@ -26,7 +26,24 @@ SMALL = {
     ),
     "gpt": (TEXT, {"depth": 2, "width": 16, "heads": 2}),
     "gpt_post": (TEXT, {"depth": 1, "width": 32, "heads": 2, "norm_position": "post", "qk_norm": True}),
-}
+    "gpt_keel": (
+        TEXT,
+        {
+            "depth": 1, "width": 16, "heads": 2, "norm_position": "keel", "position": "rope", "activation": "swiglu",
+            "bias": False, "tied_embedding": True, "embedding_scale": "learned", "embedding_norm": True,
+            "qk_norm": True, "qk_norm_over": "width", "v_norm": "gain", "attention_sink": True,
+            "attention_gate": "element",
+        },
+    ),
+    "gpt_output": (
+        TEXT,
+        {
+            "depth": 2, "width": 16, "heads": 2, "norm_position": "output", "depth_scaling": True, "position": "rope",
+            "qk_norm": True, "qk_norm_gain": False, "qk_norm_place": "after", "activation": "relu2",
+            "attention_gate": "head", "initialization": "zero_projection", "final_norm": False,
+        },
+    ),
+}  # fmt: skip
 # Networks of other people have their own tests, test_other_networks.py.
 OTHERS = {"torchvision", "timm", "module"}
 MODELS = sorted({path.stem for path in (CONFIGS / "model").glob("*.yaml")} - OTHERS)

@@ -100,7 +100,7 @@ def test_layer_names_sort_in_order(last):
         ({"width": -3}, "width=-3: too small; use 1 or more"),
         (
             {"activation": "swish"},
-            "activation=swish: unknown; use one of relu, gelu, tanh, sigmoid, identity",
+            "activation=swish: unknown; use one of relu, gelu, tanh, sigmoid, identity, silu, relu2",
         ),
         (
             {"norm_position": "pre"},

@@ -7,8 +7,10 @@ import torch
 from small_models import model_factory, norm_factory
 from torch import nn
 
+from normexp.models.attention import Attention, AttentionOptions
 from normexp.models.transformer import patch_size_for
-from normexp.models.transformer_stack import Attention, Residual, TransformerWeights
+from normexp.models.transformer_stack import Residual
+from normexp.models.transformer_weights import TransformerWeights
 
 WEIGHTS = TransformerWeights("xavier", depth=1, weight_norm=None)
 
@@ -29,7 +31,8 @@ def randomized(module):
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_matches_a_slow_loop_in_float64(causal, qk_norm):
     norm = norm_factory("layernorm")
-    attention = randomized(Attention(6, 2, norm, WEIGHTS, causal=causal, qk_norm=qk_norm, dropout=0.0))
+    options = AttentionOptions(heads=2, causal=causal, qk_norm=qk_norm)
+    attention = randomized(Attention(6, norm, WEIGHTS, options))
     x = torch.randn(3, 5, 6, dtype=torch.float64)
     expected = torch.zeros_like(x)
     for sample in range(3):
@@ -53,9 +56,10 @@ def test_attention_matches_a_slow_loop_in_float64(causal, qk_norm):
 def test_residual_places_its_norms_as_its_formulas_say():
     norm = norm_factory("layernorm")
     x = torch.randn(3, 5, 6, dtype=torch.float64)
-    for norm_position in ("pre", "post", "sandwich"):
+    for norm_position in ("pre", "post", "sandwich", "output", "keel"):
         branch = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
-        residual = randomized(Residual(branch, norm, 6, norm_position=norm_position, k=1, dropout=0.0))
+        options = {"norm_position": norm_position, "k": 1, "depth": 3, "depth_scaling": False, "dropout": 0.0}
+        residual = randomized(Residual(branch, norm, 6, **options))
 
         def normalized(x, module=residual.norm):
             return nn.functional.layer_norm(x, (6,), module.weight, module.bias)
@@ -64,6 +68,8 @@ def test_residual_places_its_norms_as_its_formulas_say():
             "pre": lambda: x + branch(normalized(x)),  # noqa: B023
             "post": lambda: normalized(x + branch(x)),  # noqa: B023
             "sandwich": lambda: x + normalized(branch(normalized(x)), residual.norm_output),  # noqa: B023
+            "output": lambda: x + normalized(branch(x)),  # noqa: B023
+            "keel": lambda: normalized(6 * x + branch(normalized(x)), residual.norm_output),  # noqa: B023
         }[norm_position]()
         assert torch.allclose(residual(x), expected, atol=1e-12)
 
@@ -175,8 +181,14 @@ def test_default_patch_is_a_quarter_of_the_side(side, patch_size, expected):
         ({"width": 0}, "width=0: too small; use 1 or more"),
         ({"mlp_ratio": 0}, "mlp_ratio=0: too small; use 1 or more"),
         ({"dropout": 1.0}, "dropout=1.0: must be at least 0 and below 1"),
-        ({"norm_position": "peri"}, "norm_position=peri: unknown; use one of pre, post, sandwich"),
-        ({"initialization": "he"}, "initialization=he: unknown; use one of gpt2, xavier"),
+        (
+            {"norm_position": "peri"},
+            "norm_position=peri: unknown; use one of pre, post, sandwich, output, keel",
+        ),
+        (
+            {"initialization": "he"},
+            "initialization=he: unknown; use one of gpt2, xavier, plain, scaled, zero_projection",
+        ),
     ],
 )
 def test_bad_option_is_refused_in_one_line(options, message):
