@@ -63,6 +63,8 @@ def write_run(
         right = np.random.default_rng(seed).permutation(examples) < round(final * examples)
         final = float(right.mean())
         write_test_examples(folder, TestExamples(right, np.full(examples, 1 - final), "test set"))
+    per_step = resolved["trainer"].get("accumulate_grad_batches", 1)
+    epoch = 20 * per_step - (per_step > 1)  # batches; the last of its 20 steps has one less
     reached = {goal: next((step for step, value in zip(STEPS, accuracies, strict=True) if value >= goal), None)
                for goal in (0.5, 0.9)}  # fmt: skip
     write_summary(
@@ -84,7 +86,8 @@ def write_run(
                 "best": max(accuracies), "best_step": 200, "last": accuracies[-1],
                 "divergence_step": None if status == "completed" else 40,
             },
-            "steps": 200, "epochs": 10.0, "seconds": 2.0, "parameters": 1000, "config": resolved,
+            "steps": 200, "epochs": 10.0, "samples": 10 * epoch * batch_size, "seconds": 2.0, "parameters": 1000,
+            "config": resolved,
             "execution": {"mode": "alone", "device": "cpu", "devices": 1, "precision": "32-true", "threads": 1},
             "versions": {"normexp": "0.1.0", "torch": "2.15.0", "python": "3.11.7"},
             "command": f"python train.py norm={norm} batch_size={batch_size} seed={seed}",

@@ -16,7 +16,7 @@ from normexp.report.unfinished_runs import read_ledgers
 from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.columns import decided_by, varying
 from normexp.runs.metrics import check_metric, read_metrics
-from normexp.runs.table import samples_of_a_step
+from normexp.runs.table import samples_seen
 
 # Choices that decide other keys: a norm decides `norm.*`.
 GROUPS = ("norm", "model", "data", "optimizer", "schedule")
@@ -121,7 +121,7 @@ class Study:
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
-        values["samples"] = values["step"] * samples_of_a_step(rows)[run]
+        values["samples"] = samples_seen(rows, run, values["step"])
         values["seed"] = rows["seed"].to_numpy()[run]
         values["failed"] = rows["failed"].to_numpy()[run]
         values["arm"] = pd.Categorical(rows["arm"], categories=self.arms).take(run)

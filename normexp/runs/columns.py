@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 RESULTS = (
     "run", "status", "hash", "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
 )  # fmt: skip
-DERIVED = ("failed", "chance_loss")
+DERIVED = ("failed", "chance_loss", "samples")
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
 MOST_LOSS = 10.0  # times the loss of guessing
@@ -25,8 +25,8 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
 
     Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
     (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
-    `versions.*`; `steps`, `epochs`, `seconds`, `parameters`, `command`, `finished`; `processes` (that share a batch);
-    `failed` (it diverged, or its final training loss is above ten times `chance_loss`).
+    `versions.*`; `steps`, `epochs`, `samples` (null in older runs), `seconds`, `parameters`, `command`, `finished`;
+    `processes` (that share a batch); `failed` (it diverged, or its final loss is above ten times `chance_loss`).
     """
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
@@ -43,6 +43,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
         row |= {f"{group}.{key}": value for key, value in summary[group].items()}
     row |= {name: summary[name] for name in RESULTS if name not in row}
     row["processes"] = summary["execution"].get("devices", 1)
+    row["samples"] = summary.get("samples")
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
 
 

@@ -52,12 +52,13 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
     """The summary of a finished run, held against the files beside it; None if there is none.
 
     Recomputed are the hash (from the configuration), the test accuracy and loss (from the kept test examples), the
-    number of steps, and how fast the run learned (from `metrics.csv`).
+    number of steps (from `metrics.csv`, and from samples and epochs), and how fast the run learned (from it too).
     """
     folder = Path(folder)
     summary = read_summary(folder)
     if summary is not None:
         _check_identity(folder, summary)
+        _check_samples(folder, summary)
         _check_curve(folder, summary)
         _check_examples(folder, summary)
     return summary
@@ -66,7 +67,10 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
 def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
     """The hash is that of the configuration and that for which the folder was made."""
     digest = config_hash(summary["config"], summary["fingerprint"])
-    if (processes := summary["execution"].get("devices", 1)) > 1:  # earlier versions did not count them
+    processes = summary["execution"].get("devices", 1)
+    if not isinstance(processes, int) or processes < 1:
+        raise damaged(folder / SUMMARY, f"execution.devices={processes}: must be a positive integer", folder)
+    if processes > 1:  # earlier versions did not count them
         shared = config_hash(summary["config"], summary["fingerprint"], processes)
         digest = shared if summary["hash"] == shared else digest
     if digest != summary["hash"]:
@@ -84,6 +88,24 @@ def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
         wrong = step is not None or bool(nulls - set(summary.get("not_finite") or ()))
     if wrong:
         why = f"status={found}: its numbers are of a run that {'did not' if found == 'diverged' else 'diverged'}"
+        raise damaged(folder / SUMMARY, why, folder)
+
+
+def _check_samples(folder: Path, summary: dict[str, Any]) -> None:
+    """The steps are those that it takes to see so many samples in so many epochs."""
+    samples, epochs = summary.get("samples"), summary["epochs"]
+    if samples is None:  # an earlier version
+        return
+    trainer, size = summary["config"].get("trainer") or {}, summary["config"]["batch_size"]
+    per_step = trainer.get("accumulate_grad_batches", 1)
+    batches = samples / size
+    if per_step > 1 and epochs > 0:
+        epoch, whole = round(batches / epochs), int(epochs)
+        steps = whole * -(-epoch // per_step) + math.ceil(round((epochs - whole) * epoch) / per_step)
+    else:
+        steps = batches * per_step
+    if steps != summary["steps"]:
+        why = f"samples={samples}: {summary['steps']} steps in {epochs:.6g} epochs have others"
         raise damaged(folder / SUMMARY, why, folder)
 
 

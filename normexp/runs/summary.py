@@ -27,6 +27,7 @@ KINDS: dict[str, Any] = {
 LATER: dict[str, Any] = {
     "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
     "first": dict, "failed": bool, "not_finite": list[str],
+    "samples": int,
 }  # fmt: skip
 # The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {

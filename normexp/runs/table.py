@@ -106,20 +106,34 @@ def load(
             column = column.astype("category")
         columns[name] = column.take(run).reset_index(drop=True)
     table = pd.DataFrame({**columns, **values})
-    samples = table["step"] * samples_of_a_step(summaries)[run]
-    table.insert(list(table.columns).index("seconds"), "samples", samples)
+    table.insert(list(table.columns).index("seconds"), "samples", samples_seen(summaries, run, table["step"]))
     return table
 
 
-def samples_of_a_step(summaries: "pd.DataFrame") -> "np.ndarray":
-    """Training samples of an optimizer step of each run: those of all batches whose gradients it adds up."""
+def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series") -> "np.ndarray":
+    """Training samples that the first `step` steps of a run have seen, (rows,).
+
+    A step has the samples of all batches whose gradients it adds up; the last step of an epoch has the batches that
+    are left. An epoch has `samples / epochs` samples. NaN for older runs with accumulation, which do not say theirs.
+
+    Args:
+        run: each row's index into `summaries`.
+    """
+    import numpy as np
     import pandas as pd
 
-    samples = summaries["batch_size"].to_numpy()
-    batches = summaries.get("trainer.accumulate_grad_batches")  # older runs may lack it
-    if batches is None:
-        return samples
-    return samples * pd.to_numeric(batches, errors="coerce").fillna(1).to_numpy(dtype=samples.dtype)
+    size = summaries["batch_size"].to_numpy()
+    batches = summaries.get("trainer.accumulate_grad_batches", pd.Series(1, summaries.index))
+    batches = pd.to_numeric(batches, errors="coerce").fillna(1).to_numpy(dtype=size.dtype)  # of a step
+    if (batches == 1).all():
+        return step.to_numpy() * size[run]
+    samples = pd.to_numeric(summaries.get("samples", pd.Series(np.nan, summaries.index)))
+    epoch = np.round(samples / size / summaries["epochs"].where(summaries["epochs"] > 0, 1)).to_numpy()
+    epoch = np.where(batches == 1, 1, np.where(epoch > 0, epoch, batches))  # batches; of no step, any
+    epoch = np.where((batches > 1) & samples.isna(), np.nan, epoch)
+    whole, rest = np.divmod(step.to_numpy(), np.ceil(epoch / batches)[run])
+    found = (whole * epoch[run] + rest * batches[run]) * size[run]
+    return found if np.isnan(found).any() else found.astype(np.int64)
 
 
 def _name(folder: Path, path: str | Path) -> str:

@@ -21,6 +21,7 @@ from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples
 from normexp.runs.columns import failed
 from normexp.training.build import Parts
+from normexp.training.length import Pace
 from normexp.training.lightning import callbacks_of, data_of
 from normexp.training.recorder import Recorder, stopped_early
 
@@ -56,6 +57,7 @@ def summarize(
     diverged = recorder.divergence_step is not None or any(name.startswith("train/") for name in not_finite)
     told = {"not_finite": not_finite} if not_finite and not diverged else {}
     origin = next(callback for callback in callbacks_of(trainer) if isinstance(callback, Provenance))
+    batches = Pace.of(trainer).batches_after(trainer.global_step) if trainer.global_step else 0
     summary = {
         "status": "diverged" if diverged else "completed",
         **told,
@@ -70,6 +72,7 @@ def summarize(
         ),
         "steps": trainer.global_step,
         "epochs": recorder.clock["epoch"],
+        "samples": batches * parts.data.batch_size,
         **({"stopped_early": True} if stopped_early(callbacks_of(trainer)) else {}),
         "seconds": recorder.seconds,
         "parameters": sum(p.numel() for p in parts.module.parameters()),

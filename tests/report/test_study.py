@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from fabricated import edit_summary, write_run, write_study
+from fabricated import STEPS, edit_summary, write_run, write_study
 
 from normexp.report.finding import cautions
 from normexp.report.study import open_study
@@ -182,15 +182,24 @@ def test_a_run_that_lies_there_twice_does_not_count_twice(tmp_path):
         open_study(tmp_path)
 
 
-def test_samples_are_those_of_all_accumulated_batches(tmp_path):
+def test_samples_are_those_that_were_seen(tmp_path):
+    """200 steps are 10 epochs. Of three batches each, but for the last of an epoch, which has two."""
     for seed, batches in ((0, 1), (1, 3)):
         write_run(tmp_path, "none", 8, seed, **{"trainer.accumulate_grad_batches": batches})
     for table in (open_study(tmp_path).metrics, load(tmp_path)):
-        per_step = table[table["step"] > 0].assign(each=lambda rows: rows["samples"] / rows["step"])
-        assert per_step.groupby("seed", observed=True)["each"].unique().map(list).to_dict() == {
-            0: [8],
-            1: [24],
-        }
+        seen = table.drop_duplicates(["seed", "step"]).set_index("seed")["samples"]
+        assert seen.loc[0].tolist() == [8 * step for step in STEPS]
+        assert seen.loc[1].tolist() == [8 * 59 * step // 20 for step in STEPS]
+    older = write_run(tmp_path, "none", 8, 2, **{"trainer.accumulate_grad_batches": 3})
+    said = json.loads((older / "summary.json").read_text())
+    del said["samples"]  # an earlier version, which does not say
+    (older / "summary.json").write_text(json.dumps(said))
+    seen = load(tmp_path).set_index("seed")["samples"]
+    assert seen.loc[2].isna().all()
+    assert seen.loc[1].max() == 8 * 590
+    edit_summary(older, samples=8 * 620)
+    with pytest.raises(ValueError, match=r"samples=4960: 200 steps in 10 epochs have others"):
+        load(tmp_path)
 
 
 def test_unknown_baseline_lists_the_arms(tmp_path):

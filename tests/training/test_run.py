@@ -11,6 +11,7 @@ import torch
 from pytorch_lightning import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from normexp.runs import load
 from normexp.training.loggers.files import COLUMNS
 
 
@@ -267,6 +268,10 @@ def test_accumulation_counts_steps_epochs_and_samples_as_they_are(train):
     events = EventAccumulator(str(folder)).Reload()
     samples = [event.step for event in events.Scalars("by_samples/val_accuracy")]
     assert samples == [57 * batches for batches in (15, 29, 43, 58)]
+    assert summary["samples"] == 57 * 60
+    table = load(folder.parent)
+    seen = table[table["metric"] == "train/loss"].set_index("step")["samples"].to_dict()
+    assert seen == {step: 57 * round(20 * epoch) for step, epoch in enumerate(expected, 1)}
 
 
 def test_the_last_step_of_an_epoch_averages_the_batches_it_has(train, make_parts):
