@@ -213,6 +213,17 @@ def test_steps_decide_when_both_are_given(train):
     assert summary["epochs"] == pytest.approx(20 / 17)
 
 
+@pytest.mark.parametrize(("option", "steps"), [("limit_train_batches=3", 6), ("limit_train_batches=0.5", 16)])
+def test_schedule_ends_with_a_run_of_which_batches_are_left_out(train, option, steps):
+    summary, folder = train("schedule=warmup_cosine", f"+trainer.{option}", "log_every_n_steps=1")
+    rates = [
+        row[4] for row in csv.reader((folder / "metrics.csv").read_text().splitlines()) if row[3] == "lr"
+    ]
+    assert (summary["steps"], len(rates)) == (steps, steps)
+    assert float(rates[-1]) == 0  # the factor after the last step
+    assert summary["samples"] == 64 * steps
+
+
 def test_accumulated_gradients_count_optimizer_steps(train):
     summary, folder = train("trainer.accumulate_grad_batches=2", "max_epochs=1", "log_every_n_steps=4")
     assert summary["steps"] == 9  # 17 batches in pairs, the last one alone
