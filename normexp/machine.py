@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,17 @@ def precision_here(trainer: Mapping[str, Any]) -> str:
     if found := re.search(BFLOAT16, CPU_INFO.read_text()):
         return f"{precision} by {found[1]}"
     return f"{precision} (slow: this processor has no bfloat16 instructions; trainer=cpu is float32)"
+
+
+def processor() -> str:
+    """The name of this machine's processor, with family and model where the system tells them."""
+    try:
+        lines = CPU_INFO.read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    node = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    numbers = [f"{key} {node[key]}" for key in ("cpu family", "model", "stepping") if key in node]
+    return f"{node.get('model name', platform.machine())} ({', '.join(numbers)})"
 
 
 def in_bytes(count: int) -> str:

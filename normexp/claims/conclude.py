@@ -53,7 +53,7 @@ def conclude(
         runs = known.read_runs() if known else pd.DataFrame({"run": [], "seconds": [], "bank": []})
         late, against = 0, ""
         if row and registry and len(runs):
-            late, against = runs_before_registration(row, runs, registry)
+            late, against = runs_before_registration(row, runs, registry, claim.bank)
         if against:
             row, why = None, against
         verdict = judge(

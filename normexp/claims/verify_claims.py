@@ -28,6 +28,7 @@ from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_ver
 from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.registration import GRID
 from normexp.claims.spec.select import whole_id
 from normexp.cli.errors import full_errors, one_line
 from normexp.config.run_spec import RunSpec
@@ -66,7 +67,7 @@ class Verification:
         self.failed: dict[str, str] = {}  # claim -> why it has no verdict
         self._failures: Counter[Path] = Counter()
         self._errors: dict[Path, str] = {}
-        self._known: dict[str, Known] = {}
+        self.known: dict[str, Known] = {}
         for claim in claims:
             if claim.evidence == "training":
                 self._try(claim, lambda own: self._add(own, evidence))
@@ -75,22 +76,22 @@ class Verification:
         if claim.tune and not self.tuned:  # a protocol of its own
             claim = dataclasses.replace(claim, tune=None)
         disk = DiskRuns(claim := complete_cells(claim), self.out / "cache", self._failures)
-        self._known[claim.id] = Known(claim, evidence, disk)
+        self.known[claim.id] = Known(claim, evidence, disk)
 
     def show_plan(self) -> None:
         """Print how much is missing at most, with estimated times."""
         missing = {
-            name: most for name in list(self._known) if (most := self._try(name, self._most)) is not None
+            name: most for name in list(self.known) if (most := self._try(name, self._most)) is not None
         }
-        complete = [self._known[one.id].claim if one.id in self._known else one for one in self.claims]
+        complete = [self.known[one.id].claim if one.id in self.known else one for one in self.claims]
         print(plan_text(complete, missing), flush=True)
 
     def _most(self, name: str) -> int:
-        return most_missing(self._known[name].claim, self._known[name])
+        return most_missing(self.known[name].claim, self.known[name])
 
     def show_runs(self, options: Options) -> None:
         """Print the runs of the next round, and those of each setting."""
-        if found := self._planned(list(self._known)):
+        if found := self._planned(list(self.known)):
             for line in by_setting(found):
                 print(line)
             self._run([spec for _, specs in found for spec in specs], options)
@@ -99,14 +100,14 @@ class Verification:
         """Train in rounds what is missing; `conclude` is called for each claim when nothing is, with its table and
         verdict. Exits with 128 and the signal when interrupted."""
         by_id = {claim.id: claim for claim in self.claims}
-        waiting = [name for name in self._known if name not in self.failed]
+        waiting = [name for name in self.known if name not in self.failed]
         while waiting:
             found = self._planned(waiting)
             missing = {known.claim.id for known, _ in found}
             for name in [name for name in waiting if name not in missing]:
                 waiting.remove(name)
                 if name not in self.failed:
-                    evidence = self._try(name, lambda own: self._judged(self._known[own]))
+                    evidence = self._try(name, lambda own: self._judged(self.known[own]))
                     if evidence is not None:
                         conclude(by_id[name], evidence)
             if found and (status := self._run([one for _, specs in found for one in specs], options)) > 128:
@@ -114,23 +115,22 @@ class Verification:
 
     def compared(self, claim: Claim) -> list:
         """The runs that the verdict of one setting compares, see `Known.compared`."""
-        return [] if claim.settings else self._known[claim.id].compared()
+        return [] if claim.settings else self.known[claim.id].compared()
 
     def _planned(self, names: Sequence[str]) -> list[tuple[Known, list[RunSpec]]]:
         found = []
         for name in names:
-            specs = self._try(name, lambda own: plan(self._known[own].claim, self._known[own]))
+            specs = self._try(name, lambda own: plan(self.known[own].claim, self.known[own]))
             if specs:
-                found.append((self._known[name], specs))
+                found.append((self.known[name], specs))
         return found
 
     def _run(self, specs: list[RunSpec], options: Options) -> int:
         from normexp.sweeps.run import run  # loads torch
 
-        cache = self.out / "cache"
         shown = {
             path: words
-            for known in self._known.values()
+            for known in self.known.values()
             if known.disk
             for path, words in known.disk.shown.items()
         }
@@ -141,7 +141,7 @@ class Verification:
         status = run(
             cells,
             options,
-            cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}",
+            self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}",
             command,
             argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
         )
@@ -159,13 +159,15 @@ class Verification:
             self._errors[folder] = cell.error or ""
             if self._failures[folder] >= MOST_FAILURES:
                 why = f"{cell.run}: {cell.error or cell.state} ({cell.log})"
-                for name, known in self._known.items():
+                for name, known in self.known.items():
                     if known.disk and folder in known.disk.shown:
                         self.failed.setdefault(name, why)
 
     def _judged(self, known: Known) -> Evidence:
         claim, start = known.claim, time.perf_counter()
-        if claim.settings:
+        if claim.name == GRID:  # trained for all claims, judged by each
+            table, verdict = pd.DataFrame(), dict[str, Any]()
+        elif claim.settings:
             table, verdict = conclude(claim, known, registries=self.registries)
         else:
             table, verdict = in_one_setting(known)
@@ -327,7 +329,7 @@ def measures_time(claim: Claim) -> bool:
 
 
 def why(error: Exception) -> str:
-    """An error in one line. Prints the traceback if the user asked for it."""
+    """An error in one line, after its traceback if the user asked for it."""
     if full_errors():
         traceback.print_exc()
     return one_line(error)

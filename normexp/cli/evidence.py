@@ -16,16 +16,20 @@ from normexp.sweeps.options import options_of, take_flags
 
 DEFAULTS = {
     "claim": "", "bank": SMALL, "out": "outputs/claims", "to": "", "workers": "auto", "allow_targets": "",
-    "config_dir": "",
+    "config_dir": "", "settings": "",
 }  # fmt: skip
-ACTIONS = ("check", "keep", "grid", "export", "page")
+ACTIONS = ("check", "keep", "draw", "pilot", "grid", "export", "page")
 HELP = """Finished runs as files that travel: verdicts are judged from them without training.
 
   {command}                             the same as check
   {command} check [to=DIR]              check a ledger against itself: each file, each row, each accuracy
   {command} keep claim=mine.yaml [bank=cells.yaml] [out=outputs/claims] to=DIR
                                                write the finished runs of a claim into a ledger; claim=bank: a grid's
-  {command} grid [bank=small] [--plan]  train the grid of a bank; takes the flags of sweeps
+  {command} draw bank=drawn             the settings of a population: drawn, rejected, and what they cost
+  {command} pilot bank=drawn [--plan]   train the pilots, which find lengths and rates; takes the flags of sweeps
+  {command} grid [bank=small] [--plan]  train the grid of a bank; of a drawn one setting by setting, each kept in
+                                               to=docs/evidence/BANK when it is finished
+                                               settings=N with pilot or grid: at most N, exit status 75 if more are left
   {command} export to=FILE.zip          the second archive: learning curves, and losses of test examples
   {command} page to=FILE.md             the page of a bank's grid and its figure
 
@@ -49,8 +53,15 @@ def main(arguments: list[str]) -> int:
         engine = options_of([*workers, *given])
         allow_from([f"allow_targets={options['allow_targets']}"])
         use_folder(options["config_dir"])
+        bank = load_bank(options["bank"])
+        if action == "draw":
+            return show_draws(bank)
+        if action == "pilot":
+            return train_pilots(bank, options, engine)
+        if action == "grid" and bank.drawn:
+            return train_drawn(bank, options, engine)
         if action == "grid":
-            return train_grid(load_bank(options["bank"]), Path(options["out"]), engine)
+            return train_grid(bank, Path(options["out"]), engine)
         if action == "keep":
             return keep(options)
         folder = Path(options["to"]) if options["to"] and action == "check" else EVIDENCE
@@ -85,6 +96,59 @@ def check(folder: Path) -> int:
         )
     print(f"{folder}: {len(stored.manifest)} files, {len(mistakes)} with a mistake")
     return 1 if mistakes else 0
+
+
+def show_draws(bank: Bank) -> int:
+    """Print what was drawn and rejected, and the cost of what is known."""
+    from normexp.claims.spec.population import summary
+
+    for line in summary(bank):
+        print(line)
+    return 0
+
+
+def train_pilots(bank: Bank, options: dict[str, str], engine) -> int:
+    """Train the pilots of a drawn bank. Returns the exit status."""
+    from normexp.claims.evidence.pilot import train_pilots
+
+    words = f"{command('evidence')} pilot bank={options['bank']}"
+    return train_pilots(bank, Path(options["out"]), engine, words, float(options["settings"] or "inf"))
+
+
+def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
+    """Train the grid of a drawn bank, one setting after the other in the order drawn, and keep each in the ledger.
+    Returns the exit status."""
+    from normexp.claims.evidence.keep import keep_runs, setting_claim
+    from normexp.claims.evidence.pilot import MORE
+    from normexp.claims.evidence.stored import ledger_of_bank
+    from normexp.claims.verify_claims import Verification
+
+    folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank.name)
+    left = int(options["settings"] or len(bank.cells))
+    for name, cell in bank.cells.items():
+        if not cell.updates:
+            print(f"{name}: has no pilot yet: {command('evidence')} pilot bank={bank.name}")
+            return 1
+        stored = StoredEvidence(folder)
+        if all(f"bank/{one.name}.csv" in stored.manifest for one in bank.at_lengths(name)):
+            continue
+        if not left:
+            return MORE
+        words = f"{command('evidence')} grid bank={options['bank']}"
+        own = Verification([setting_claim(bank, name)], Path(options["out"]), command=words)
+        own.show_plan()
+        if engine.plan:
+            own.show_runs(engine)
+        else:
+            own.run(engine, lambda claim, evidence: None)
+        for reason in own.failed.values():
+            print(f"Error: {name}: {reason}", file=sys.stderr)
+        if own.failed:
+            return 1
+        if not engine.plan:
+            print(f"{name}: {keep_runs(folder, own.known[name])} runs in {folder}", flush=True)
+        left -= 1
+    return 0
 
 
 def train_grid(bank: Bank, out: Path, options) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import GRID, default_registry
+from normexp.claims.spec.registration import GRID, default_registry, grid_subject
 from normexp.claims.spec.registry import Row, digest, read_registry, register, subject_of
 from normexp.claims.spec.select import find
 from normexp.cli.errors import prepare, say_error
@@ -26,6 +26,8 @@ HELP = """Fix the protocol of a claim before its first run, in the append-only r
   {command} claim=P10 reason="first protocol"           add a row; an id, a name, several with commas, a glob
   {command} claim=mine.yaml bank=cells.yaml reason=...  a claim of your own, over cells of your own
   {command} claim=bank bank=cells.yaml reason=...       the grid of a bank (normexp evidence grid)
+  {command} bank=drawn reason=...                       a population before its first draw; after its pilots, the
+                                                            lengths and rates that they found
   {command} claim=P10 reason=... registry=FILE          another file than ./registry.jsonl, or, in a checkout of
                                                             normexp, docs/evidence/registry.jsonl
 
@@ -43,7 +45,8 @@ def main(arguments: list[str]) -> int:
     try:
         options = read(as_option(arguments))
         path = Path(options["registry"]) if options["registry"] else default_registry()
-        if not options["claim"]:
+        bank = load_bank(options["bank"])
+        if not options["claim"] and not bank.drawn:
             rows = read_registry(path)
             for row in rows:
                 print(line(row))
@@ -51,8 +54,7 @@ def main(arguments: list[str]) -> int:
             return 0
         allow_from([f"allow_targets={options['allow_targets']}"])
         use_folder(options["config_dir"])
-        bank = load_bank(options["bank"])
-        if options["claim"] == GRID:
+        if options["claim"] in (GRID, ""):
             print(line(add_grid(path, bank, options["reason"])))
         else:
             chosen, left_out, _ = find(options["claim"], bank)
@@ -78,13 +80,22 @@ def add(path: Path, claim: Claim, reason: str) -> Row:
 
 
 def add_grid(path: Path, bank: Bank, reason: str) -> Row:
-    """Register the grid of a bank."""
+    """Register the grid of a bank. A drawn one has two rows: its distributions and rules before the first draw, and the
+    lengths and rates that its pilots found before the first run that is judged."""
     from normexp.claims.evidence import protocol as found
 
+    if bank.drawn and any(not cell.updates for cell in bank.cells.values()):
+        if bank.pilots:
+            raise ValueError(
+                f"bank={bank.name}: its pilots have begun; register its grid when they are finished"
+            )
+        seed = int(bank.known_population.length["seed"])
+        subject = f"population {bank.name}"
+        return record(path, subject, found.population_protocol(bank), reason, [[seed, seed + 1]])
     if not bank.norms:
         raise ValueError(f"bank={bank.name}: has no grid to register; write grid: into its file")
     found.check_cells(found.bank_cells(bank))
-    return record(path, GRID, found.bank_protocol(bank), reason, [[0, bank.seeds]])
+    return record(path, grid_subject(bank.name), found.bank_protocol(bank), reason, [[0, bank.seeds]])
 
 
 def record(path: Path, subject: str, protocol: dict, reason: str, seeds: list[list[int]]) -> Row:
@@ -121,6 +132,6 @@ def read(arguments: list[str]) -> dict[str, str]:
         raise ValueError(
             f"budget={options['budget']}: larger settings are cells of a bank now; write bank=gpu, or bank=mine.yaml"
         )
-    if options["claim"] and not options["reason"]:
+    if (options["claim"] or options["bank"] != SMALL) and not options["reason"]:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
     return options

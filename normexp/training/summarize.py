@@ -16,6 +16,7 @@ from normexp.config.code import checkout, sources
 from normexp.config.recipe import changes
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
+from normexp.machine import processor
 from normexp.monitors import convergence
 from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples
@@ -84,6 +85,7 @@ def summarize(
             "devices": trainer.world_size,
             "precision": trainer.precision,
             "threads": torch.get_num_threads(),
+            "processor": processor(),
             **({"fingerprint_of": parts.data.covered} if parts.data.covered else {}),
         },
         "versions": {

@@ -6,12 +6,14 @@ and never how the arms compare.
 """
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from normexp.claims.evidence.pilot_rules import neighbor
 from normexp.claims.judge.tuning import MOST_WIDENINGS, rate_table, tuned, widened_rates
-from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.bank import Bank, BankCell, value_of
 
 Grid = tuple[float, ...]
 # Scores that may choose a rate (higher is better), each with a second score that breaks ties.
@@ -33,16 +35,18 @@ def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.D
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The row of each norm, level and seed at its best rate, by its own validation score of `measure`. If every rate
     failed, the first row."""
-    return runs.iloc[tuned(scored(runs, measure))["value"].astype(int).tolist()]
+    return runs.iloc[tuned(scored(runs, measure, by_arm=True))["value"].astype(int).tolist()]
 
 
-def scored(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The table that the choice of a rate reads. `value` is the position of each run."""
+def scored(runs: pd.DataFrame, measure: str, *, by_arm: bool = False) -> pd.DataFrame:
+    """The table that the choice of a rate reads. `value` is the position of each run. `by_arm`: the grids of arms may
+    differ."""
     score, tie = SCORES[measure](runs)
+    own = runs["norm"] + " " + runs["level"].astype(str) if "level" in runs else runs["norm"]
     return rate_table(
         pd.DataFrame(
             {
-                "setting": runs["cell"],
+                "setting": runs["cell"] + " " + own if by_arm else runs["cell"],
                 "arm": runs["norm"],
                 "level": runs.get("level", ""),
                 "rate": runs["lr"],
@@ -72,10 +76,24 @@ def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[G
         if len(own) < each * len(found[-1]):
             break
         wider = tuple(map(_short, widened_rates(scored(own, measure), cell.name)))
+        wider = tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider  # 0.01, not 0.009
         if wider == found[-1]:
             break
         found.append(wider)
     return found
+
+
+def rates_of(cell: BankCell, overrides: Sequence[str]) -> Grid:
+    """The first grid of an arm in a drawn setting: that of its norm in the pilot; for a norm that had none, the one in
+    the middle of the five. At another batch size, rates move with its ratio (SGD) or the root of it (AdamW), in whole
+    steps of the grid."""
+    rates = cell.arm_rates.get(value_of("norm", overrides), cell.rates)
+    asked, own = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
+    if not asked or asked == own:
+        return rates
+    power = 1.0 if cell.labels.get("optimizer") == "SGD" else 0.5
+    steps = round(2 * power * math.log10(float(asked) / float(own)))
+    return tuple(neighbor(rate, steps) for rate in rates)
 
 
 def expanded_lr_grid(bank: Bank, runs: pd.DataFrame) -> Bank:

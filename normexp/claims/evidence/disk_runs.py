@@ -184,6 +184,7 @@ def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
         **{name: summary["convergence"].get(name) for name in SPEED},
         "seconds": round(summary["seconds"], 2),
         "mode": summary["execution"].get("mode", ""),
+        **{name: summary["execution"].get(name, "") for name in ("threads", "processor")},
         "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
         "precision": summary["execution"].get("precision", FLOAT32),
         "hash": summary["hash"],

@@ -35,10 +35,18 @@ def grid_claim(bank: Bank) -> Claim:
         raise ValueError(
             f"bank={bank.name}: has no grid; write grid: {{norms: [...], seeds: 6}} into its file"
         )
-    cells = bank.grid.cells
+    return _claim_of_cells(bank, bank.grid.cells, GRID)
+
+
+def setting_claim(bank: Bank, name: str) -> Claim:
+    """The grid of a drawn bank in one setting, at both lengths."""
+    return _claim_of_cells(bank, {cell.name: cell for cell in bank.at_lengths(name)}, name)
+
+
+def _claim_of_cells(bank: Bank, cells: dict[str, BankCell], name: str) -> Claim:
     first, *others = bank.norms
     return Claim(
-        id=GRID,
+        id=name,
         name=GRID,
         sentence="Norms differ.",
         source=bank.name,
@@ -81,8 +89,11 @@ def keep_runs(folder: Path, known: Known) -> int:
         )
     if other := different_code(StoredEvidence(folder).code):
         raise ValueError(f"{folder}: its runs were computed by {in_words(other)}; name a new folder")
-    of_grid = claim.id == GRID
+    of_grid = claim.name == GRID
     place = folder / ("bank" if of_grid else f"claims/{claim.id}")
+    if not (folder / MANIFEST).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_manifest(folder, [])
     place.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
     tables = []
@@ -96,7 +107,7 @@ def keep_runs(folder: Path, known: Known) -> int:
         wanted = _read_in_grid(claim, cell, rows) if of_grid else _read_by(claim, known, cell)
         of = known.examples(cell, rows)
         kept = {run: found for run in rows["hash"] if run in wanted and (found := of(run)) is not None}
-        losses = of_grid or "loss" in _measures(claim)
+        losses = not cell.draw and (of_grid or "loss" in _measures(claim))
         write_examples(place, cell.name, kept, losses=losses)
         tables.append(rows)
         if of_grid:
@@ -144,6 +155,8 @@ def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
 def _read_in_grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> set[str]:
     """Hashes of the runs of a grid whose test examples claims may read: those at the lowest rate of the first grid, and
     those at each seed's best rate by error and by loss, on every grid."""
+    if cell.draw:  # the runs at each seed's best rate
+        return set(tuned_runs(runs, "error")["hash"])
     each = len(claim.arms) * claim.looks[-1]
     asked: list[Grid] = grids(runs, cell, "error", each)
     wanted: set[str] = set(runs.loc[runs["lr"] == asked[0][0], "hash"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import grids, runs_at
+from normexp.claims.evidence.choose_rates import grids, rates_of, runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs
@@ -96,7 +96,27 @@ class Known:
 
         The grid expands as far as the finished runs ask; it is asked again when the missing ones are finished.
         """
-        each = list(itertools.product(self.claim.arms, self.claim.levels, seeds))
+        if not cell.draw:
+            each = list(itertools.product(self.claim.arms, self.claim.levels, seeds))
+            return self._runs_at_rates(cell, each)
+        # Every arm has rates of its own, so one that needs others costs the others nothing.
+        parts = [
+            self._runs_at_rates(
+                cell.with_rates(self._rates(cell, arm, level)), [(arm, level, s) for s in seeds]
+            )
+            for arm, level in itertools.product(self.claim.arms, self.claim.levels)
+        ]
+        return pd.concat([rows for rows, _ in parts], ignore_index=True), [
+            k for _, keys in parts for k in keys
+        ]
+
+    def _rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
+        factor = [f"{name}={level}" for name in self.claim.factor]
+        return rates_of(cell, [*self.claim.fixed, *self.claim.arms[arm], *factor])
+
+    def _runs_at_rates(
+        self, cell: BankCell, each: list[tuple[str, Any, int]]
+    ) -> tuple[pd.DataFrame, list[RunKey]]:
         grid = cell.rates if self.claim.rate == "own" else (cell.rate(self.claim.rate),)
         while True:
             keys = [RunKey(cell.name, arm, level, seed, rate) for arm, level, seed in each for rate in grid]

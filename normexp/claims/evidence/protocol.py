@@ -19,6 +19,21 @@ FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),
     *("seeds", "first_seed", "better", "tune", "replicas", "failed"),
 )
+POPULATION_RULES = {
+    "draws": "each choice by a PCG64 seeded with SHA-256 of seed/stratum/number of the draw/choice, the order of "
+    "strata in a block by one of seed/order/place; a rejected draw is replaced by the next of its stratum",
+    "first search": "each arm at each rate of its optimizer at the first length, one seed; while the best on "
+    "validation is an edge, one more rate there, at most `widenings` times",
+    "fitted": "an arm that did not fail, at its best rate: its training error is below `learned` of guessing's, or "
+    "twice the length lowers its validation error (text: loss) by less than `gain`; then at longer lengths too",
+    "length": "the shortest of first, twice, four times ... at which every arm that did not fail there is fitted",
+    "rejected": "cannot be built; the first length costs more than `start_seconds`, or the next one needed more than "
+    "`seconds`: updates x the mean over arms of the median over windows of process seconds of an update",
+    "rates": "of each arm its best in the pilot and both neighbors in 1, 3, 10; one more where the best on validation "
+    "is an edge for more than a fifth of an arm's seeds, twice at most; each seed takes its best on validation",
+    "failed": "a loss that is not finite, a final training or validation loss above ten times guessing's, or an "
+    "accuracy on validation that a constant guess has with p > 0.001; it counts as a guess in all arms",
+}
 NOTHING = "nothing"  # stands for a key that a configuration lacks
 
 
@@ -155,12 +170,36 @@ def seeds_of(claim: Claim) -> Seeds:
 
 def bank_protocol(bank: Bank) -> dict[str, Any]:
     """The protocol of a bank's grid for the registry: every value of every cell and norm, the rates and the seeds."""
+    if bank.drawn:
+        return _drawn_protocol(bank)
     bank = bank.grid
     families = {
         cell.name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
         for cell in bank.cells.values()
     }
     return {"seeds": bank.seeds, "families": families, **resolved_cells(bank_cells(bank))}
+
+
+def population_protocol(bank: Bank) -> dict[str, Any]:
+    """What is fixed before the first draw: distributions, seeds and rules. The order of keys does not matter."""
+    return {"population": bank.known_population.node, "rules": POPULATION_RULES}
+
+
+def _drawn_protocol(bank: Bank) -> dict[str, Any]:
+    """What is fixed before the first run that is judged: each setting with its length and the rates of each norm."""
+    cells = {
+        cell.name: {"draw": cell.draw, "updates": cell.updates, "rates": dict(cell.arm_rates)}
+        for cell in bank.cells.values()
+    }
+    first, *_ = bank.cells.values()
+    return {
+        **population_protocol(bank),
+        "seeds": bank.seeds,
+        "settings": cells,
+        "rejected": {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row},
+        "norms": resolved_cells({norm: [*first.overrides, f"norm={norm}"] for norm in bank.norms}),
+        **resolved_cells({name: [*bank.at_lengths(name)[0].overrides, "norm=none"] for name in bank.cells}),
+    }
 
 
 def bank_cells(bank: Bank) -> dict[str, list[str]]:

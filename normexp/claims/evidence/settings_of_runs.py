@@ -15,6 +15,7 @@ from normexp.claims.judge.setting_effect import noise_of_mean
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.runs import TestExamples
 
+MOST_LOSS = 10.0  # times that of guessing, of a run that did not fail
 BLOCK = 16  # windows of a text that count as one example
 Examples = Callable[[str], TestExamples | None]  # of a run
 
@@ -29,18 +30,26 @@ def setting_of_runs(
         column: the number of a run where the measure is another.
     """
     runs = runs if "level" in runs else runs.assign(level="")
+    drawn = {"error": "test_accuracy", "loss": "test_loss"}.get(measure, column) if cell.draw else ""
     outcomes: dict[Arm, Outcomes] = {}
     for (arm, level), unsorted in runs.groupby(["norm", "level"], sort=False):
         own = unsorted.sort_values("seed")
         seeds, names, failed = own["seed"].to_numpy(), tuple(own["hash"]), failed_runs(own, cell)
-        if measure in ("error", "loss"):
+        if drawn:  # one number a run; settings are the sample, so examples are not asked for
+            values = own[drawn].to_numpy(float)
+            values = (
+                failed.astype(float) if measure == "failed" else 1 - values if measure == "error" else values
+            )
+            outcomes[str(arm), level] = Outcomes(seeds, values, failed | ~np.isfinite(values), None, names)
+        elif measure in ("error", "loss"):
             each = np.stack([_each(run, of, measure, cell) for run in names])
             outcomes[str(arm), level] = Outcomes(seeds, each.mean(1), failed, each, names)
         else:
             values = failed.astype(float) if measure == "failed" else own[column].to_numpy(float)
             outcomes[str(arm), level] = Outcomes(seeds, values, failed | ~np.isfinite(values), None, names)
-    if measure not in ("error", "loss"):
-        guess = float(runs["steps"].max()) if measure == "steps" else None
+    if drawn or measure not in ("error", "loss"):
+        guesses = {"steps": float(runs["steps"].max()), "error": 1 - cell.chance, "loss": cell.guess_loss}
+        guess = guesses.get(measure)
         return Setting(name=cell.name, outcomes=outcomes, guess=guess, labels=cell.labels)
     return Setting(
         name=cell.name,
@@ -71,12 +80,17 @@ def _each(run: str, of: Examples, measure: str, cell: BankCell) -> np.ndarray:
 
 
 def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
-    """Whether each run failed: it diverged, or ended no better on validation than guessing."""
+    """Whether each run failed: it diverged, or ended no better on validation than guessing, or, in a drawn setting,
+    with a loss above ten times that of guessing."""
     accuracy = runs["val_accuracy"].fillna(0.0).to_numpy(float)
     right = np.round(accuracy * cell.validation)
-    return (runs["status"] != "completed").to_numpy() | never_above_chance(
+    failed = (runs["status"] != "completed").to_numpy() | never_above_chance(
         right, cell.validation, cell.chance
     )
+    if cell.draw:
+        losses = runs[["train_loss", "val_loss"]].to_numpy(float)  # not a number: failed
+        failed |= ~(losses <= MOST_LOSS * cell.guess_loss).all(1)
+    return failed
 
 
 def grid_settings(

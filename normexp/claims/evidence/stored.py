@@ -46,6 +46,11 @@ FLOAT32 = "32-true"  # the precision of rows that name none
 COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge")
 
 
+def ledger_of_bank(name: str, folder: Path = EVIDENCE) -> Path:
+    """The ledger of a drawn bank, and of the claims over it: a folder of its own inside a ledger."""
+    return folder / name
+
+
 @dataclass(frozen=True)
 class StoredVerdict:
     """The stored record of one claim. `table` is None for an older verdict."""

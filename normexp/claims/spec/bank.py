@@ -10,13 +10,16 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
 import yaml
 
 from normexp.claims.spec.claim_checks import is_number, is_text, is_texts, is_whole
 from normexp.config.folder import CONFIGS
+
+if TYPE_CHECKING:
+    from normexp.claims.spec.population import Population
 
 Sample = Literal["test set", "cut again", "blocks"]
 FACTS = ("validation", "chance", "guess_loss", "test_to_train")
@@ -71,6 +74,10 @@ class BankCell:
         chance: share of the most frequent answer, the accuracy of a constant guess.
         guess_loss: loss in nats of the best guess that ignores the input.
         test_to_train: number of test examples divided by training examples.
+        draw: of a setting that was drawn, such as "mlp 3".
+        updates: the length that pilots found; 0 for a setting that was written by hand, or has no pilot yet.
+        step_seconds: core-seconds of an update, from its pilot.
+        arm_rates: of a drawn setting, the rates of each norm.
     """
 
     name: str
@@ -86,10 +93,17 @@ class BankCell:
     chance: float = 0.0
     guess_loss: float = 0.0
     test_to_train: float = 0.0
+    draw: str = ""
+    updates: int = 0
+    step_seconds: float = 0.0
+    arm_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def rate(self, which: str) -> float:
         """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""
         return self.rates[{"lowest": 0, "middle": (len(self.rates) - 1) // 2, "highest": -1}[which]]
+
+    def with_rates(self, rates: tuple[float, ...]) -> "BankCell":
+        return dataclasses.replace(self, rates=rates)
 
     @property
     def what(self) -> str:
@@ -103,17 +117,48 @@ class BankCell:
 
 @dataclass(frozen=True, kw_only=True)
 class Bank:
-    """The cells of a file, and its grid: norms that are trained in some of them at all rates with the same seeds."""
+    """The cells of a file, and its grid: norms that are trained in some of them at all rates with the same seeds.
+
+    The cells of a bank with a `population` were drawn, and stand in that order; see `normexp.claims.spec.population`.
+    """
 
     name: str
     cells: dict[str, BankCell]
     norms: tuple[str, ...] = ()
     seeds: int = 0
+    population: "Population | None" = None
+    path: Path = Path()
+    pilots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of each draw, rejected ones too
+
+    @property
+    def drawn(self) -> bool:
+        return self.population is not None
+
+    @property
+    def known_population(self) -> "Population":
+        """`population`. Raises ValueError if there is none."""
+        if self.population is None:
+            raise ValueError(
+                f"bank={self.name}: has no population; name one that is drawn, such as bank=drawn"
+            )
+        return self.population
 
     @property
     def grid(self) -> "Bank":
-        """The bank with no cells but those of the grid."""
+        """The bank with no cells but those of the grid: of a drawn one the settings with a pilot, at both lengths."""
+        if self.population:
+            cells = [
+                cell for name, own in self.cells.items() if own.updates for cell in self.at_lengths(name)
+            ]
+            return dataclasses.replace(self, cells={cell.name: cell for cell in cells}, population=None)
         return dataclasses.replace(self, cells={n: cell for n, cell in self.cells.items() if cell.norms})
+
+    def at_lengths(self, name: str) -> list[BankCell]:
+        """A drawn setting at its final and its early length."""
+        from normexp.claims.spec.population import LENGTHS, at_length
+
+        early = self.known_population.length["early"]
+        return [at_length(self.cells[name], at, early) for at in LENGTHS]
 
     @property
     def runs(self) -> int:
@@ -169,7 +214,11 @@ def load_bank(name: str | Path = SMALL) -> Bank:
         raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
-    _check_keys(node, ("cells",), ("shared", "grid"), f"{path}: ")
+    if isinstance(node, dict) and "strata" in node:
+        from normexp.claims.spec.population import drawn_bank  # which reads cells
+
+        return drawn_bank(node, path)
+    check_keys(node, ("cells",), ("shared", "grid"), f"{path}: ")
     shared = node.get("shared") or []
     if not is_texts(shared):
         raise ValueError(f"{path}: shared={shared}: must be a list of texts")
@@ -188,7 +237,7 @@ def _parsed(text: str) -> Any:
 def _with_grid(bank: Bank, node: Any, path: Path) -> Bank:
     if node is None:
         return bank
-    _check_keys(node, ("norms", "seeds"), ("cells",), f"{path}: grid.")
+    check_keys(node, ("norms", "seeds"), ("cells",), f"{path}: grid.")
     norms, seeds, names = node["norms"], node["seeds"], node.get("cells", list(bank.cells))
     if not (is_texts(norms) and norms):
         raise ValueError(f"{path}: grid.norms={norms}: must be a list of norms")
@@ -207,7 +256,7 @@ def read_cell(name: str, node: Any, shared: list[str], path: Path) -> BankCell:
     """One cell: a list of overrides, or a mapping with `overrides` and what else is known. Raises ValueError."""
     where = f"{path}: {name}."
     node = {"overrides": node} if isinstance(node, list) else node
-    _check_keys(node, ("overrides",), CELL_KEYS[1:], where)
+    check_keys(node, ("overrides",), CELL_KEYS[1:], where)
     if not (is_texts(node["overrides"]) and node["overrides"]):
         raise ValueError(f"{where}overrides={node['overrides']}: must be a list of texts")
     if node.get("test") not in (None, *get_args(Sample)):
@@ -225,7 +274,7 @@ def read_cell(name: str, node: Any, shared: list[str], path: Path) -> BankCell:
         if rates != sorted(set(rates)):
             raise ValueError(f"{where}rates={rates}: must rise, each once")
     if facts is not None:
-        _check_keys(facts, FACTS, (), f"{where}facts.")
+        check_keys(facts, FACTS, (), f"{where}facts.")
     for key, value in {
         **(facts or {}),
         **({"seconds": node["seconds"]} if "seconds" in node else {}),
@@ -248,7 +297,8 @@ def read_cell(name: str, node: Any, shared: list[str], path: Path) -> BankCell:
     )
 
 
-def _check_keys(node: Any, needed: tuple[str, ...], more: tuple[str, ...], where: str) -> None:
+def check_keys(node: Any, needed: tuple[str, ...], more: tuple[str, ...], where: str) -> None:
+    """Raise ValueError unless a mapping has the needed keys and no others but these."""
     known = (*needed, *more)
     if not isinstance(node, dict) or not all(map(is_text, node)):
         raise ValueError(f"{where}{node}: must be the keys {', '.join(known)}")

@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from normexp.claims.spec.bank import SMALL
 from normexp.claims.spec.registry import Row, latest, parse_registry, read_registry
 
 # A commit -> its registry; None for a commit that is not in the history.
@@ -29,6 +30,11 @@ IN_CHECKOUT = Path("docs") / "evidence" / REGISTRY
 COMMITS = "commits.json"  # beside a registry without its history: commit -> hash of the last row that it has
 UNKNOWN = "unknown"  # the first launch of a run that resumed from a checkpoint of an older version
 GRID = "bank"  # subject of the rows of a bank's grid
+
+
+def grid_subject(bank: str) -> str:
+    """The subject of the rows of this bank's grid."""
+    return GRID if bank == SMALL else f"{GRID} {bank}"
 
 
 @dataclass(frozen=True)
@@ -59,15 +65,18 @@ def default_registry(folder: Path | None = None) -> Path:
     return here / IN_CHECKOUT if (here / IN_CHECKOUT).exists() else here / REGISTRY
 
 
-def runs_before_registration(row: Row, runs: pd.DataFrame, registry: Registry) -> tuple[int, str]:
+def runs_before_registration(
+    row: Row, runs: pd.DataFrame, registry: Registry, bank: str = SMALL
+) -> tuple[int, str]:
     """(how many runs of a grid had started when a claim that reads them was registered, why its registration is
     invalid). A run of a grid that did not come after the claim's row must have come after the grid's own.
 
     Args:
         runs: as in `not_after`, with `bank` true for runs of a grid.
+        bank: whose grid they are.
     """
     each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
-    own = registry.latest(GRID)
+    own = registry.latest(grid_subject(bank))
     early = [run for run in each if not_after(row, [run], registry.rows_at)]
     wrong = [
         run for run in early if not run["bank"] or own is None or not_after(own, [run], registry.rows_at)

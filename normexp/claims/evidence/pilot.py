@@ -1,0 +1,241 @@
+"""Train the pilots of a drawn bank, one setting after the other in the order drawn, and write down what they found.
+
+`<bank>.pilots.jsonl` has one line for each draw: its length and rates, or why it was rejected. Finished runs are not
+trained again, so an interrupted command goes on where it was.
+"""
+
+import itertools
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.cell_facts import complete
+from normexp.claims.evidence.disk_runs import row_of
+from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
+from normexp.claims.evidence.protocol import with_recipe
+from normexp.claims.evidence.settings_of_runs import failed_runs
+from normexp.claims.spec.bank import FACTS, Bank, BankCell
+from normexp.claims.spec.population import drawn_bank, pilots_file
+from normexp.config.compose import composer
+from normexp.machine import processor
+from normexp.runs.read import read_checked
+from normexp.sweeps.cell import cells_of
+from normexp.sweeps.options import Options
+
+WINDOWS, WINDOW = 5, 0.06  # of timing, in seconds of process time
+
+
+MORE = 75  # exit status: nothing failed, and there is more to train
+
+
+def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: float = math.inf) -> int:
+    """Train the pilots of settings that have none, of at most so many draws. Returns the exit status."""
+    path, population = pilots_file(bank.path), bank.known_population
+    row: dict[str, Any] | None
+    while (cell := next((own for own in bank.cells.values() if not own.updates), None)) is not None:
+        if most <= 0:
+            return MORE
+        try:
+            pilot = Pilot(bank, cell, out)
+        except ValueError as error:  # it cannot be built
+            row, status = {"rejected": str(error), "seconds": 0.0}, 0
+        else:
+            row, status = pilot.run(options, command)
+        if row is None:
+            return status
+        most -= 1
+        row = {"draw": cell.draw, "setting": cell.name, **row, **where_computed()}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        word = row.get("rejected") or f"{row['updates']} updates, {row['seconds']:.0f} core-seconds of pilots"
+        print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
+        bank = drawn_bank(dict(population.node), bank.path)
+    print(f"bank={bank.name}: {len(bank.cells)} settings have pilots: {path}")
+    return 0
+
+
+def where_computed() -> dict[str, str]:
+    """Commit, versions and processor, for the row of a pilot."""
+    from importlib.metadata import version
+
+    from normexp.config.code import checkout
+
+    here = checkout() or {}
+    return {"commit": here.get("commit", ""), "torch": version("torch"), "processor": processor()}
+
+
+class Pilot:
+    """The pilot of one setting. Raises ValueError for one that cannot be built."""
+
+    def __init__(self, bank: Bank, cell: BankCell, out: Path):
+        self.bank, self.cache = bank, out / "cache"
+        population = bank.known_population
+        self.length, self.seed = population.length, int(population.length["seed"])
+        self.cell = complete(replace(cell, rates=population.rates[cell.labels["optimizer"]]))
+        self._composer = composer()
+        self._folders: dict[PilotRun, Path] = {}
+        self._rows: dict[PilotRun, dict[str, Any]] = {}
+        (self.step_seconds, self.values), passes = self._time(), self._updates_of_a_pass()
+        start = max(int(self.length["updates"]), math.ceil(self.length["passes"] * passes))
+        self.rules = Rules(bank.norms, self.cell.rates, start, self.step_seconds, self.length)
+
+    def run(self, options: Options, command: str) -> tuple[dict[str, Any] | None, int]:
+        """(what was found, 0), or (None, the exit status) if it was interrupted or a run failed to train."""
+        while True:
+            known = self._known()
+            found = progress(self.rules, known)
+            if not found.wanted:
+                return self._row(found, known), 0
+            self._specs(found.wanted)
+            if len(self._known()) > len(known):  # some were finished by an earlier command
+                continue
+            if (status := self._train(found.wanted, options, command)) or options.plan:
+                return None, status
+
+    def _row(self, found: Progress, known: Mapping[PilotRun, Result]) -> dict[str, Any]:
+        seconds = sum(run.updates for run in known) * self.step_seconds
+        row = shown(found, self.rules, known) | {"runs": len(known), "seconds": round(seconds, 1)}
+        row |= {"step_seconds": self.step_seconds, "start": self.rules.start}
+        if "rejected" in row:
+            return row
+        ends = {norm: self._rows[PilotRun(norm, found.best[norm], at)] for norm, at in found.fitted.items()}
+        errors = {
+            norm: {name: round(end[name], 4) for name in ("train_accuracy", "val_accuracy", "val_loss")}
+            for norm, end in ends.items()
+        }
+        facts = {fact: getattr(self.cell, fact) for fact in FACTS}
+        return row | {"ends": errors, "values_per_statistic": self.values, "test": self.cell.test, **facts}
+
+    # Runs.
+
+    def _words(self, norm: str, updates: int = 1) -> tuple[str, ...]:
+        study = "pilots-replicas" if self.cell.replicas else "pilots"
+        length = (f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 2)}")
+        own = (f"name={study}", "monitor=none", f"outputs={self.cache}", *self.cell.overrides)
+        return with_recipe((*own, *length, f"norm={norm}"))
+
+    def _specs(self, runs: Sequence[PilotRun]) -> dict[PilotRun, Any]:
+        from normexp.config.run_spec import specs
+
+        found = {}
+        for (norm, updates), own in itertools.groupby(sorted(runs, key=_together), key=_together):
+            rates = sorted({run.rate for run in own})
+            words = self._words(norm, updates)
+            together = f"{self.cell.draw} {norm} {updates}" if self.cell.replicas and len(rates) > 1 else ""
+            for spec in specs(words, seeds=[self.seed], rates=rates, using=self._composer):
+                run = PilotRun(norm, spec.config["lr"], updates)
+                found[run] = replace(spec, together=together)
+                self._folders[run] = spec.folder
+        return found
+
+    def _known(self) -> dict[PilotRun, Result]:
+        for run, folder in self._folders.items():
+            if run not in self._rows and (summary := read_checked(folder)) is not None:
+                self._rows[run] = row_of(self.cell.name, summary)
+        return {run: self._result(row) for run, row in self._rows.items()}
+
+    def _result(self, row: dict[str, Any]) -> Result:
+        failed = bool(failed_runs(pd.DataFrame([row]), self.cell)[0])
+        text = self.cell.test == "blocks"
+        score = row["val_loss"] if text else 1 - row["val_accuracy"]
+        learned = math.inf if text else (1 - row["train_accuracy"]) / (1 - self.cell.chance)
+        return Result(float(score), float(learned), failed)
+
+    def _train(self, runs: Sequence[PilotRun], options: Options, command: str) -> int:
+        from normexp.sweeps.run import run as train  # loads torch
+
+        specs = self._specs(runs)
+        names = [f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in specs]
+        estimates = [run.updates * self.step_seconds for run in specs]
+        cells = cells_of(list(specs.values()), names, estimates)
+        folder = self.cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+        return train(
+            cells, options, folder, command, argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
+            what=f"pilots of {self.cell.name}",
+        )  # fmt: skip
+
+    # Time.
+
+    def _parts(self, norm: str) -> Any:
+        from normexp.config.run_spec import specs
+        from normexp.training.build import build
+
+        (spec,) = specs(self._words(norm), using=self._composer)
+        return build(spec)
+
+    def _updates_of_a_pass(self) -> int:
+        from normexp.training.length import Pace
+
+        data = self._built[0].data
+        return Pace(len(data.training_order(data.splits["train"]))).steps
+
+    def _time(self) -> tuple[float, int]:
+        """(core-seconds of an update, the mean over the norms of medians over windows; the fewest values over which a
+        BatchNorm of this network would take its statistics)."""
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            self._built = [self._parts(norm) for norm in self.bank.norms]
+            seconds = statistics.mean(step_seconds(parts) for parts in self._built)
+        finally:
+            torch.set_num_threads(threads)
+        return float(f"{seconds:.3g}"), fewest_values(self._built[-1])
+
+
+def _together(run: PilotRun) -> tuple[str, int]:
+    return run.norm, run.updates
+
+
+def step_seconds(parts: Any) -> float:
+    """Process seconds of an update of this run on one core, the median over windows."""
+    module = parts.module.train()
+    made = module.optimizers_of(list(module.parameters()), fused=True)
+    optimizer = made["optimizer"] if isinstance(made, dict) else made
+    batches = itertools.chain.from_iterable(iter(parts.data.train_dataloader, None))
+
+    def update() -> None:
+        module.losses_of(next(batches))[0].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    update()
+    found = []
+    for _ in range(WINDOWS):
+        count, start = 0, time.process_time()
+        while not count or time.process_time() < start + WINDOW:
+            update()
+            count += 1
+        found.append((time.process_time() - start) / count)
+    return statistics.median(found)
+
+
+def fewest_values(parts: Any) -> int:
+    """The fewest values that a BatchNorm takes each statistic over in this network: batch x positions."""
+    from normexp.norms.base import Norm
+
+    sizes: list[int] = []
+    model = parts.module.model
+    hooks = [
+        layer.register_forward_hook(
+            lambda layer, inputs, output: sizes.append(output.numel() // layer.num_features)
+        )
+        for layer in model.modules()
+        if isinstance(layer, Norm)
+    ]
+    model(next(iter(parts.data.train_dataloader()))[0])
+    for hook in hooks:
+        hook.remove()
+    return min(sizes, default=0)

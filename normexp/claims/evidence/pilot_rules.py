@@ -1,0 +1,172 @@
+"""How pilots find a setting's length and learning rates: from finished runs to the next ones, or to an end.
+
+Every arm first searches its best rate at the first length, on validation. Then the length doubles, each arm at that
+rate, until every arm that did not fail is fitted: its error on the training split is below a share of guessing's
+(images), or twice the length lowers its error (text: its loss) on validation by less than a share. An arm that is
+fitted at one length is fitted at all longer ones. No rule compares arms.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+STEPS = (1.0, 3.0)  # of learning rates in each power of ten
+
+
+@dataclass(frozen=True, order=True)
+class PilotRun:
+    """A run that a pilot asks for."""
+
+    norm: str
+    rate: float
+    updates: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run came to.
+
+    Attributes:
+        score: error on validation; of a text, its loss.
+        learned: error on the training split divided by that of guessing; of a text infinite, since no text is learned.
+        failed: by the rule of `settings_of_runs.failed_runs`.
+    """
+
+    score: float
+    learned: float
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of one setting.
+
+    Args:
+        rates: of the first search.
+        start: the first length in updates.
+        step_seconds: core-seconds of an update, the mean over the arms.
+        length: as in the bank's yaml.
+    """
+
+    norms: Sequence[str]
+    rates: Sequence[float]
+    start: int
+    step_seconds: float
+    length: Mapping[str, float]
+
+    def costs_too_much(self, updates: int) -> bool:
+        return updates * self.step_seconds > self.length["seconds"]
+
+
+@dataclass
+class Progress:
+    """Where a pilot is.
+
+    Attributes:
+        wanted: the runs to train next; empty at an end.
+        updates: the length that was found, or 0.
+        best: the best rate of each arm at the first length.
+        fitted: arm -> the length at which it was fitted first; arms that failed are absent.
+        rejected: why the setting is rejected, or nothing.
+    """
+
+    wanted: list[PilotRun] = field(default_factory=list)
+    updates: int = 0
+    best: dict[str, float] = field(default_factory=dict)
+    fitted: dict[str, int] = field(default_factory=dict)
+    rejected: str = ""
+
+
+def progress(rules: Rules, known: Mapping[PilotRun, Result]) -> Progress:
+    """What the finished runs say; it is asked again when the wanted ones are finished."""
+    found = Progress()
+    cost = rules.start * rules.step_seconds
+    if cost > rules.length["start_seconds"]:
+        found.rejected = f"the first length, {rules.start} updates, costs {cost:.0f} core-seconds"
+        return found
+    for norm in rules.norms:
+        _search(norm, rules, known, found)
+    updates = rules.start
+    while not found.wanted and not found.rejected:
+        if _fit(updates, rules, known, found):
+            found.updates = updates
+            break
+        updates *= 2
+    return found
+
+
+def _search(norm: str, rules: Rules, known: Mapping[PilotRun, Result], found: Progress) -> None:
+    """The best rate of an arm at the first length. While it is the lowest or the highest, the grid grows there."""
+    grid = sorted(rules.rates)
+    for left in range(int(rules.length["widenings"]), -1, -1):
+        runs = [PilotRun(norm, rate, rules.start) for rate in grid]
+        if missing := [run for run in runs if run not in known]:
+            found.wanted += missing
+            return
+        best = min(runs, key=lambda run: (known[run].failed, _number(known[run].score), run.rate))
+        found.best[norm] = best.rate
+        if not left or known[best].failed or best.rate not in (grid[0], grid[-1]):
+            return
+        grid = sorted([*grid, neighbor(best.rate, 1 if best.rate == grid[-1] else -1)])
+
+
+def _fit(updates: int, rules: Rules, known: Mapping[PilotRun, Result], found: Progress) -> bool:
+    """Whether every arm that did not fail at this length is fitted there; else `found` has what is missing."""
+    if rules.costs_too_much(updates):
+        found.rejected = f"not fitted at {updates // 2} updates, and a run of {updates} would cost too much"
+        return False
+    open_ = [norm for norm in rules.norms if norm not in found.fitted]
+    runs = {norm: PilotRun(norm, found.best[norm], updates) for norm in open_}
+    if missing := [run for run in runs.values() if run not in known]:
+        found.wanted += missing
+        return False
+    trained = [norm for norm in open_ if not known[runs[norm]].failed]
+    for norm in trained:
+        if known[runs[norm]].learned < rules.length["learned"]:
+            found.fitted[norm] = updates
+    doubled = {
+        norm: PilotRun(norm, found.best[norm], 2 * updates) for norm in trained if norm not in found.fitted
+    }
+    if doubled and rules.costs_too_much(2 * updates):
+        found.rejected = (
+            f"{', '.join(doubled)} not known to be fitted at {updates} updates, and twice as many would "
+        )
+        found.rejected += f"cost {2 * updates * rules.step_seconds:.0f} core-seconds"
+        return False
+    if missing := [run for run in doubled.values() if run not in known]:
+        found.wanted += missing
+        return False
+    for norm, run in doubled.items():
+        least = (1 - rules.length["gain"]) * known[runs[norm]].score
+        if known[run].failed or _number(known[run].score) > least:
+            found.fitted[norm] = updates
+    return bool(found.fitted) and all(norm in found.fitted for norm in trained)
+
+
+def neighbor(rate: float, steps: int) -> float:
+    """The next rate of 0.001, 0.003, 0.01, 0.03, ... in this direction."""
+    place = round(math.log10(rate) * len(STEPS)) + steps
+    power, step = divmod(place, len(STEPS))
+    return float(f"{STEPS[step] * 10.0**power:g}")
+
+
+def three_rates(best: float) -> list[float]:
+    """The rates of the grid round the best one."""
+    return [neighbor(best, -1), best, neighbor(best, 1)]
+
+
+def _number(score: float) -> float:
+    return score if math.isfinite(score) else math.inf
+
+
+def shown(found: Progress, rules: Rules, known: Mapping[PilotRun, Result]) -> dict[str, Any]:
+    """The end of a pilot as plain values."""
+    if found.rejected:
+        return {"rejected": found.rejected}
+    return {
+        "updates": found.updates,
+        "rates": {norm: three_rates(rate) for norm, rate in found.best.items()},
+        "fitted": found.fitted,
+        "failed": [norm for norm in rules.norms if norm not in found.fitted],
+    }

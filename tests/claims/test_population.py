@@ -1,0 +1,144 @@
+"""Settings drawn at random: the draws, what a rejection changes, and the mistakes in a yaml."""
+
+import copy
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import yaml
+from scipy import stats
+
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.population import at_length, pilots_file, read_population
+
+TINY = yaml.safe_load("""
+seed: 3
+settings: 24
+shared: [recipe=plain]
+choose:
+  data: {digits: [data=digits]}
+  batch size: {key: batch_size, low: 8, high: 512}
+  optimizer: {SGD: [optimizer=sgd], AdamW: [optimizer=adamw]}
+  decay:
+    by: optimizer
+    SGD: {key: optimizer.weight_decay, values: [0.5]}
+    AdamW: {key: optimizer.weight_decay, low: 0.01, high: 0.1}
+strata:
+  mlp: {share: 2, choose: {model: {MLP: [model=mlp]}, depth: {key: model.depth, values: [1, 2, 4]}}}
+  cnn: {share: 1, choose: {model: {CNN: [model=cnn]}}}
+rates: {SGD: [0.03, 0.1, 0.3], AdamW: [0.001, 0.003, 0.01]}
+length:
+  {updates: 20, passes: 1, start_seconds: 6, seconds: 60, learned: 0.02, gain: 0.05, early: 8, widenings: 1, seed: 1000}
+grid: {norms: [none, batchnorm], seeds: 2}
+""")
+PILOT = {
+    "updates": 80, "step_seconds": 0.01, "rates": {"none": [0.01, 0.03, 0.1], "batchnorm": [0.1, 0.3, 1.0]},
+    "seconds": 9, "values_per_statistic": 32, "test": "test set", "validation": 288, "chance": 0.1,
+    "guess_loss": 2.3, "test_to_train": 0.3,
+}  # fmt: skip
+
+
+def write(folder, node=None, pilots=()):
+    path = folder / "tiny.yaml"
+    path.write_text(yaml.safe_dump(node or TINY, sort_keys=False))
+    pilots_file(path).write_text("".join(json.dumps(row) + "\n" for row in pilots))
+    return path
+
+
+def test_the_draw_does_not_depend_on_the_order_of_keys(tmp_path):
+    turned = {key: TINY[key] for key in reversed(TINY)}
+    turned["choose"] = {key: TINY["choose"][key] for key in reversed(TINY["choose"])}
+    turned["strata"] = {key: TINY["strata"][key] for key in reversed(TINY["strata"])}
+    assert load_bank(write(tmp_path)).cells == load_bank(write(tmp_path, turned)).cells
+    other = load_bank(write(tmp_path, TINY | {"seed": 4})).cells
+    assert load_bank(write(tmp_path)).cells != other
+
+
+def test_a_new_choice_changes_no_other():
+    more = copy.deepcopy(TINY)
+    more["strata"]["mlp"]["choose"]["width"] = {"key": "model.width", "values": [8, 16]}
+    before, after = (read_population(node, "p").draw("mlp", 7) for node in (TINY, more))
+    assert before.labels == {name: value for name, value in after.labels.items() if name != "width"}
+
+
+def test_every_block_holds_the_written_proportions(tmp_path):
+    kinds = [cell.labels["model"] for cell in load_bank(write(tmp_path)).cells.values()]
+    blocks = [Counter(kinds[start : start + 3]) for start in range(0, 24, 3)]
+    assert blocks == [{"MLP": 2, "CNN": 1}] * 8
+    assert len({tuple(kinds[start : start + 3]) for start in range(0, 24, 3)}) == 3  # in all orders
+
+
+def test_draws_have_the_written_distributions():
+    draws = [read_population(TINY, "p").draw("mlp", number) for number in range(1, 2001)]
+    sizes = np.log([int(draw.labels["batch size"]) for draw in draws])
+    low, high = np.log(7.5), np.log(512.5)
+    assert stats.kstest(sizes, stats.uniform(low, high - low).cdf).pvalue > 0.001
+    counts = Counter(draw.labels["depth"] for draw in draws)
+    assert stats.chisquare(list(counts.values())).pvalue > 0.001
+    assert set(counts) == {"1", "2", "4"}
+    for draw in draws:
+        decay = float(draw.labels["decay"])
+        assert decay == 0.5 if draw.labels["optimizer"] == "SGD" else 0.01 <= decay <= 0.1
+        assert f"optimizer.weight_decay={draw.labels['decay']}" in draw.overrides
+    pairs = [(draw.labels["depth"], draw.labels["optimizer"]) for draw in draws]
+    table = [[pairs.count((depth, one)) for one in ("SGD", "AdamW")] for depth in "124"]
+    assert stats.chi2_contingency(table).pvalue > 0.001  # independent
+
+
+def test_a_rejected_draw_is_replaced_inside_its_stratum(tmp_path):
+    before = load_bank(write(tmp_path)).cells
+    out = next(cell for cell in before.values() if cell.draw == "mlp 2")
+    rows = [{"draw": "mlp 1", "rejected": "too long"}, {"draw": "mlp 2", "rejected": "too long"}]
+    after = load_bank(write(tmp_path, pilots=rows)).cells
+    assert [cell.labels["model"] for cell in after.values()] == [c.labels["model"] for c in before.values()]
+    assert after[out.name].draw == "mlp 4"
+    cnns = [name for name, cell in before.items() if cell.labels["model"] == "CNN"]
+    assert all(after[name] == before[name] for name in cnns)
+
+
+def test_a_pilot_gives_length_rates_and_facts(tmp_path):
+    first = next(iter(load_bank(write(tmp_path)).cells.values()))
+    bank = load_bank(write(tmp_path, pilots=[{"draw": first.draw, **PILOT}]))
+    cell = bank.cells[first.name]
+    assert cell.is_complete
+    assert cell.arm_rates["batchnorm"] == (0.1, 0.3, 1.0)
+    final, early = bank.at_lengths(first.name)
+    assert "max_steps=80" in final.overrides
+    assert final.name == first.name
+    assert final.labels["updates"] == "80"
+    assert "max_steps=10" in early.overrides
+    assert early.name == f"{first.name}-early"
+    assert early == at_length(cell, "early", 8)
+    assert early.seconds == pytest.approx(0.1)
+    assert list(bank.grid.cells) == [final.name, early.name]
+
+
+def test_a_pilot_that_was_cut_off_in_its_line_is_left_out(tmp_path):
+    path = write(tmp_path, pilots=[{"draw": "mlp 1", "rejected": "too long"}])
+    whole = load_bank(path).cells
+    with pilots_file(path).open("a") as file:
+        file.write('{"draw": "mlp 2", "rej')
+    assert load_bank(path).cells == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": 0}, "settings=0: must be a whole number"),
+        ({"strata": {}}, "strata: must be kinds of models by name"),
+        ({"strata": {"mlp": {"share": 0}}}, r"strata.mlp.share=0: must be a whole number"),
+        ({"strata": {"mlp": {"share": 1}}}, "strata.mlp.choose: must choose data, model and optimizer"),
+        (
+            {"choose": TINY["choose"] | {"w": {"key": "a", "low": 0, "high": 2}}},
+            "choose.w: give low and high",
+        ),
+        ({"length": TINY["length"] | {"gain": 0}}, "length.gain=0: must be a positive number"),
+        ({"rates": {"SGD": [0.1]}}, "rates: must be three or more numbers"),
+        ({"other": 1}, "other: no such key"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message) as error:
+        load_bank(write(tmp_path, TINY | change))
+    assert "\n" not in str(error.value)
