@@ -24,6 +24,7 @@ def groups() -> list[str]:
     """The config groups, in the order of `--help`."""
     first = [
         "model",
+        "preset",
         "norm",
         "data",
         "recipe",
@@ -40,7 +41,7 @@ def groups() -> list[str]:
 def keys() -> list[str]:
     """The keys of all choices: `lr`, `norm.eps`, ..."""
     found = set(re.findall(r"^(\w+):", (CONFIGS / "train.yaml").read_text(), re.M)) | set(groups())
-    for group in set(groups()) - {"recipe"}:  # a recipe sets the keys of others
+    for group in set(groups()) - {"recipe", "preset"}:  # they set the keys of others
         for path in (CONFIGS / group).glob("*.yaml"):
             found |= {f"{group}.{key}" for key in re.findall(r"^ {0,2}([a-z]\w*):", path.read_text(), re.M)}
     return sorted(name for name in found if not name.endswith("defaults"))

@@ -84,6 +84,7 @@ SETTINGS = (
     _not_identity("trainer.enable_progress_bar"),
     _not_identity("monitor", group=True, recorded=True),
     _not_identity("recipe", str),  # it sets other keys, and those count
+    _not_identity("preset"),  # it sets options of the model and the norm, and those count
     _not_identity("experiment"),  # a preset sets other keys, and those count
     _not_identity("debug"),  # the same
 )

@@ -30,7 +30,7 @@ NORMS = (
     ("layernorm", "layernorm_annotated", "layernorm_bias", "layernorm_channels", "layernorm_detach",
      "layernorm_eps_outside", "layernorm_gain", "layernorm_l1", "layernorm_linf", "layernorm_scaling",
      "layernorm_simple", "layernorm_unbiased"),
-    ("rmsnorm", "rmsnorm_partial"), ("switchablenorm", "switchablenorm_layer_batch"),
+    ("rmsnorm", "rmsnorm_gain_free", "rmsnorm_partial"), ("switchablenorm", "switchablenorm_layer_batch"),
 )  # fmt: skip
 OPTIMIZERS = {
     "sgd": ("lr=0.05", "optimizer.momentum=0.9", "optimizer.weight_decay=0.01"),
@@ -52,6 +52,7 @@ OPTIONS = {
     "gpt": (
         "model.norm_position=post", "model.norm_position=sandwich", "model.qk_norm=true", "model.dropout=0.1",
         "model.initialization=gpt2", "trainer.gradient_clip_val=0.1",
+        "preset=qwen3", "preset=gemma3", "preset=olmo2", "preset=gptoss", "preset=nanochat",
     ),
 }  # fmt: skip
 PRECISIONS = ("trainer.precision=bf16-mixed", "trainer.precision=64-true")
@@ -106,7 +107,7 @@ def all_cases(configs: Path) -> list[Case]:
 
 def _is_offered(override: str, offered: dict[str, set[str]]) -> bool:
     group, _, choice = override.partition("=")
-    return choice in offered.get(group, {choice})
+    return choice in offered.get(group, set() if group == "preset" else {choice})
 
 
 def case(model: str, norm: str, optimizer: str, *more: str, tests: tuple[str, ...], label: str = "") -> Case:

@@ -48,6 +48,7 @@ TWINS = {
     "layernorm_linf": of("sample", outside=True, spread=references.largest_absolute),
     "adanorm": lambda x, layer: references.ada_norm(x, eps=EPS, k=0.1, scale=1.0),
     "rmsnorm": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS), layer),
+    "rmsnorm_gain_free": lambda x, layer: references.divided_by_rms(x, eps=EPS),
     "rmsnorm_partial": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS, fraction=0.5), layer),
     "scalenorm": lambda x, layer: references.scale_norm(x, layer.weight, eps=EPS),
     "batchnorm_unbiased": of("batch", correction=1),

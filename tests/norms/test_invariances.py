@@ -18,7 +18,7 @@ BATCH, LAYER, RMS, NOTHING = "y n y y y n", "y y n y n y", "y n n y n y", "n n n
 TABLE = {
     **{name: BATCH for name in NAMES if name.startswith("batchnorm")},
     **{name: LAYER for name in NAMES if name.startswith("layernorm")},
-    **{name: RMS for name in ("rmsnorm", "rmsnorm_partial", "scalenorm")},
+    **{name: RMS for name in ("rmsnorm", "rmsnorm_gain_free", "rmsnorm_partial", "scalenorm")},
     **{name: NOTHING for name in ("none", "affine", "dyt", "derf", "hardtanh")},
     "adanorm": LAYER,
     "groupnorm": LAYER,

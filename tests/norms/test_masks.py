@@ -23,6 +23,7 @@ OWN = [
     "hardtanh",
     "none",
     "rmsnorm",
+    "rmsnorm_gain_free",
     "scalenorm",
     "rmsnorm_partial",
 ]
