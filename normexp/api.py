@@ -140,8 +140,7 @@ def train(
 
     with preserve_global_state():
         from normexp.cli.errors import one_line
-        from normexp.config.allowed import allow_from
-        from normexp.config.folder import use_folder
+        from normexp.config.folder import allow_from, use_folder
         from normexp.config.run_spec import specs
         from normexp.training.train import train as train_specs
 

@@ -1,4 +1,9 @@
-"""Numbers and times in words."""
+"""Numbers and times in words, and what a line can show."""
+
+import re
+
+# They move the cursor or end the line, where names are shown on screens and in tables.
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def duration(seconds: float) -> str:

@@ -6,8 +6,18 @@ import pytest
 from hydra.utils import get_class
 
 from normexp.cli import train
-from normexp.cli.choices import CONFIGS, choices, columns, groups, help_text, key_rows
-from normexp.cli.help import all_options, docstrings, documented, explain, prose
+from normexp.cli.help import (
+    CONFIGS,
+    GROUPS,
+    all_options,
+    choices,
+    columns,
+    docstrings,
+    explain,
+    help_text,
+    key_rows,
+    sections,
+)
 from normexp.monitors import Activations
 from normexp.norms import BatchNorm
 
@@ -27,7 +37,7 @@ def test_columns_stand_under_each_other_and_break_at_words():
 
 
 def test_a_comment_of_several_lines_is_whole():
-    texts = {name: text for name, _, text in key_rows()}
+    texts = {name: text for name, (_, text) in key_rows().items()}
     assert "pays for long runs" in texts["compile"]
     assert "reduce-overhead" in texts["compile"]
     lines = [
@@ -47,7 +57,7 @@ def test_keys_are_shown_as_typed_and_in_one_column():
     assert len(starts) == 1
 
 
-@pytest.mark.parametrize("word", [f"{group}={name}" for group in groups() for name in choices(group)])
+@pytest.mark.parametrize("word", [f"{group}={name}" for group in GROUPS for name in choices(group)])
 def test_every_choice_is_explained_with_all_its_options(word):
     group, name = word.split("=")
     text = explain(word, 100)
@@ -84,8 +94,7 @@ def test_docstrings_are_read_as_python_reads_them(target):
 
 def test_sections_of_a_docstring_are_options_and_the_rest_is_prose():
     text = "First.\n\nMore.\n\nArgs:\n    a: one\n        two.\n    b, c: both.\n\nLast."
-    assert documented([text]) == {"a": "one two.", "b": "both.", "c": "both."}
-    assert prose(text) == "First.\n\nMore.\n\nLast."
+    assert sections(text) == ("First.\n\nMore.\n\nLast.", {"a": "one two.", "b": "both.", "c": "both."})
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import signal
 
 import pytest
 
-from normexp.cli import choices, train
 from normexp.cli import errors as cli
+from normexp.cli import help, train
+from normexp.config.compose import compose
 
 
 @pytest.mark.parametrize(
@@ -14,11 +15,6 @@ from normexp.cli import errors as cli
         (["--norm", "layernorm"], "write norm=layernorm"),
         (["--norm=layernorm"], "write norm=layernorm"),
         (["--batch-size", "8"], "write batch_size=8"),
-        (["norm"], "norm: a value is missing"),
-        (["norm=LayerNorm"], "norm=LayerNorm: no such choice; did you mean layernorm?"),
-        (["norm=batch_norm"], "did you mean batchnorm?"),
-        (["optimizer=sdg"], "did you mean sgd? choose from: adam, adamw, sgd"),
-        (["norm=batchnorm,layernorm"], "several values make a sweep; add -m"),
         (["hydra.run.dir=x"], "hydra.run.dir=x: is not read; write run_dir=x"),
         (["hydra.sweep.dir=x"], "hydra.sweep.dir=x: is not read; write run_dir=x"),
         (["-m", "hydra.run.dir=x"], "hydra.run.dir=x: is not read; write outputs=x"),
@@ -28,6 +24,23 @@ from normexp.cli import errors as cli
 )
 def test_slip_gets_a_hint(arguments, message):
     assert message in train.find_mistake(arguments)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("norm", "norm: a value is missing; write norm=VALUE, VALUE one of adanorm, "),
+        ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
+        ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
+        ("norm=batch_norm", "did you mean batchnorm?"),
+        ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, sgd"),
+        ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
+    ],
+)
+def test_slip_that_hydra_finds_gets_a_hint(argument, message):
+    with pytest.raises(Exception) as error:  # of Hydra's types  # noqa: PT011
+        compose([argument])
+    assert message in cli.one_line(error.value)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +94,9 @@ def test_unexpected_error_says_how_to_see_more():
 
 
 def test_help_lists_every_choice_with_its_first_comment():
-    text = choices.help_text()
-    for group in choices.groups():
-        for name, comment in choices.choices(group).items():
+    text = help.help_text()
+    for group in help.GROUPS:
+        for name, comment in help.choices(group).items():
             assert comment, f"configs/{group}/{name}.yaml needs a first comment"
             assert name in text
             assert comment in text

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from normexp.config.checks import validate
-from normexp.config.types import fits_type
+from normexp.config.settings import fits_type
 
 CONFIG = {
     "seed": 0, "batch_size": 64, "recipe": "plain", "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,

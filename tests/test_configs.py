@@ -6,8 +6,8 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from normexp.cli.choices import groups
-from normexp.config.compatibility import check_kinds
+from normexp.cli.help import GROUPS
+from normexp.config.checks import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import resolved, runs_of, specs
@@ -43,7 +43,7 @@ def test_every_choice_validates_and_norms_share_one_eps(group):
 
 
 def test_every_choice_starts_with_a_comment_that_explains_it():
-    for path in (path for group in groups() for path in (CONFIGS / group).glob("*.yaml")):
+    for path in (path for group in GROUPS for path in (CONFIGS / group).glob("*.yaml")):
         lines = [line for line in path.read_text().splitlines() if "@package" not in line]
         assert lines[0].startswith("# "), f"{path}: the first line explains the choice (--help shows it)"
 

@@ -19,7 +19,6 @@ KNOWS_HYDRA = {
     "config/compose.py",
     "config/hydra_gate.py",
     "config/run_spec.py",
-    "config/saved.py",
 }
 
 # part -> top-level packages and parts of normexp that it must not import
@@ -41,8 +40,8 @@ FORBIDDEN = {
     "claims/pages": HYDRA | HEAVY,
     "report": HYDRA | HEAVY,
     "config/settings.py": HYDRA | HEAVY,
-    "config/allowed.py": HYDRA | HEAVY,
-    "config/yaml_files.py": HYDRA | HEAVY,
+    "config/folder.py": HYDRA | HEAVY,
+    "config/recipe.py": HYDRA | HEAVY,
     "config/identity.py": HYDRA | HEAVY,
 }
 # Files that know nothing of the project, and that every part may use.

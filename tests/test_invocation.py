@@ -9,7 +9,7 @@ import pytest
 
 from normexp import __version__
 from normexp.cli import main as commands
-from normexp.config import invocation
+from normexp.config import process as invocation
 
 INSTALLED = ["/usr/bin/normexp", "C:\\Scripts\\normexp.exe" if sys.platform == "win32" else "normexp"]
 

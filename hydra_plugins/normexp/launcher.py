@@ -28,7 +28,7 @@ class NormexpLauncher(Launcher):
         setup_globals()
         from normexp.config.compose import Composer
         from normexp.config.hydra_gate import named_keys
-        from normexp.config.invocation import restore_command
+        from normexp.config.process import restore_command
         from normexp.sweeps.grid import sweep
 
         restore_command()

@@ -8,7 +8,7 @@ from normexp.claims.evidence.stored import COSTS, PLACE, StoredEvidence, older
 from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
-from normexp.config.invocation import command
+from normexp.config.process import command
 
 
 def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
-from normexp.cli.choices import keys, suggest
-from normexp.config.invocation import command, start
-from normexp.config.process import note_interrupt
+from normexp.cli.help import GROUPS, choices, keys, suggest
+from normexp.config.process import command, note_interrupt, start
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -103,7 +102,10 @@ def one_line(error: BaseException) -> str:
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
     if "missing EQUAL" in text:
-        return f"{text.splitlines()[0]}: arguments have the form key=value, for example norm=layernorm"
+        word = match[1] if (match := re.search(r"override '([^']*)'", text)) else text.splitlines()[0]
+        if word in GROUPS:
+            return f"{word}: a value is missing; write {word}=VALUE, VALUE one of {', '.join(choices(word))}"
+        return f"{word}: arguments have the form key=value, for example norm=layernorm"
     # Hydra wraps an error inside a `_target_`. The user needs its cause.
     cause = error.__cause__
     while cause is not None and type(error).__module__.startswith("hydra"):

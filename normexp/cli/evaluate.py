@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from normexp.cli.errors import one_line_errors, prepare
-from normexp.config.allowed import allow_from
-from normexp.config.invocation import command, program
+from normexp.config.folder import allow_from
+from normexp.config.process import command, program
 from normexp.runs import read_summary
 
 
@@ -43,7 +43,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
 
     from normexp.config.identity import saved_identity
     from normexp.config.recipe import older
-    from normexp.config.saved import saved_spec
+    from normexp.config.run_spec import saved_spec
     from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.summarize import final_metrics

@@ -9,9 +9,8 @@ from normexp.claims.spec.registration import GRID
 from normexp.claims.spec.select import find
 from normexp.cli.errors import prepare, say_error
 from normexp.cli.options import read_options
-from normexp.config.allowed import allow_from
-from normexp.config.folder import as_option, use_folder
-from normexp.config.invocation import command
+from normexp.config.folder import allow_from, as_option, use_folder
+from normexp.config.process import command
 from normexp.sweeps.options import options_of, take_flags
 
 DEFAULTS = {

@@ -1,21 +1,120 @@
-"""`--help norm=batchnorm`: explain one choice, group or key from its yaml and its class. Imports nothing heavy."""
+"""`--help`, and `--help norm=batchnorm`: choices, keys and options, from the yaml files and the classes that they name.
+Imports nothing heavy."""
 
 import ast
+import difflib
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from normexp.cli.choices import CONFIGS, choices, columns, groups, help_text, key_rows, suggest
-from normexp.config.invocation import command
+from normexp.config.folder import CONFIGS
+from normexp.config.process import command
 
 PACKAGE = Path(__file__).parents[1]
 WIDEST = 140  # characters of a line on a terminal; elsewhere lines are not broken
+MOST = 50  # characters of the left column; the text of a longer name starts on the next line
+GROUPS = (
+    "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
+)  # fmt: skip
+EXAMPLES = {
+    "norm=layernorm": "train, show the result, leave a run folder",
+    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
+    "norm=none monitor=full": "measure everything while it trains",
+    "model=gpt data=python_docs max_steps=300": "",
+    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
+    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep: the product of all",
+    "--cfg job": "print the whole configuration and stop",
+}
+
+
+def choices(group: str) -> dict[str, str]:
+    """The choices of a config group, with the first comment of each file."""
+    paths = sorted((CONFIGS / group).glob("*.yaml"))
+    return {path.stem: next(iter(comments_above(path.read_text())), "") for path in paths}
+
+
+def comments_above(text: str) -> list[str]:
+    """The lines of comments at the margin of a yaml file."""
+    lines = [line for line in text.splitlines() if line.startswith("#") and "@package" not in line]
+    return [line.lstrip("# ").strip() for line in lines]
+
+
+def suggest(word: str, known: list[str]) -> str:
+    """`did you mean ...? choose from: ...`"""
+    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in known}
+    near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
+    hint = f"did you mean {folded[near[0]]}? " if near else ""
+    return f"{hint}choose from: {', '.join(known)}"
+
+
+def options_in(text: str) -> dict[str, tuple[str, str]]:
+    """Each key of a yaml file, inner ones with dots -> (its value as written, its comment). A comment may go on in the
+    lines below. Hydra's names, which begin with an underscore, and its defaults are left out."""
+    found: dict[str, tuple[str, str]] = {}
+    above: list[tuple[int, str]] = []  # indentation and name of the keys around
+    for line in text.splitlines():
+        if match := re.match(r"( *)([\w.]+):(?: +([^#\s].*?))?(?: +# *(.*))?$", line):
+            above = [(place, key) for place, key in above if place < len(match[1])]
+            found.pop(".".join(key for _, key in above), None)  # it has keys and no value
+            above.append((len(match[1]), match[2]))
+            last = ".".join(key for _, key in above)
+            found[last] = (match[3] or "", match[4] or "")
+        elif (item := re.match(r" +- (.*)", line)) and found:
+            value = found[last][0].strip("[]")
+            found[last] = (f"[{f'{value}, ' * bool(value)}{item[1]}]", found[last][1])
+        elif (more := re.match(r" +# *(.*)", line)) and found and found[last][1]:
+            found[last] = (found[last][0], f"{found[last][1]} {more[1]}")
+    return {name: own for name, own in found.items() if not re.search(r"(^|\.)_|^defaults$", name)}
+
+
+def key_rows() -> dict[str, tuple[str, str]]:
+    """Each key of the root -> (default, comment). The default is empty if another choice sets it."""
+    rows = options_in((CONFIGS / "train.yaml").read_text())
+    return {name: (value.replace("???", ""), text) for name, (value, text) in rows.items() if "." not in name}
+
+
+def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
+    """The options of a choice, `norm.eps` -> (its value, its comment), with those of the choices that it builds on."""
+    text = (CONFIGS / group / f"{choice}.yaml").read_text()
+    found: dict[str, tuple[str, str]] = {}
+    for parent in (yaml.safe_load(text) or {}).get("defaults", ()):
+        if isinstance(parent, str) and parent != "_self_":
+            found |= all_options(group, parent)
+    prefix = "" if "@package _global_" in text else f"{group}."
+    for name, (value, comment) in options_in(text).items():
+        found[prefix + name] = (value, comment or found.get(prefix + name, ("", ""))[1])
+    roots = {name: value for name, (value, _) in (key_rows() | found).items() if "." not in name and value}
+    return {name: (roots.get(value[2:-1], value), comment) for name, (value, comment) in found.items()}
+
+
+def keys() -> list[str]:
+    """The keys of all choices: `lr`, `norm.eps`, ..."""
+    found = {*key_rows(), *GROUPS}
+    for group in set(GROUPS) - {"recipe", "preset"}:  # they set the keys of others
+        found.update(name for choice in choices(group) for name in all_options(group, choice))
+    return sorted(found)
+
+
+def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
+    """Two columns: names on the left, their texts on the right, wrapped if there is a width."""
+    left = max((len(name) for name in rows if len(name) <= MOST), default=0)
+    lines = []
+    for name, text in rows.items():
+        room = max(width - left - 4, 24) if width else None
+        first, *rest = (textwrap.wrap(text, room) if room else [text]) or [""]
+        if len(name) > left and text:
+            lines.append(f"  {name}")
+            lines.append(f"  {'':<{left}}  {first}")
+        else:
+            lines.append(f"  {name:<{left}}  {first}".rstrip())
+        lines += [f"  {'':<{left}}  {line}" for line in rest]
+    return lines
 
 
 def help_for(words: list[str]) -> str:
@@ -24,106 +123,51 @@ def help_for(words: list[str]) -> str:
     return "\n\n".join(explain(word, width) for word in words) if words else help_text(width)
 
 
+def help_text(width: int | None = None) -> str:
+    """The text of `--help`. Lines are broken at `width`, or not at all."""
+    examples = {f"{command('train')} {arguments}": what for arguments, what in EXAMPLES.items()}
+    examples["tensorboard --logdir outputs"] = "look at all runs"
+    parts = [
+        "normexp: train a network with a norm of your choice and look at what happens.",
+        "",
+        *columns(examples, width),
+        "",
+        "Choices (group=choice; options of a choice as group.key=value, e.g. model.depth=8;",
+        f"`{command('train')} --help norm=batchnorm` explains a choice and its options):",
+    ]
+    for group in GROUPS:
+        parts += [f"\n{group}", *columns(choices(group), width)]
+    rows = {f"{name}={value}" if value else name: text for name, (value, text) in key_rows().items()}
+    return "\n".join([*parts, "\nKeys (key=value):", *columns(rows, width)])
+
+
 def explain(word: str, width: int | None = None) -> str:
     """The help of `norm=batchnorm`, `norm` or `lr`. Raises ValueError for an unknown word."""
     group, _, choice = word.partition("=")
-    if group not in groups():
-        rows = {name: (default, text) for name, default, text in key_rows()}
+    if group not in GROUPS:
+        rows = key_rows()
         if group not in rows:
-            raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*groups(), *rows])}")
+            raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*GROUPS, *rows])}")
         default, text = rows[group]
         return f"{group}={default or 'VALUE'}\n\n{text}"
     known = choices(group)
     if not choice:
-        return "\n".join(
-            [f"{group}: choose one, {command('train')} {group}=NAME", "", *columns(known, width)]
-        )
+        head = f"{group}: choose one, {command('train')} {group}=NAME"
+        return "\n".join([head, "", *columns(known, width)])
     if choice not in known:
         raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(known))}")
-    return explain_choice(group, choice, width)
-
-
-def explain_choice(group: str, choice: str, width: int | None) -> str:
-    """The comment of a choice, its options with their values, and the docstring of its class."""
-    lines = (CONFIGS / group / f"{choice}.yaml").read_text().splitlines()
-    comments = [line.lstrip("# ") for line in lines if line.startswith("#") and "@package" not in line]
-    options = all_options(group, choice)
-    docs = docstrings(target_of(lines) or "")
-    described = documented(docs)
-    rows = {}
-    for name, (value, comment) in options.items():
-        rows[f"{name}={value}"] = comment or described.get(name.rpartition(".")[2], "")
-    parts = [f"{group}={choice}", "", *comments]
-    if docs:
-        parts += ["", prose(docs[0])]
-    if rows:
-        parts += ["", "Options and their values here:", "", *columns(rows, width)]
+    text = (CONFIGS / group / f"{choice}.yaml").read_text()
+    target = re.search(r"^ *_target_: *(\S+)", text, re.M)
+    docs = [sections(own) for own in docstrings(target[1] if target else "")]
+    described = {name: own for _, entries in reversed(docs) for name, own in entries.items()}
+    rows = {
+        f"{name}={value}": comment or described.get(name.rpartition(".")[2], "")
+        for name, (value, comment) in all_options(group, choice).items()
+    }
+    parts = [f"{group}={choice}", "", *comments_above(text)]
+    parts += ["", docs[0][0]] if docs else []
+    parts += ["", "Options and their values here:", "", *columns(rows, width)] if rows else []
     return "\n".join(parts)
-
-
-def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
-    """The options of a choice, with the options of the choices that it builds on."""
-    lines = (CONFIGS / group / f"{choice}.yaml").read_text().splitlines()
-    text = "\n".join(lines)
-    named = re.search(r"^defaults:(?: *\[(.*?)\]|((?:\n +- \w+$)+))", text, re.M)
-    found: dict[str, tuple[str, str]] = {}
-    for parent in re.findall(r"\w+", named[1] or named[2]) if named else []:
-        if parent != "_self_":
-            found |= all_options(group, parent)
-    for name, (value, comment) in options_of(group, lines).items():
-        found[name] = (value, comment or found.get(name, ("", ""))[1])
-    roots = {f"${{{name}}}": default for name, default, _ in key_rows() if default}
-    roots |= {f"${{{name}}}": value for name, (value, _) in found.items() if "." not in name}
-    return {name: (roots.get(value, value), comment) for name, (value, comment) in found.items()}
-
-
-def options_of(group: str, lines: list[str]) -> dict[str, tuple[str, str]]:
-    """`norm.eps` -> (its value, its comment), from the lines of one file."""
-    prefix = "" if any("@package _global_" in line for line in lines) else f"{group}."
-    content = yaml.safe_load("\n".join(lines)) or {}
-    found = {}
-    for name, value in leaves({key: value for key, value in content.items() if key != "defaults"}):
-        found[prefix + name] = (in_one_line(value), comment_of(name, lines))
-    return found
-
-
-def leaves(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every value with its dotted name, without Hydra's names, which begin with an underscore."""
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from ((f"{key}.{name}", own) for name, own in leaves(value))
-        elif not key.startswith("_"):
-            yield key, value
-
-
-def in_one_line(value: Any) -> str:
-    """A value as it is written on the command line."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(in_one_line, value))}]"
-    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
-
-
-def comment_of(name: str, lines: list[str]) -> str:
-    """The comment behind a key, with the comment lines right below it."""
-    above, _, key = name.rpartition(".")
-    within = not above
-    found: list[str] = []
-    for line in lines:
-        match = re.match(r"( *)(\w+):(?:.*?\s#\s*(.*))?", line)
-        if found and (more := re.match(r"\s+#\s*(.*)$", line)):
-            found.append(more[1])
-        elif found:
-            break
-        elif match and not match[1] and above:
-            within = match[2] == above
-        elif match and within and match[2] == key and match[3]:
-            found.append(match[3])
-    return " ".join(found)
-
-
-def target_of(lines: list[str]) -> str | None:
-    """The class that a file names."""
-    return next((match[1] for line in lines if (match := re.match(r" *_target_: *(\S+)", line))), None)
 
 
 def docstrings(target: str) -> list[str]:
@@ -131,23 +175,19 @@ def docstrings(target: str) -> list[str]:
     found: list[str] = []
     waiting = [target]
     while waiting:
-        place = definition(waiting.pop(0))
-        if place is None:
-            continue
-        node, names = place
-        found.append(inspect.cleandoc(ast.get_docstring(node) or ""))
-        waiting += [names.get(base.id, "") for base in node.bases if isinstance(base, ast.Name)]
+        if place := definition(waiting.pop(0)):
+            node, names = place
+            found.append(inspect.cleandoc(ast.get_docstring(node) or ""))
+            waiting += [names.get(base.id, "") for base in node.bases if isinstance(base, ast.Name)]
     return [text for text in found if text]
 
 
 def definition(name: str) -> tuple[ast.ClassDef, dict[str, str]] | None:
     """The class of a dotted name, and the imports of its file: name -> dotted name."""
     module, _, wanted = name.rpartition(".")
-    if not module.startswith("normexp"):
-        return None
     path = PACKAGE.parent.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not file.is_file():
+    if not module.startswith("normexp") or not file.is_file():
         return None
     tree = ast.parse(file.read_text())
     names = {
@@ -157,31 +197,26 @@ def definition(name: str) -> tuple[ast.ClassDef, dict[str, str]] | None:
         for alias in node.names
     }
     own = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    names |= {each: f"{module}.{each}" for each in own}
     if wanted in own:
-        return own[wanted], names
+        return own[wanted], names | {each: f"{module}.{each}" for each in own}
     return definition(names[wanted]) if wanted in names else None
 
 
-def documented(docs: list[str]) -> dict[str, str]:
-    """Option -> its text in the sections Args, Options and Attributes of the docstrings. The nearest class counts."""
-    found: dict[str, str] = {}
-    for text in docs:
-        for section in re.findall(r"^(?:Args|Options|Attributes):\n((?:[ ]{4}.*\n?|\n)+)", text, re.M):
-            for entry in re.split(r"\n(?=    \S)", section.rstrip()):
-                if match := re.match(r" *(\w+(?:, \w+)*): (.*)", " ".join(entry.split())):
-                    for name in match[1].split(", "):
-                        found.setdefault(name, match[2])
-    return found
-
-
-def prose(docstring: str) -> str:
-    """A docstring without its sections, which are shown as options or are for programmers."""
-    whole = re.split(r"^(?:Args|Options|Attributes|Raises|Returns):$", docstring, flags=re.M)
-    return "\n\n".join([whole[0].strip(), *(tail_of(section) for section in whole[1:] if tail_of(section))])
-
-
-def tail_of(section: str) -> str:
-    """The text behind a section's entries, at the margin again."""
-    match = re.search(r"^\S.*\Z", section, re.M | re.S)
-    return match[0].strip() if match else ""
+def sections(docstring: str) -> tuple[str, dict[str, str]]:
+    """A docstring without its sections, and option -> its text in the sections Args, Options and Attributes."""
+    prose: list[str] = []
+    entries: dict[str, str] = {}
+    inside, names = "", []
+    for line in docstring.splitlines():
+        if head := re.fullmatch(r"(Args|Options|Attributes|Raises|Returns):", line):
+            inside = head[1]
+        elif line[:1].strip():  # back at the margin
+            inside = ""
+        if not inside:
+            prose.append(line)
+        elif (entry := re.match(r" {4}(\w+(?:, \w+)*): (.*)", line)) and inside not in ("Raises", "Returns"):
+            names = entry[1].split(", ")
+            entries |= dict.fromkeys(names, entry[2])
+        elif names and line.startswith(" " * 5) and inside not in ("Raises", "Returns"):
+            entries |= {name: f"{entries[name]} {line.strip()}" for name in names}
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(prose)).strip(), entries

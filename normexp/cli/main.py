@@ -5,10 +5,9 @@ import os
 import sys
 
 from normexp import __version__
-from normexp.cli.choices import suggest
 from normexp.cli.errors import BAD_INPUT
-from normexp.config.invocation import hide_command
-from normexp.config.process import run_as_process
+from normexp.cli.help import suggest
+from normexp.config.process import hide_command, run_as_process
 
 COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",

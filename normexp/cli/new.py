@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 from string import Template
 
-from normexp.cli.choices import choices, suggest
 from normexp.cli.errors import BAD_INPUT, prepare
+from normexp.cli.help import choices, suggest
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase
 FILES = {
-    "norm": {"norm.py": "$name.py", "norm.yaml": "configs/norm/$name.yaml", "norm_test.py": "test_$name.py"},
-    "model": {"model.py": "$name.py", "model.yaml": "configs/model/$name.yaml", "model_test.py": "test_$name.py"},
-    "monitor": {
-        "monitor.py": "$name.py", "monitor.yaml": "configs/monitor/$name.yaml", "monitor_test.py": "test_$name.py",
-    },
-    "claim": {"claim.yaml": "$name.yaml", "claim_test.py": "test_$name.py"},
-}  # fmt: skip
+    kind: {
+        f"{kind}.py": "$name.py",
+        f"{kind}.yaml": f"configs/{kind}/$name.yaml",
+        f"{kind}_test.py": "test_$name.py",
+    }
+    for kind in ("norm", "model", "monitor")
+} | {"claim": {"claim.yaml": "$name.yaml", "claim_test.py": "test_$name.py"}}
 USE = {
     "claim": "python -m normexp verify claim=$name.yaml",
     "model": "python -m normexp train --config-dir configs model=$name data=digits allow_targets=[$name]",

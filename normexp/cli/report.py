@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from normexp.cli.errors import prepare
-from normexp.config.invocation import program, typed
+from normexp.config.process import program, typed
 
 
 class Parser(argparse.ArgumentParser):

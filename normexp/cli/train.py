@@ -8,12 +8,9 @@ import re
 import sys
 from pathlib import Path
 
-from normexp.cli.choices import choices, groups, suggest
 from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors, prepare
-from normexp.config.allowed import allow_from
-from normexp.config.folder import CONFIGS
-from normexp.config.invocation import command, restore_command, start, typed
-from normexp.config.process import fast_imports
+from normexp.config.folder import CONFIGS, allow_from, long_flags
+from normexp.config.process import command, fast_imports, restore_command, typed
 from normexp.sweeps.options import take_flags
 
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
@@ -25,21 +22,19 @@ HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
-OTHERS = {"claim": "verify", "page": "verify", "budget": "verify"}  # keys of another command
+OF_VERIFY = ("claim", "page", "budget")  # keys of another command
 
 
 def main() -> None:
     """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
     prepare()
-    absolute_config_path(sys.argv)
-    arguments = sys.argv[1:]
+    arguments = [_absolute(argument) for argument in long_flags(sys.argv[1:])]
     if "--help" in arguments or "-h" in arguments:
         show_help(arguments)
         return
     with one_line_errors():
-        sys.argv[1:] = arguments = launcher_flags(arguments)
-    mistake = find_mistake(arguments)
-    if mistake:
+        arguments = launcher_flags(arguments)
+    if mistake := find_mistake(arguments):
         fail(mistake, BAD_INPUT)
     # Hydra reads nan as a number, and a choice must be a word.
     sys.argv[1:] = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
@@ -54,18 +49,6 @@ def main() -> None:
         allow_from(arguments)
         check_command_line(arguments)
         task()
-
-
-def absolute_config_path(argv: list[str]) -> None:
-    """Make `--config-path` absolute. Hydra would look beside this file, but the user means the working directory."""
-    for index, argument in enumerate(argv):
-        flag, equals, path = argument.partition("=")
-        if flag not in ("--config-path", "-cp"):
-            continue
-        place = index if equals else index + 1
-        path = path if equals else "".join(argv[place : place + 1])
-        if path and "://" not in path:
-            argv[place] = (f"{flag}=" if equals else "") + str(Path(path).absolute())
 
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
@@ -102,6 +85,12 @@ def show_help(arguments: list[str]) -> None:
         print(text)
 
 
+def _absolute(argument: str) -> str:
+    """`--config-path` as seen from the working directory. Hydra would look beside this file."""
+    flag, _, path = argument.partition("=")
+    return f"{flag}={Path(path).absolute()}" if flag == "--config-path" and "://" not in path else argument
+
+
 def launcher_flags(arguments: list[str]) -> list[str]:
     """`--place slurm` as Hydra takes it; raises ValueError where there is no sweep to run so."""
     rest, given = take_flags(arguments)
@@ -134,29 +123,12 @@ def find_mistake(arguments: list[str]) -> str | None:
             key = name.lstrip("-").replace("-", "_")
             following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
-        if equals and name in OTHERS:
-            other = f"{command(OTHERS[name])} {argument}"
-            return f"{argument}: claims are verified, not trained by hand; write {other}"
+        if equals and name in OF_VERIFY:
+            return (
+                f"{argument}: claims are verified, not trained by hand; write {command('verify')} {argument}"
+            )
         if ignored := _ignored(name.lstrip("+"), value, arguments):
             return f"{argument}: {ignored}"
-        if (
-            not argument.startswith("-")
-            and not equals
-            and name in groups()
-            and not arguments[index - 1].startswith("--")
-        ):
-            return f"{name}: a value is missing; write {name}=VALUE, VALUE one of {', '.join(choices(name))}"
-        if equals and name in groups() and "(" not in value and "[" not in value:
-            known = choices(name)
-            values = value.split(",")
-            preset = any(other.startswith("experiment=") for other in arguments)  # a preset may be a sweep
-            if len(values) > 1 and not {"-m", "--multirun"} & set(arguments) and not preset:
-                return f"{argument}: several values make a sweep; add -m: {start()} -m {' '.join(arguments)}"
-            if "--config-dir" in arguments or any("searchpath" in a for a in arguments):
-                continue  # the user has choices of their own
-            for choice in values:
-                if known and choice not in known and choice != "null":
-                    return f"{name}={choice}: no such choice; {suggest(choice, list(known))}"
     return None
 
 

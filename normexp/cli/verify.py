@@ -18,10 +18,8 @@ from normexp.cli.errors import (
 )
 from normexp.cli.options import read_options
 from normexp.config import folder
-from normexp.config.allowed import allow_from
-from normexp.config.folder import as_option, use_folder
-from normexp.config.invocation import command
-from normexp.config.process import fast_imports, tolerate_closed_stdout
+from normexp.config.folder import allow_from, as_option, use_folder
+from normexp.config.process import command, fast_imports, tolerate_closed_stdout
 from normexp.sweeps.options import Options, options_of, take_flags
 
 CONFIGS = folder.CONFIGS / "claim"

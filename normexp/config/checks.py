@@ -4,18 +4,32 @@ The yaml tree has no schema of its own. `normexp.config.settings` is the schema 
 `_target_` is the schema of its node. So one place finds a wrong key or type and says so in one line.
 """
 
+import difflib
+import inspect
+import math
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 
-from normexp.config.allowed import allowed_packages
-from normexp.config.invocation import command
-from normexp.config.nodes import check_group, check_keys, check_plain, check_type
-from normexp.config.settings import GROUPS, ROOT, Setting, check_loggers, early_stop
+from normexp.config.folder import CONFIGS, allowed_packages
+from normexp.config.process import command
+from normexp.config.recipe import shipped
+from normexp.config.settings import (
+    GROUPS,
+    ROOT,
+    Setting,
+    check_loggers,
+    describe,
+    early_stop,
+    fits_type,
+    is_union,
+)
+from normexp.config.targets import resolve_target
+from normexp.format import UNPRINTABLE
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {
@@ -25,6 +39,16 @@ SET_ELSEWHERE = {
     "logger": "log_every_n_steps", "num_sanity_val_steps": None, "enable_model_summary": None,
     "use_distributed_sampler": None, "enable_checkpointing": None, "enable_progress_bar": None,
 }  # fmt: skip
+# group -> arguments that normexp passes to the class; the node must not set them
+INJECTED = {
+    "model": ("input_shape", "num_classes", "norm"),
+    "norm": ("num_features", "channel_dim", "layer"),
+    "optimizer": ("params", "fused"),
+}
+OPTIONAL = ("params", "fused")  # an optimizer may name its parameters differently and have no fused kernel
+PARTIAL = ("model", "norm", "optimizer", "trainer")
+LARGEST = 2**63 - 1
+HYDRAS = ("_target_", "_partial_", "_convert_")  # Hydra's keys that have a meaning here
 
 
 def validate(
@@ -66,7 +90,7 @@ def validate(
     for group in groups:
         check_group(group, config[group], packages)
     if "trainer" in groups:
-        check_options(config["trainer"])
+        check_trainer(config["trainer"])
 
 
 def check_setting(setting: Setting, value: Any) -> None:
@@ -94,8 +118,8 @@ def check_compiler(config: dict[str, Any]) -> None:
         )
 
 
-def check_options(trainer: dict[str, Any]) -> None:
-    """Raise a ValueError of one line for the first harmful option."""
+def check_trainer(trainer: dict[str, Any]) -> None:
+    """Raise a ValueError of one line for the first harmful option of the trainer."""
     for key in trainer.keys() & SET_ELSEWHERE.keys():
         other = SET_ELSEWHERE[key]
         remedy = f"set {other} instead" if other else "leave it out"
@@ -107,3 +131,159 @@ def check_options(trainer: dict[str, Any]) -> None:
         )
     if not batches >= 1:
         raise ValueError(f"trainer.accumulate_grad_batches={batches}: must be at least 1")
+
+
+def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
+    """Check a group's node and the nodes inside it. Raises ValueError with one line for the first mistake."""
+    if not isinstance(node, dict):
+        raise ValueError(f"{group}={node!r}: must be a choice or keys with values, such as {group}.key=1")
+    if group == "monitor":
+        parts = {f"{group}.{key}": value for key, value in node.items() if value is not None}
+    else:
+        parts = {group: node}
+    for path, part in parts.items():
+        if not isinstance(part, dict):
+            raise ValueError(f"{path}={part!r}: must be a choice or keys with values, such as {path}.key=1")
+        if "_target_" not in part:
+            raise ValueError(f"{path}: names no class; choose {group}=<name> or write _target_")
+        check_node(path, part, allowed, injected=INJECTED.get(group, ()))
+    partial = group in PARTIAL
+    if group != "monitor" and node.get("_partial_", False) is not partial:
+        why = "normexp calls it later" if partial else "it is built as it stands"
+        raise ValueError(f"{group}._partial_={node.get('_partial_')}: must be {str(partial).lower()}; {why}")
+
+
+def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
+    """Raise a ValueError of one line for the first unknown key of a node."""
+    for key in node:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {path}{near[0]}?" if near else f"the keys are: {', '.join(known)}"
+            raise ValueError(f"{path}{key}: no such key; {hint}")
+
+
+def check_node(path: str, node: Any, allowed: Iterable[str] | None, injected: Sequence[str] = ()) -> None:
+    """Check a node with a `_target_` against its signature; search other nodes for such nodes."""
+    if isinstance(node, list):
+        for index, value in enumerate(node):
+            check_node(f"{path}[{index}]", value, allowed)
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        if not key.startswith("_"):
+            check_node(f"{path}.{key}", value, allowed)
+    if "_target_" in node:
+        check_options(path, node, resolve_target(path, node["_target_"], allowed), allowed, injected)
+
+
+def check_options(
+    path: str, node: dict[str, Any], target: type, allowed: Iterable[str] | None, injected: Sequence[str]
+) -> None:
+    """Check a node's keys and values against the constructor of its class."""
+    for key in node:
+        if key.startswith("_") and key not in HYDRAS:
+            raise ValueError(f"{path}.{key}: is not read; the keys of Hydra's are {', '.join(HYDRAS)}")
+        if key in injected:
+            raise ValueError(f"{path}.{key}: is given by normexp; leave it out")
+    if not isinstance(node.get("_partial_", False), bool):
+        raise ValueError(f"{path}._partial_={node['_partial_']!r}: must be true or false")
+    options = {key: value for key, value in node.items() if not key.startswith("_")}
+    parameters = _parameters(target)
+    if parameters is None:
+        return
+    names = [name for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        check_keys(options, [name for name in names if name not in injected], f"{path}.")
+        lacking = [name for name in injected if name not in names and name not in OPTIONAL]
+        if lacking:
+            raise ValueError(
+                f"{path}._target_={node['_target_']}: does not take {', '.join(lacking)}; name a class that does"
+            )
+    for name in names:
+        required = parameters[name].default is inspect.Parameter.empty
+        if required and name not in options and name not in injected and not node.get("_partial_", False):
+            raise ValueError(f"{path}.{name}: is missing; {path}.{name}=VALUE is needed")
+    hints = _hints(target)
+    for key, value in options.items():
+        if key in hints and isinstance(value, dict) and "_target_" in value:
+            if not _takes_part(hints[key], resolve_target(f"{path}.{key}", value["_target_"], allowed)):
+                raise ValueError(f"{path}.{key}._target_={value['_target_']}: {describe(hints[key])}")
+        elif key in hints:
+            check_type(f"{path}.{key}", value, hints[key])
+
+
+def _parameters(target: type) -> dict[str, inspect.Parameter] | None:
+    try:
+        return dict(inspect.signature(target).parameters)
+    except (TypeError, ValueError):  # a class written in C
+        return None
+
+
+def _hints(target: type) -> dict[str, Any]:
+    """Type hints of a constructor, or of the class itself if it inherits `__init__` from elsewhere."""
+    try:
+        return get_type_hints(inspect.getattr_static(target, "__init__"))
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _takes_part(kind: Any, target: type) -> bool:
+    """Whether an object of this class, or a factory of it, fits the annotation `kind`."""
+    if is_union(kind):
+        return any(_takes_part(option, target) for option in get_args(kind))
+    if kind in (Any, object) or get_origin(kind) is Callable:
+        return True
+    if isinstance(kind, type):
+        return issubclass(target, kind)
+    return isinstance(get_origin(kind), type) and issubclass(target, get_origin(kind))
+
+
+def check_type(path: str, value: Any, kind: Any) -> None:
+    """Raise ValueError with one line for a value that does not fit its annotation."""
+    if not fits_type(value, kind):
+        raise ValueError(f"{path}={value!r}: {describe(kind)}")
+
+
+def check_plain(path: str, value: Any) -> None:
+    """Raise ValueError with one line for a value that no setting can have: a key that is no text, a number that is
+    infinite or NaN or needs more than 64 bits, text that no line can show."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{path}.{key}: a key must be text; quote it")
+            check_plain(f"{path}.{key}", item)
+    elif isinstance(value, list):
+        for item in value:
+            check_plain(path, item)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{path}={value}: must be finite")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
+    elif isinstance(value, str) and UNPRINTABLE.search(value):
+        raise ValueError(f"{path}={value!r}: has a character that no line can show; leave it out")
+
+
+def check_kinds(
+    config: dict[str, Any], choices: dict[str, str], allowed: Iterable[str] | None = None
+) -> None:
+    """Refuse a model on data that it cannot read. The message names the data that fits."""
+
+    def said(group: str, attribute: str) -> str:
+        """What a class says of itself. For a user's own data and network it is an option."""
+        name = config[group]["_target_"]
+        own = getattr(resolve_target(group, name, allowed), attribute, None)
+        if (found := config[group].get(attribute, own)) not in ("image", "text"):
+            raise ValueError(
+                f'{group}._target_={name}: must say {attribute} = "image" or "text" in its class'
+            )
+        return found
+
+    accepts, kind = said("model", "accepts"), said("data", "kind")
+    if accepts != kind:
+        names = sorted(path.stem for path in (CONFIGS / "data").glob("*.yaml") if path.stem != "module")
+        targets = {name: (shipped("data", name) or {}).get("_target_") for name in names}
+        fitting = [n for n, to in targets.items() if to and resolve_target("data", to).kind == accepts]
+        raise ValueError(
+            f"model={choices['model']}: reads {accepts} data, and data={choices['data']} is {kind} data; "
+            f"use data={' or data='.join(fitting)}"
+        )

@@ -20,8 +20,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.folder import CONFIGS, own_folder
-from normexp.config.hydra_gate import check_composed, check_folder
-from normexp.config.interpolations import check_interpolations
+from normexp.config.hydra_gate import check_composed, check_folder, check_interpolations
 from normexp.config.settings import ROOT
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
@@ -107,7 +106,7 @@ def task_and_choices(cfg: DictConfig) -> tuple[DictConfig, dict[str, str]]:
 def plain_values(cfg: DictConfig) -> dict[str, Any]:
     """The values of a configuration, with interpolations resolved. They are not validated. Raises ValueError with one
     line for one that cannot be resolved."""
-    check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
+    check_interpolations(cfg)
     try:
         return cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
     except MissingMandatoryValue as error:

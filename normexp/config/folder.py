@@ -1,12 +1,14 @@
-"""The folders of yaml files: the project's, at the top of the repository or in the package if a wheel installed it, and
-the user's own.
+"""The folders of yaml files, the project's and the user's own, and the user's packages that `_target_` may name.
 
-A user's own folder, `--config-dir my_configs`, holds norms, models, data, monitors and claims beside those of the
-project. Processes that a command starts inherit it as an environment variable. Imports neither torch nor Hydra.
+The project's lie at the top of the repository, or in the package if a wheel installed it. A user's own folder,
+`--config-dir my_configs`, holds norms, models, data, monitors and claims beside them. Only the command line can allow
+packages, never a file. Processes that a command starts (workers of a sweep, ranks of ddp, jobs on a cluster) inherit
+both as environment variables. Imports neither torch nor Hydra.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -16,32 +18,33 @@ def configs_folder(package: Path) -> Path:
     return carried if carried.is_dir() else package.parent / "configs"
 
 
-def project_folder(package: Path) -> Path:
-    """The folder of committed files such as the registry: the checkout, or the working directory without one."""
-    return Path() if configs_folder(package).parent == package else package.parent
+CONFIGS = configs_folder(Path(__file__).parents[1])
+VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
+KEY = "config_dir"
+FLAGS = {
+    "-cd": "--config-dir", "-cp": "--config-path", "-cn": "--config-name", "-p": "--package", "-c": "--cfg",
+    "-sc": "--shell-completion",
+}  # fmt: skip
+PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
-PACKAGE = Path(__file__).parents[1]
-CONFIGS = configs_folder(PACKAGE)
-PROJECT = project_folder(PACKAGE)
-
-
-VARIABLE = "NORMEXP_CONFIG_DIR"
-FLAG, KEY = "--config-dir", "config_dir"
-
-
-def as_option(arguments: Sequence[str]) -> list[str]:
-    """`--config-dir X` and `--config-dir=X` as the option `config_dir=X`. Raises ValueError if X is missing."""
-    found: list[str] = []
-    waiting = iter(arguments)
+def long_flags(arguments: Iterable[str]) -> list[str]:
+    """Hydra's flags that take a value as one word each: `-cd X` as `--config-dir=X`."""
+    found, waiting = [], iter(arguments)
     for argument in waiting:
         flag, equals, value = argument.partition("=")
-        if flag not in (FLAG, "-cd"):
-            found.append(argument)
-        elif value := value if equals else next(waiting, ""):
-            found.append(f"{KEY}={value}")
-        else:
-            raise ValueError(f"{FLAG}: a folder is missing; write {FLAG} my_configs")
+        flag = FLAGS.get(flag, flag)
+        if flag in FLAGS.values() and (value := value if equals else next(waiting, "")):
+            argument = f"{flag}={value}"
+        found.append(argument)
+    return found
+
+
+def as_option(arguments: Iterable[str]) -> list[str]:
+    """`--config-dir X` as the option `config_dir=X`. Raises ValueError if X is missing."""
+    found = [argument.replace("--config-dir=", f"{KEY}=", 1) for argument in long_flags(arguments)]
+    if {"--config-dir", "-cd", f"{KEY}="} & set(found):
+        raise ValueError("--config-dir: a folder is missing; write --config-dir my_configs")
     return found
 
 
@@ -58,3 +61,30 @@ def use_folder(folder: str | Path | None) -> None:
 def own_folder() -> Path | None:
     """The folder in use."""
     return Path(named) if (named := os.environ.get(VARIABLE)) else None
+
+
+def allow_from(arguments: Iterable[str]) -> None:
+    """Read `allow_targets=[mine,other]` from a command line, for this process and those that it starts.
+
+    Raises ValueError with one line for a name that is no package's.
+    """
+    packages: list[str] = []
+    for argument in arguments:
+        key, equals, value = argument.lstrip("+").partition("=")
+        if key == "allow_targets" and equals:
+            inner = value.strip().removeprefix("[").removesuffix("]")
+            packages += [name for part in inner.split(",") if (name := part.strip(" '\""))]
+    for name in packages:
+        if not PACKAGE.fullmatch(name):
+            raise ValueError(f"allow_targets=[{name}]: is no package; write allow_targets=[my_package]")
+    os.environ[ALLOWED] = ",".join(packages)
+
+
+def allowed_packages() -> tuple[str, ...]:
+    """The packages that the command line of this process, or of the one that started it, allows."""
+    return tuple(name for name in os.environ.get(ALLOWED, "").split(",") if name)
+
+
+def lies_in(name: str, packages: Iterable[str]) -> bool:
+    """Whether a dotted name lies in one of the packages."""
+    return any(name == package or name.startswith(f"{package}.") for package in packages)

@@ -1,7 +1,9 @@
-"""Limit what configuration files may ask of Hydra itself. Hydra acts on its own node before normexp sees anything: it
-builds callbacks and the objects below the launcher, imports what logging names, sets environment variables of jobs.
+"""What configuration files may ask, checked before anything is built. A folder given by `--config-dir`, or a saved run,
+may be untrusted: its files must have a sane size, also with aliases and `${...}` written out, and set nothing that
+Hydra itself acts on.
 
-A folder given by `--config-dir` may be untrusted. So these keys must keep the values of normexp or Hydra, unless
+Hydra acts on its own node before normexp sees anything: it builds callbacks and the objects below the launcher, imports
+what logging names, sets environment variables of jobs. So these keys must keep the values of normexp or Hydra, unless
 the command line sets them. Files are read and composed for this before Hydra acts on anything.
 """
 
@@ -13,15 +15,22 @@ from pathlib import Path
 from typing import Any, cast
 
 import hydra
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from normexp.config.folder import CONFIGS
-from normexp.config.interpolations import check_interpolations
-from normexp.config.yaml_files import read_yaml
+from normexp.config.folder import CONFIGS, long_flags
 
+MOST_BYTES = 256 * 1024
+MOST_VALUES = 20_000  # of a file, with every alias written out
+DEEPEST = 50
+INNERMOST = re.compile(r"\$\{([^${}]*)\}")
+MOST = 1_000_000  # characters and values of a configuration; one of normexp has some thousands
+MOST_TURNS = 20
+# These build nodes from text or from other nodes, and their size cannot be seen here.
+REFUSED = ("oc.create", "oc.dict.keys", "oc.dict.values")
 PLUGINS = ("hydra_plugins.", "hydra._internal.core_plugins.")
 # When the saved configuration of a run is composed again, Hydra's own defaults hold.
 AS_SHIPPED: dict[str, tuple[Any, ...]] = {
@@ -46,8 +55,6 @@ AS_SHIPPED: dict[str, tuple[Any, ...]] = {
     "launcher.trust_network": (False,),
 }
 LOGGING = ("job_logging", "hydra_logging")
-FOLDER, PATH, NAME = ("--config-dir", "-cd"), ("--config-path", "-cp"), ("--config-name", "-cn")
-OTHERS_WITH_VALUE = ("--package", "-p", "--cfg", "-c", "--shell-completion", "-sc")
 
 
 def check_command_line(arguments: Sequence[str]) -> None:
@@ -56,28 +63,33 @@ def check_command_line(arguments: Sequence[str]) -> None:
 
     Raises ValueError with one line; Hydra's errors are its own.
     """
-    flags, overrides = _parsed(arguments)
-    own = {key: next((flags[name] for name in names if name in flags), None) for key, names in
-           (("folder", FOLDER), ("path", PATH), ("name", NAME))}  # fmt: skip
-    search = [f"file://{Path(own['folder']).absolute().as_posix()}"] if own["folder"] else []
+    arguments = long_flags(arguments)
+    flags = dict(argument.split("=", 1) for argument in arguments if re.match("--.*=", argument))
+    own, path, name = (flags.get(f"--config-{what}") for what in ("dir", "path", "name"))
+    overrides = [argument for argument in arguments if not argument.startswith("-")]
+    search = [f"file://{Path(own).absolute().as_posix()}"] if own else []
     searched = [override for override in overrides if override.lstrip("+").startswith("hydra.searchpath=")]
-    if not (search or searched or own["path"] or own["name"]):
+    if not (search or searched or path or name):
         return
-    if "://" in str(own["path"]):
-        raise ValueError(f"--config-path={own['path']}: is no folder; write the path of one")
-    path = Path(own["path"] or CONFIGS).absolute()
-    for folder in [path, *re.findall(r"file://([^,'\"\]]+)", " ".join([*search, *searched]))]:
+    if "://" in str(path):
+        raise ValueError(f"--config-path={path}: is no folder; write the path of one")
+    place, name = Path(path or CONFIGS).absolute(), (name or "train").removesuffix(".yaml")
+    for folder in [place, *re.findall(r"file://([^,'\"\]]+)", " ".join([*search, *searched]))]:
         check_folder(Path(folder))
     named = named_keys(arguments)
-    name = (own["name"] or "train").removesuffix(".yaml")
-    if own["folder"] and not (path / f"{name}.yaml").is_file():  # Hydra then looks in the other folder
-        if path != CONFIGS.absolute():
-            raise ValueError(f"--config-name={name}: is not in {path}; name its folder with --config-path")
-        path, search = Path(own["folder"]).absolute(), [f"file://{path.as_posix()}"]
-    _check_search_path(path / f"{name}.yaml", named)
+    if own and not (place / f"{name}.yaml").is_file():  # Hydra then looks in the other folder
+        if place != CONFIGS.absolute():
+            raise ValueError(f"--config-name={name}: is not in {place}; name its folder with --config-path")
+        place, search = Path(own).absolute(), [f"file://{place.as_posix()}"]
+    if (primary := place / f"{name}.yaml").is_file():  # Hydra searches its path before everything is composed
+        cfg = OmegaConf.load(primary)
+        check_interpolations(cfg)
+        if found := OmegaConf.select(cfg, "hydra.searchpath", default=None):
+            judge(OmegaConf.create({"searchpath": found}), named)
     more = [f"hydra.searchpath={search}"] if search and not searched else []
-    fixed = [text for text in overrides if not _is_sweep(text)]
-    with initialize_config_dir(str(path), version_base="1.3"):
+    with initialize_config_dir(str(place), version_base="1.3"):
+        parser = OverridesParser.create()  # the launcher composes and checks each cell of a sweep
+        fixed = [text for text in overrides if not parser.parse_override(text).is_sweep_override()]
         cfg = compose(name, [*fixed, *more], return_hydra_config=True)
     check_composed(cfg, (*named, *named_keys(more)))
 
@@ -96,7 +108,7 @@ def check_folder(folder: Path) -> None:
 def check_composed(cfg: DictConfig, named: tuple[str, ...] = ()) -> DictConfig:
     """A composed configuration with Hydra's own node. Raises ValueError with one line if its references grow too large
     or a file set what it may not. `named` are the keys on the command line."""
-    check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
+    check_interpolations(cfg)
     judge(cfg.hydra, named)
     return cfg
 
@@ -105,35 +117,6 @@ def named_keys(arguments: Iterable[str]) -> tuple[str, ...]:
     """The keys of Hydra's own node that a command line sets."""
     keys = [argument.lstrip("+~").partition("=")[0].replace("/", ".") for argument in arguments]
     return tuple(key for key in keys if key.startswith("hydra."))
-
-
-def _parsed(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The flags of Hydra with their values, and the overrides."""
-    flags: dict[str, str] = {}
-    overrides: list[str] = []
-    waiting = iter(arguments)
-    for argument in waiting:
-        flag, equals, value = argument.partition("=")
-        if not argument.startswith("-"):
-            overrides.append(argument)
-        elif flag in (*FOLDER, *PATH, *NAME, *OTHERS_WITH_VALUE):
-            flags[flag] = value if equals else next(waiting, "")
-    return flags, overrides
-
-
-def _is_sweep(override: str) -> bool:
-    """Whether an override has several values. The launcher composes and checks each of them."""
-    return bool(OverridesParser.create().parse_override(override).is_sweep_override())
-
-
-def _check_search_path(primary: Path, named: tuple[str, ...]) -> None:
-    """Hydra searches the path that the primary file names before everything is composed."""
-    if primary.is_file():
-        cfg = OmegaConf.load(primary)
-        check_interpolations(cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False)))
-        found = OmegaConf.select(cfg, "hydra.searchpath", default=None)
-        if found:
-            judge(OmegaConf.create({"searchpath": found}), named)
 
 
 def judge(node: DictConfig, named: tuple[str, ...] = ()) -> None:
@@ -187,3 +170,123 @@ def _shipped_logging() -> tuple[Any, ...]:
     folder = Path(hydra.__file__).parent / "conf" / "hydra"
     files = [path for key in LOGGING for path in sorted((folder / key).glob("*.yaml"))]
     return tuple(OmegaConf.to_container(OmegaConf.load(path), resolve=False) for path in files)
+
+
+def check_interpolations(cfg: Any) -> None:
+    """Raise ValueError with one line if a configuration would grow too large once it is resolved, refers to itself, or
+    has references that cannot be followed. References to references multiply: thirty lines can stand for a text of
+    gigabytes."""
+    config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False))
+    _Sizes(config).of((), config)
+
+
+class _Sizes:
+    def __init__(self, config: dict[str, Any]):
+        self.config = config
+        self.known: dict[tuple[str, ...], int] = {}  # 0 while it is counted
+
+    def of(self, path: tuple[str, ...], value: Any) -> int:
+        """Number of characters and values at a path after everything is resolved."""
+        if self.known.get(path) == 0:
+            raise ValueError(f"{'.'.join(path)}: refers to itself; write its value")
+        if path not in self.known:
+            self.known[path] = 0
+            self.known[path] = size = 1 + self._inside(path, value)
+            if size > MOST:
+                raise ValueError(
+                    f"{'.'.join(path) or 'configuration'}: its references expand to over {MOST:,} values"
+                )
+        return self.known[path]
+
+    def _inside(self, path: tuple[str, ...], value: Any) -> int:
+        if isinstance(value, dict):
+            return sum(self.of((*path, str(key)), item) for key, item in value.items())
+        if isinstance(value, list):
+            return sum(self.of((*path, str(index)), item) for index, item in enumerate(value))
+        return self._text(path, value) if isinstance(value, str) else 1
+
+    def _text(self, path: tuple[str, ...], text: str) -> int:
+        size, rest, inner = len(text), text, False
+        while found := INNERMOST.search(rest):
+            resolver, colon, _ = found[1].partition(":")
+            if colon and resolver.strip() in REFUSED:
+                raise ValueError(f"{'.'.join(path)}={text}: {resolver} is not read; write the value")
+            if not colon and inner and "\0" in found[1]:
+                raise ValueError(f"{'.'.join(path)}={text}: a reference inside a reference is not read")
+            key = found[1].split(",")[0].partition(":")[2] if resolver == "oc.select" else found[1]
+            size += self._reference(path, key) if not colon or resolver == "oc.select" else 0
+            # \0 marks a resolved part.
+            rest, inner = f"{rest[: found.start()]}\0{rest[found.end() :]}", True
+        return size
+
+    def _reference(self, path: tuple[str, ...], key: str) -> int:
+        """Size of a reference: `a.b` starts at the root, `.b` at the node around it, `..b` one node higher."""
+        up = len(key) - len(key.lstrip("."))
+        parts = [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
+        return self._follow((*path[: max(0, len(path) - up)], *parts) if up else tuple(parts))
+
+    def _follow(self, target: tuple[str, ...], turns: int = 0) -> int:
+        value: Any = self.config
+        for place, part in enumerate(target):
+            if isinstance(value, dict):
+                value = next((item for name, item in value.items() if str(name) == part), None)
+            elif isinstance(value, list):
+                value = value[int(part)] if part.isdecimal() and int(part) < len(value) else None
+            elif isinstance(value, str) and "${" in value:  # a reference on the way: follow it
+                whole = INNERMOST.fullmatch(value)
+                if whole is None or ":" in whole[1] or whole[1].startswith(".") or turns > MOST_TURNS:
+                    raise ValueError(f"{'.'.join(target)}: a reference through {value} is not read")
+                parts = [name for name in re.split(r"[.\[\]]+", whole[1].strip()) if name]
+                return self._follow((*parts, *target[place:]), turns + 1)
+            else:
+                return 1  # no such key; OmegaConf reports it
+        return self.of(target, value)
+
+
+def read_yaml(path: Path) -> str:
+    """The text of a yaml file that is safe to load. Raises ValueError with one line for any other file.
+
+    Nested aliases multiply: ten lines can stand for a billion values, and a loader would build them all.
+    """
+    try:
+        if not path.is_file():  # opening a pipe would wait forever
+            raise ValueError(f"{path}: is no file" if path.exists() else f"{path}: not found")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > MOST_BYTES:
+        raise ValueError(
+            f"{path}: cannot be read (larger than {MOST_BYTES // 1024} KiB, no configuration is)"
+        )
+    try:
+        text = content.decode()
+        _count(yaml.compose(text, yaml.SafeLoader), {}, 0)
+    except RecursionError:
+        raise ValueError(f"{path}: cannot be read (nested more than {DEEPEST} deep)") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    return text
+
+
+def _count(node: Any, known: dict[int, tuple[int, int]], level: int) -> tuple[int, int]:
+    """Number of values in a node, and how deep they are nested. `known` holds the result of each counted node, and
+    zeros while a node is being counted."""
+    if level > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    if not isinstance(node, yaml.CollectionNode):
+        return 1, 0
+    if id(node) not in known:
+        known[id(node)] = 0, 0
+        pairs = isinstance(node, yaml.MappingNode)
+        children = [item for pair in node.value for item in pair] if pairs else node.value
+        counted = [_count(child, known, level + 1) for child in children]
+        size, depth = 1 + sum(size for size, _ in counted), 1 + max((d for _, d in counted), default=0)
+        known[id(node)] = size, depth
+    if known[id(node)] == (0, 0):
+        raise ValueError("an alias stands for the value that it is part of")
+    if known[id(node)][0] > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
+    if known[id(node)][1] > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep with its aliases written out")
+    return known[id(node)]

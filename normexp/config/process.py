@@ -1,4 +1,5 @@
-"""What a command does with its own process: a fast start and end, Ctrl-C, closed output, and global state.
+"""The process of a command: how it was started, `normexp train ...` or `python train.py ...` (messages and records name
+that form), its fast start and end, Ctrl-C, closed output, and global state.
 
 A run's libraries are a million objects. By default Python collects garbage among them several times while they are
 imported, and takes them down one by one at the end. Without `fast_imports` and `exit_fast`, `train` of one epoch needs
@@ -13,17 +14,67 @@ import io
 import logging
 import os
 import random
+import shlex
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
+from normexp.format import UNPRINTABLE
+
 STARTERS = (__name__, "normexp.cli.main", "runpy")
-WITHOUT_BUFFER = (io.FileIO, io.BytesIO, io.StringIO)  # or whose content is in memory and nowhere else
+BUFFERED = (io.BufferedWriter, io.BufferedRandom)
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
+_sub_command: list[str] = []  # of `normexp train`; empty if a script was started
+
+
+def command(name: str) -> str:
+    """What a user types for `train`, `verify`, `report` or `evaluate`."""
+    if _installed(sys.argv):
+        return f"normexp {name}"
+    return "python train.py" if name == "train" else f"python scripts/{name}.py"
+
+
+def start() -> str:
+    """What a user types before the arguments to train, in the form in which this process was started."""
+    return typed([sys.argv[0], *_sub_command])
+
+
+def program(name: str) -> str:
+    """The same without its interpreter and folder, for a usage line."""
+    return command(name) if _installed(sys.argv) else f"{name}.py"
+
+
+def typed(argv: Sequence[str]) -> str:
+    """A command line as a user types it, quoted for a shell, on one line. `sys.argv[0]` is replaced by the command."""
+    return " ".join(map(_quoted, ["normexp", *argv[1:]] if _installed(argv) else ["python", *argv]))
+
+
+def _quoted(argument: str) -> str:
+    if not UNPRINTABLE.search(argument):
+        return shlex.quote(argument)
+    text = argument.replace("\\", r"\\").replace("'", r"\'")
+    return "$'" + UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "'"
+
+
+def _installed(argv: Sequence[str]) -> bool:
+    """Whether the program is the installed command: `normexp`, or normexp.exe on Windows."""
+    return Path(argv[0]).stem == "normexp"
+
+
+def hide_command() -> None:
+    """Take the word `train` of `normexp train ...` out of `sys.argv`: Hydra would read it as an override."""
+    _sub_command[:] = [sys.argv.pop(1)]
+
+
+def restore_command() -> None:
+    """Put the word back, for code that records the command line or runs it in other processes, as Lightning does."""
+    if sys.argv[1:2] != _sub_command:
+        sys.argv[1:1] = _sub_command
 
 
 @contextlib.contextmanager
@@ -64,7 +115,8 @@ def exit_fast() -> None:
     """End this process with status 0: wait for its threads, call what is registered for the end, write what was
     printed. Memory is left to the system. Does nothing in a process that is profiled, or has an open file: then Python
     has more to do."""
-    if _is_profiled():
+    tools = getattr(sys, "monitoring", None)  # from Python 3.12
+    if sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6)))):
         return
     gc.disable()
     try:
@@ -72,7 +124,7 @@ def exit_fast() -> None:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
-        if not _open_files():
+        if not _has_open_file():
             os._exit(0)
     # The disk is full, a stream is closed or gone: Python says so.
     except (OSError, ValueError, AttributeError):
@@ -80,25 +132,12 @@ def exit_fast() -> None:
     gc.enable()
 
 
-def _is_profiled() -> bool:
-    tools = getattr(sys, "monitoring", None)  # from Python 3.12
-    return bool(sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6)))))
-
-
-def _open_files() -> list[io.IOBase]:
-    """Files that are open for writing, without the standard streams."""
-    things = gc.get_objects()
-    # By their classes, because proxies compute attributes, and there are few classes.
-    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, io.IOBase)}
-    kinds = {kind for kind in kinds if not issubclass(kind, WITHOUT_BUFFER)}
-    return [thing for thing in things if type(thing) in kinds and _is_open(thing)]
-
-
-def _is_open(file: io.IOBase) -> bool:
-    try:
-        return not file.closed and file.writable() and file.fileno() > 2
-    except (OSError, ValueError):  # it is none of the system's
-        return True
+def _has_open_file() -> bool:
+    """Whether a file is open for writing, beside the standard streams."""
+    files = [
+        thing for thing in gc.get_objects() if issubclass(type(thing), BUFFERED)
+    ]  # proxies compute isinstance
+    return any(not file.closed and file.fileno() > 2 for file in files)
 
 
 class EarlyInterrupt:
@@ -189,17 +228,14 @@ def preserve_global_state() -> Iterator[None]:
     environment, levels = dict(os.environ), {name: logging.getLogger(name).level for name in LOGGERS}
     drawn, format_warning = random.getstate(), warnings.formatwarning
     numbers, threads, kind = np.random.get_state(), torch.get_num_threads(), torch.get_default_dtype()
-    deterministic, warn_only = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
     try:
         with warnings.catch_warnings(), torch.random.fork_rng():
             yield
     finally:
-        for key in os.environ.keys() - environment.keys():
-            del os.environ[key]
+        os.environ.clear()
         os.environ.update(environment)
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)

@@ -1,4 +1,4 @@
-"""Recipes: how a model is trained by default, and what a run changed in its recipe."""
+"""What of a run is as shipped: the choices of its nodes, and its recipe, how its model is trained by default."""
 
 import re
 from functools import cache
@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from normexp.config.folder import CONFIGS
+from normexp.config.later_options import with_later_options
 
 CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from
 VALUES = ("lr", "batch_size", "max_epochs", "max_steps")
@@ -19,16 +20,16 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     The learning rate belongs to the optimizer: another optimizer at its own rate is one change. None if the recipe is
     not this project's, or if the run is older than recipes.
     """
-    recipe = _file("recipe", config.get("recipe"))
+    recipe = shipped("recipe", config.get("recipe"))
     if recipe is None:
         return None
-    train = _file("train") or {}
+    train = shipped("train") or {}
     root = {key: value for key, value in train.items() if key != "defaults"}
     asked = _chosen(train) | _chosen(recipe)
     found = [f"{group}={choices[group]}" for group in CHOSEN if choices[group] != asked[group]]
-    own = {group: _file(group, choices[group]) or config for group in CHOSEN}
-    trainer = _file("trainer", "auto") | recipe.get("trainer", {})
-    rate = _file("recipe", "rate", f"{config['recipe']}_{choices['optimizer']}") or own["optimizer"]
+    own = {group: shipped(group, choices[group]) or config for group in CHOSEN}
+    trainer = shipped("trainer", "auto") | recipe.get("trainer", {})
+    rate = shipped("recipe", "rate", f"{config['recipe']}_{choices['optimizer']}") or own["optimizer"]
     asked = root | {"lr": rate.get("lr")} | recipe
     steps = config["max_steps"] is not None
     for key in VALUES:
@@ -44,9 +45,24 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     return found
 
 
+def choice_of(group: str, node: dict[str, Any]) -> str:
+    """Recover the name of a node's choice where Hydra does not keep it. For a list, monitor=[light,hessian],
+    the names of its members. For the saved configuration of a run, the file with these values."""
+    if "_target_" not in node:
+        return "+".join(node) or "none"
+    node = with_later_options(node)
+    for path in sorted((CONFIGS / group).glob("*.yaml")):
+        file = shipped(group, path.stem) or {}
+        written = with_later_options({key: value for key, value in file.items() if key != "defaults"})
+        same = (value == node.get(key) or "${" in str(value) for key, value in written.items())
+        if written.keys() == node.keys() and all(same):
+            return path.stem
+    return "own"
+
+
 def own_recipe(model: str) -> str | None:
     """The recipe with the model's name; None if there is none."""
-    return model if _file("recipe", model) is not None else None
+    return model if shipped("recipe", model) is not None else None
 
 
 def older(summary: dict[str, Any]) -> str | None:
@@ -75,7 +91,7 @@ def _chosen(node: dict[str, Any]) -> dict[str, str]:
 
 
 @cache
-def _file(*place: str | None) -> dict[str, Any] | None:
+def shipped(*place: str | None) -> dict[str, Any] | None:
     """A file of the configuration; None if there is none. Callers share the content and must not change it."""
     names = [name for name in place if isinstance(name, str) and re.fullmatch(r"\w+", name)]
     if len(names) < len(place):

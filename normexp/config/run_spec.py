@@ -1,8 +1,9 @@
-"""A run as a plain value, and the runs that overrides ask for."""
+"""A run as a plain value, the runs that overrides ask for, and the run of a folder."""
 
 import json
 import math
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,16 +11,24 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from normexp.config.checks import check_setting, validate
-from normexp.config.compatibility import choice_of
-from normexp.config.compose import Composer, composer, hydra_files, plain_values
+from normexp.config.compose import Composer, compose, composer, hydra_files, plain_values
 from normexp.config.construct import construct, fingerprint
+from normexp.config.folder import allowed_packages
+from normexp.config.hydra_gate import check_interpolations, read_yaml
 from normexp.config.identity import config_hash, default_folder, processes_of
-from normexp.config.settings import GROUPS, ROOT
+from normexp.config.recipe import choice_of
+from normexp.config.settings import GROUPS, ROOT, fits_type
+from normexp.runs.columns import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
-Place = tuple[str | int, ...]  # the way to a value in nested mappings and lists
+MARKS = {key: f"<{key}>" for key in FREE}
+NESTED = re.compile(r"\$\{[^}]*\$\{")  # a reference inside another
+ALONE = {"seeds": 1, "lr": None}  # one run
+MOST = 1024  # replicas
+FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
 
 
 @dataclass(frozen=True)
@@ -159,71 +168,52 @@ def _each_config(
 ) -> Iterator[dict[str, Any]]:
     """The configuration at each seed and rate. OmegaConf takes ten milliseconds to resolve one, so they are derived
     from the first where seed and rate only appear in their places."""
-    places = _places(task) if len(asked) > 1 else None
+    marked = _marked(task) if len(asked) > 1 else None
     for seed, rate in asked:
         values = {"seed": seed} | ({} if rate is None else {"lr": rate})
         if all(first[key] == value for key, value in values.items()):
             yield first
-        elif places is None:
+        elif marked is None:
             alone = pickle.loads(pickle.dumps(task))
             for key, value in values.items():
                 alone[key] = value
             yield resolved(alone, allowed)
         else:
-            config, copied = dict(first), set[Place]()
             for key, value in values.items():
                 check_setting(FREE[key], value)
-                for place in places[key]:
-                    _put(config, place, value, copied)
-            yield config
+            yield _put(first, marked, {MARKS[key]: value for key, value in values.items()})
 
 
-def _places(task: DictConfig) -> dict[str, list[Place]] | None:
-    """Where the values of `seed` and `lr` appear in the resolved configuration, found by marks in their place. None if
-    a reference calls a resolver, which may make anything of a value, or joins a value to a text."""
-    texts = [
-        value for _, value in _leaves(OmegaConf.to_container(task, resolve=False)) if isinstance(value, str)
-    ]
-    if any("${" in text and (":" in text or (text.count("${") > 1 and not _flat(text))) for text in texts):
+def _marked(task: DictConfig) -> dict[str, Any] | None:
+    """The resolved configuration with MARKS where `seed` and `lr` appear. None if a reference calls a resolver, which
+    may make anything of a value, or joins a value to a text."""
+    written = OmegaConf.to_container(task, resolve=False)
+    if any("${" in text and (":" in text or NESTED.search(text)) for text in _texts(written)):
         return None
-    marks = {key: f"<{key}>" for key in FREE}
     marked = pickle.loads(pickle.dumps(task))
     try:
-        for key, mark in marks.items():
+        for key, mark in MARKS.items():
             marked[key] = mark
-        leaves = list(_leaves(OmegaConf.to_container(marked, resolve=True)))
+        found: Any = OmegaConf.to_container(marked, resolve=True)
     except OmegaConfBaseException:
         return None
-    if any(mark in value != mark for _, value in leaves if isinstance(value, str) for mark in marks.values()):
-        return None
-    return {key: [place for place, value in leaves if value == mark] for key, mark in marks.items()}
+    joined = any(mark in text != mark for text in _texts(found) for mark in MARKS.values())
+    return None if joined else found
 
 
-def _flat(text: str) -> bool:
-    """Whether no reference stands inside another."""
-    return all("${" not in part.partition("}")[0] for part in text.split("${")[1:-1])
+def _texts(node: Any) -> Iterator[str]:
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from [item] if isinstance(item, str) else _texts(item)
 
 
-def _leaves(node: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+def _put(node: Any, marked: Any, values: dict[str, Any]) -> Any:
+    """A copy of a node with these values at their marks. Nodes without a mark stay shared."""
     if isinstance(node, dict):
-        for key, value in node.items():
-            yield from _leaves(value, (*place, key))
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from _leaves(value, (*place, index))
-    else:
-        yield place, node
-
-
-def _put(config: dict[str, Any], place: Place, value: Any, copied: set[Place]) -> None:
-    """Replace a value. The nodes on the way to it are copied once; all others stay shared."""
-    node: Any = config
-    for depth, part in enumerate(place[:-1], 1):
-        if place[:depth] not in copied:
-            copied.add(place[:depth])
-            node[part] = node[part].copy()
-        node = node[part]
-    node[place[-1]] = value
+        new = {key: _put(item, marked[key], values) for key, item in node.items()}
+        return new if any(new[key] is not item for key, item in node.items()) else node
+    if isinstance(node, list):
+        return [_put(*items, values) for items in zip(node, marked, strict=True)]
+    return values.get(marked, node) if isinstance(marked, str) else node
 
 
 def kind_of(spec: RunSpec) -> str:
@@ -237,11 +227,6 @@ def kind_of(spec: RunSpec) -> str:
     return json.dumps(kept, default=str)
 
 
-ALONE = {"seeds": 1, "lr": None}  # one run
-MOST = 1024
-FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
-
-
 def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     """(seed, learning rate) of each replica; None for the configuration's own rate.
 
@@ -250,8 +235,7 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     """
     asked = config["replicas"]
     asked = {"seeds": asked} if isinstance(asked, int) else asked
-    unknown = set(asked) - {"seeds", "lr"}
-    if unknown:
+    if unknown := set(asked) - {"seeds", "lr"}:
         raise ValueError(f"replicas.{min(unknown)}: no such key; write {FORMS}")
     seeds, rates = asked.get("seeds", 1), asked.get("lr")
     given = [v for v in (seeds, rates) if isinstance(v, int | list) and not isinstance(v, bool)]
@@ -260,15 +244,15 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
         raise ValueError(
             f"replicas={count}: as many models in memory at once, and as many folders; at most {MOST}, or a sweep"
         )
-    if _is(seeds, int) and seeds >= 1:
+    if fits_type(seeds, int) and seeds >= 1:
         seeds = [config["seed"] + index for index in range(seeds)]
-    elif not (isinstance(seeds, list) and seeds and all(_is(s, int) and s >= 0 for s in seeds)):
+    elif not (isinstance(seeds, list) and seeds and all(fits_type(s, int) and s >= 0 for s in seeds)):
         raise ValueError(
             f"replicas.seeds={seeds}: must be a number of at least 1 or a list of seeds; write {FORMS}"
         )
     if rates is None:
         rates = [None]
-    elif not (isinstance(rates, list) and rates and all(_is(r, int, float) and r > 0 for r in rates)):
+    elif not (isinstance(rates, list) and rates and all(fits_type(r, float) and r > 0 for r in rates)):
         raise ValueError(f"replicas.lr={rates}: must be a list of positive learning rates; write {FORMS}")
     for name, values in (("seeds", seeds), ("lr", rates)):
         if len(set(values)) < len(values):
@@ -276,5 +260,61 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     return [(seed, None if rate is None else float(rate)) for rate in rates for seed in seeds]
 
 
-def _is(value: Any, *kinds: type) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
+def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunSpec:
+    """The run of a folder as it would be computed again, with overrides applied. Only the command line allows a user's
+    packages, never the file.
+
+    Raises ValueError with one line for files that cannot be read and for overrides that name no key.
+    """
+    saved = run / ".hydra" / "config.yaml"
+    if not saved.exists() and "config" not in summary:
+        raise ValueError(f"{saved}: not found; name the folder of a run that was trained")
+    try:
+        # Old runs in the cache of claims lack the file, but every finished run recorded its content.
+        content = read_yaml(saved) if saved.exists() else summary["config"]
+        cfg = _safe(content, saved if saved.exists() else run / "summary.json")
+        choices = summary.get("choices") or _choices(saved.with_name("hydra.yaml"))
+    except ValueError as error:
+        raise ValueError(f"{error}; train the run again") from None
+    for key, default in compose([])[0].items_ex(resolve=False):
+        if key not in cfg:  # the run is older than this key
+            cfg[key] = OLDER if key == "recipe" else default
+    cfg.logger = []  # the run may have logged with a package that is not installed here
+    for override in overrides:
+        _set(cfg, override, saved)
+    cfg.allow_targets = list(allowed_packages())
+    (spec,) = runs_of(cfg, overrides, choices=dict(choices))
+    return spec
+
+
+def _safe(content: Any, path: Path) -> DictConfig:
+    """A saved configuration, perhaps a stranger's. Raises ValueError with one line if it cannot be read."""
+    try:
+        cfg = OmegaConf.create(content)
+    except Exception as error:  # OmegaConf and the parser raise a dozen types
+        raise ValueError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    if not isinstance(cfg, DictConfig):
+        raise ValueError(f"{path}: cannot be read (holds no keys with values)")
+    check_interpolations(cfg)
+    return cfg
+
+
+def _choices(path: Path) -> dict[str, str]:
+    choices = OmegaConf.to_container(_safe(read_yaml(path), path), resolve=False)
+    for key in ("hydra", "runtime", "choices"):
+        choices = choices.get(key) if isinstance(choices, dict) else None
+    if not isinstance(choices, dict):
+        raise ValueError(f"{path}: names no choices")
+    return {str(group): str(choice) for group, choice in choices.items()}
+
+
+def _set(cfg: DictConfig, override: str, saved: Path) -> None:
+    key, equals, value = override.removeprefix("+").partition("=")
+    try:
+        # The default `cfg` means that there is no such key; None is a valid value.
+        known = OmegaConf.select(cfg, key, default=cfg) is not cfg
+        if not equals or not key or not (known or override.startswith("+")):
+            raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")
+        OmegaConf.update(cfg, key, OmegaConf.from_dotlist([f"value={value}"]).value)
+    except YAMLError:
+        raise ValueError(f"{override}: is no value; close its brackets and quotes") from None

@@ -2,16 +2,18 @@
 
 `configs/train.yaml` holds the defaults and says in one sentence what each setting does. The options of a group
 (`model.width`) are checked against the signature of its `_target_`. They stand here only if they are no part of a run's
-identity. Settings with several forms (`early_stopping`, `logger`) are read here too. Imports neither torch nor Hydra.
+identity. Settings with several forms (`early_stopping`, `logger`) are read here too, and here stands which values fit
+a type. Imports neither torch nor Hydra.
 """
 
 import importlib.util
 import os
 import shlex
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Union, get_args, get_origin
 
 MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
 LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger one
@@ -127,18 +129,15 @@ def early_stop(config: dict[str, Any]) -> EarlyStop | None:
     asked = asked if isinstance(asked, dict) else {"patience": asked}
     if unknown := set(asked) - {"patience", "metric", "min_delta"}:
         raise ValueError(f"early_stopping.{min(unknown)}: no such key; write {FORMS}")
-    patience, metric, delta = (
-        asked.get("patience"),
-        asked.get("metric", "accuracy"),
-        asked.get("min_delta", 0.0),
-    )
-    if not isinstance(patience, int) or isinstance(patience, bool) or patience < 1:
+    rule = {"patience": None, "metric": "accuracy", "min_delta": 0.0} | asked
+    patience, metric, delta = rule.values()
+    if not fits_type(patience, int) or patience < 1:
         raise ValueError(
             f"early_stopping.patience={patience}: must be a number of validations, at least 1; {FORMS}"
         )
-    if metric not in get_args(Metric):
-        raise ValueError(f"early_stopping.metric={metric}: choose from {', '.join(get_args(Metric))}")
-    if not isinstance(delta, int | float) or isinstance(delta, bool) or not delta >= 0:
+    if not fits_type(metric, Metric):
+        raise ValueError(f"early_stopping.metric={metric}: {describe(Metric)}")
+    if not fits_type(delta, float) or not delta >= 0:
         raise ValueError(f"early_stopping.min_delta={delta}: must be a number of at least 0")
     return EarlyStop(patience, metric, float(delta))
 
@@ -182,3 +181,57 @@ def how_to_look(config: dict[str, Any], folder: str | Path) -> list[str]:
     if "mlflow" in names_of(config.get("logger", ())):
         commands.append(f"mlflow ui --backend-store-uri {shlex.quote(mlflow_store(config['outputs']))}")
     return [f"look:   {command}" for command in commands]
+
+
+def is_union(kind: Any) -> bool:
+    """Whether a type is written `X | Y`, `Union[X, Y]` or `Optional[X]`."""
+    return get_origin(kind) in (Union, types.UnionType)
+
+
+def fits_type(value: Any, kind: Any) -> bool:
+    """Whether a yaml value fits the annotation `kind`. A class that yaml cannot express accepts only its instances; an
+    unknown annotation accepts everything."""
+    origin = get_origin(kind)
+    if is_union(kind):
+        return any(fits_type(value, option) for option in get_args(kind))
+    if origin is Literal:
+        # True == 1 in Python, but not in a configuration
+        return any(value == option and type(value) is type(option) for option in get_args(kind))
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        options = [option for option in get_args(kind) if option is not Ellipsis]
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        return is_list and all(any(fits_type(v, o) for o in options) for v in value)
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind in (bool, str):
+        return isinstance(value, kind)
+    if kind in (None, type(None)):
+        return value is None
+    return True if not isinstance(kind, type) else isinstance(value, kind) or kind is object
+
+
+def describe(kind: Any) -> str:
+    """How a message describes the values that fit: `must be a whole number or null`."""
+    origin = get_origin(kind)
+    if is_union(kind):
+        literals = [a for k in get_args(kind) for a in (get_args(k) if get_origin(k) is Literal else ())]
+        names = [str(a) for a in literals] + [
+            _name(k) for k in get_args(kind) if get_origin(k) is not Literal
+        ]
+        return f"choose from {', '.join(names)}" if literals else f"must be {' or '.join(names)}"
+    if origin is Literal:
+        return f"choose from {', '.join(map(str, get_args(kind)))}"
+    return f"must be {_name(kind)}"
+
+
+def _name(kind: Any) -> str:
+    if get_origin(kind) is not None:
+        examples = {float: "0.5", int: "1", str: "name"}
+        return "a list such as [" + ", ".join(examples.get(a, "...") for a in get_args(kind)) + "]"
+    names = {
+        float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null",
+        dict: "a mapping",
+    }  # fmt: skip
+    return names.get(kind, getattr(kind, "__name__", str(kind)))

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import Dataset
 
-from normexp.config.allowed import KEY, allowed_packages, lies_in
+from normexp.config.folder import allowed_packages, lies_in
 from normexp.config.settings import GROUPS
 
 NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
@@ -36,24 +36,21 @@ LIGHTNING = {
     "pytorch_lightning.plugins.environments.SLURMEnvironment",
     "pytorch_lightning.plugins.environments.TorchElasticEnvironment",
 }
-# Groups whose nodes name torch modules. All others need Lightning, which takes two seconds to import.
-OF_TORCH = ("model", "norm")
 
 
 @functools.cache
-def _bases() -> dict[str | None, tuple[type, ...]]:
-    """Group -> base classes, one of which its `_target_` must have; None: a node inside a group."""
+def _bases(group: str | None) -> tuple[type, ...]:
+    """The classes, one of which a group's `_target_` must have as a base; None: a node inside a group. A law asks for
+    models and norms alone, and does not wait two seconds for Lightning."""
+    if group in ("model", "norm"):
+        return (nn.Module,)
     from pytorch_lightning import Callback, LightningDataModule, Trainer
 
     inside = (nn.Module, Optimizer, LRScheduler, LightningDataModule, Dataset, Callback, Trainer)
     return {
         "data": (LightningDataModule,), "optimizer": (Optimizer,), "schedule": (), "trainer": (Trainer,),
         "monitor": (Callback,), None: inside,
-    }  # fmt: skip
-
-
-def _bases_of(group: str | None) -> tuple[type, ...]:
-    return (nn.Module,) if group in OF_TORCH else _bases()[group]
+    }[group]  # fmt: skip
 
 
 def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -> type:
@@ -65,11 +62,11 @@ def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -
 
     Raises ValueError with one line for any other name.
     """
-    packages = allowed_packages() if allowed is None else tuple(allowed)
+    homes = (*HOMES, *TORCH, *(allowed_packages() if allowed is None else allowed))
     where = f"{path}._target_={name}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"{where}: is no class; write package.module.Class")
-    if not _may_import(name, packages):
+    if name not in LIGHTNING and not lies_in(name, homes):
         raise ValueError(f"{where}: {_remedy(name)}")
     try:
         target = pkgutil.resolve_name(name)
@@ -78,41 +75,24 @@ def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -
         raise ValueError(f"{where}: cannot be imported ({reason}); check its spelling") from error
     if not isinstance(target, type):
         raise ValueError(f"{where}: not a class; functions and objects are not built from a configuration")
-    if not _defined_where_allowed(target, name, packages):
+    if name not in LIGHTNING and not lies_in(target.__module__, homes):  # it came there by an import
         raise ValueError(
             f"{where}: is {target.__module__}.{target.__qualname__}, {_remedy(target.__module__)}"
         )
-    if _is_abstract(target):
+    # Not all classes with abstract methods use ABCMeta.
+    if any(getattr(getattr(target, own, None), "__isabstractmethod__", False) for own in dir(target)):
         raise ValueError(f"{where}: is abstract; name a class that is derived from it")
-    if not _is_part(target, _group(path)):
-        raise ValueError(f"{where}: not a class of the kind that {path} takes ({_kinds(_group(path))})")
+    group = _group(path)
+    if not _is_part(target, group) and (group is not None or name not in LIGHTNING):
+        kinds = ", ".join(base.__name__ for base in _bases(group)) or "one that is called with a step"
+        raise ValueError(f"{where}: not a class of the kind that {path} takes ({kinds})")
     return target
-
-
-def _is_abstract(target: type) -> bool:
-    """Whether a class has abstract methods. It looks at the methods, since not all such classes use ABCMeta."""
-    return any(getattr(getattr(target, name, None), "__isabstractmethod__", False) for name in dir(target))
-
-
-def _may_import(name: str, packages: tuple[str, ...]) -> bool:
-    return name in LIGHTNING or lies_in(name, (*HOMES, *TORCH, *packages))
-
-
-def _defined_where_allowed(target: type, name: str, packages: tuple[str, ...]) -> bool:
-    module = target.__module__
-    listed = name in LIGHTNING and any(target is part for part in _lightning_parts())
-    return listed or lies_in(module, (*HOMES, *TORCH, *packages))
-
-
-@functools.cache
-def _lightning_parts() -> tuple[type, ...]:
-    return tuple(pkgutil.resolve_name(name) for name in sorted(LIGHTNING))
 
 
 def _group(path: str) -> str | None:
     """The group that a path names; None for a node inside a group."""
     group, _, rest = path.partition(".")
-    own = "." not in rest and "[" not in path if group == "monitor" else not rest and "[" not in path
+    own = "[" not in path and ("." not in rest if group == "monitor" else not rest)
     return group if own and group in GROUPS else None
 
 
@@ -120,16 +100,7 @@ def _is_part(target: type, group: str | None) -> bool:
     called = any("__call__" in vars(base) for base in target.__mro__)  # schedules, factories for weights
     if group == "schedule":
         return called
-    if group is not None:
-        return issubclass(target, _bases_of(group))
-    # The first two questions need no Lightning.
-    if called or issubclass(target, nn.Module):
-        return True
-    return issubclass(target, _bases_of(None)) or any(target is part for part in _lightning_parts())
-
-
-def _kinds(group: str | None) -> str:
-    return ", ".join(base.__name__ for base in _bases_of(group)) or "one that is called with a step"
+    return (group is None and called) or issubclass(target, _bases(group))
 
 
 def _remedy(name: str) -> str:
@@ -137,6 +108,6 @@ def _remedy(name: str) -> str:
     if root in ("normexp", "torch", "pytorch_lightning", "lightning_fabric"):
         return "not a class of normexp, torch or Lightning that a configuration may build"
     return (
-        f"not a class of normexp, torch or Lightning; if you trust that package, add {KEY}=[{root}] to the command "
-        "line (no file can allow it)"
+        f"not a class of normexp, torch or Lightning; if you trust that package, add allow_targets=[{root}] to the "
+        "command line (no file can allow it)"
     )

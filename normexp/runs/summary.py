@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from normexp.config.settings import GROUPS, ROOT
-from normexp.config.types import UNPRINTABLE, describe, fits_type
+from normexp.config.settings import GROUPS, ROOT, describe, fits_type
+from normexp.format import UNPRINTABLE
 from normexp.runs.columns import RESULT_GROUPS, RESULTS
 from normexp.runs.files import write_json
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from normexp.config.compose import Composer
-from normexp.config.invocation import typed
+from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, specs
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.choose import warm_up

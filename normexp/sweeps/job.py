@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from normexp.config.invocation import typed
+from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec
 
 

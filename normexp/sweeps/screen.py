@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from normexp.config.code import in_words
-from normexp.config.invocation import command
+from normexp.config.process import command
 from normexp.config.settings import how_to_look
 from normexp.format import duration
 from normexp.machine import precision_here

@@ -6,8 +6,7 @@ from typing import Any
 
 from pytorch_lightning import Callback, Trainer
 
-from normexp.config.checks import check_compiler
-from normexp.config.compatibility import check_kinds
+from normexp.config.checks import check_compiler, check_kinds
 from normexp.config.construct import construct, load_data, refused
 from normexp.config.run_spec import RunSpec
 from normexp.data.base import DataModule

@@ -13,8 +13,7 @@ import pytest
 from forked import call
 
 from normexp.config.code import parts, sources
-from normexp.config.code.canonical import digest
-from normexp.config.code.parts import BUT, LEFT_OUT, MONITORS, NORMEXP, ROOT, named_parts, own_digest
+from normexp.config.code.parts import BUT, LEFT_OUT, MONITORS, NORMEXP, ROOT, digest, named_parts, own_digest
 from normexp.training.launch import launch, launch_replicas
 
 

@@ -14,10 +14,9 @@ from omegaconf import OmegaConf
 
 from normexp.cli import errors as cli
 from normexp.cli import train
-from normexp.cli.choices import choices
-from normexp.config.allowed import VARIABLE, allow_from
+from normexp.cli.help import choices
 from normexp.config.compose import compose
-from normexp.config.folder import CONFIGS
+from normexp.config.folder import ALLOWED, CONFIGS, allow_from
 from normexp.config.hydra_gate import check_command_line
 from normexp.config.run_spec import specs
 from normexp.training.build import build_all
@@ -112,7 +111,7 @@ def check(arguments: list[str]) -> None:
 def place(tmp_path, monkeypatch):
     """An empty folder to stand in; packages that an example allowed are forgotten after it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(ALLOWED, "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 

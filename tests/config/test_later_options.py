@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from normexp.config.compatibility import choice_of
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.later_options import LATER_OPTIONS, with_later_options, without_later_options
+from normexp.config.recipe import choice_of
 from normexp.config.run_spec import resolved
 from normexp.config.targets import resolve_target
 from normexp.runs.columns import flatten

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from normexp.config.allowed import VARIABLE, allow_from, allowed_packages
 from normexp.config.compose import compose
 from normexp.config.construct import construct
+from normexp.config.folder import ALLOWED, allow_from, allowed_packages
 from normexp.config.run_spec import resolved, specs
 from normexp.config.targets import LIGHTNING, resolve_target
 from normexp.training.build import build
@@ -138,7 +138,7 @@ def test_own_class_is_built_where_its_package_is_allowed_as_an_argument(package)
 
 
 def test_own_class_is_built_where_the_command_line_allows_its_package(package, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(ALLOWED, "")
     allow_from(["norm=layernorm", f"allow_targets=[{package}]"])
     parts = build(specs(["model.width=8", f"norm._target_={package}.Mine", f"allow_targets=[{package}]"])[0])
     assert parts.config["norm"]["_target_"] == f"{package}.Mine"
@@ -183,14 +183,14 @@ def test_a_package_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch):
     ],
 )
 def test_packages_of_a_command_line(arguments, packages, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "of.another.command")
+    monkeypatch.setenv(ALLOWED, "of.another.command")
     allow_from(arguments)
     assert allowed_packages() == packages
 
 
 @pytest.mark.parametrize("value", ["[${x}]", "[a/b]", "[.a]", "[a b]", "{a: b}"])
 def test_what_names_no_package_is_one_line(value, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(ALLOWED, "")
     with pytest.raises(ValueError, match=r"is no package; write allow_targets=\[my_package\]"):
         allow_from([f"allow_targets={value}"])
     assert allowed_packages() == ()

@@ -16,7 +16,7 @@ from normexp.cli import report
 from normexp.cli.evaluate import show
 from normexp.config.code import changed
 from normexp.config.recipe import older
-from normexp.config.saved import saved_spec
+from normexp.config.run_spec import saved_spec
 from normexp.runs import load, load_summaries, read_summary
 from normexp.training.launch import show_replicas
 from normexp.training.screen import asked_otherwise, show_result

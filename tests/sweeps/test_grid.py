@@ -7,7 +7,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
-from normexp.cli.choices import choices
+from normexp.cli.help import choices
 from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs

@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from normexp.config.code.canonical import OURS
-from normexp.config.code.parts import MONITORS, NORMEXP, PART, ROOT, named_parts, own_digest, targets
+from normexp.config.code.parts import MONITORS, NORMEXP, OURS, PART, ROOT, named_parts, own_digest, targets
 
 RECORD = Path(__file__).with_name("equal_code.json")
 TESTED = {"torch.optim.SGD", "torch.optim.Adam", "torch.optim.AdamW"}
@@ -59,16 +58,12 @@ def different_code(
     golden = golden and {name for name in targets(config) if name.startswith("torch.optim.")} <= TESTED
     by_class = {name: part for name, part in record.items() if name.startswith(f"{OURS}.")}
     if by_class:  # recorded by an earlier version
-        counted = {
-            n: part for n, part in by_class.items() if watched or not n.startswith(f"{OURS}.monitors.")
-        }
+        counted = {n: part for n, part in by_class.items() if watched or f".{MONITORS}." not in n}
         if found := _differing_classes(counted, golden):
             return found
         since = _entries()["since"]
-        record = {name: part for name, part in record.items() if name not in by_class} | {
-            NORMEXP: since[NORMEXP]
-        }
-        record |= {MONITORS: since[MONITORS]} if any(MONITORS in name for name in counted) else {}
+        record = {name: part for name, part in record.items() if name not in by_class}
+        record |= {room: since[room] for room in (NORMEXP, MONITORS) if any(room in name for name in counted)}
     found = []
     for name, recorded in record.items():
         if name not in (NORMEXP, MONITORS):

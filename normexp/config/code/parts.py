@@ -5,13 +5,15 @@ hands on a name. A record holds the digest of each part, so a run can be compare
 
 - a part that was changed or deleted is seen; a part that was added changes nothing that was there before, unless
   another part imports it, and that part is then changed itself;
-- comments, docstrings and layout do not count, and a file may move to another folder;
+- comments, docstrings and layout do not count, a file may move to another folder, and every version of Python gives
+  the same digests;
 - not seen: an import that is led to a file of the same name in another folder, and code that imports files by name.
 
 Files are read, never imported.
 """
 
 import ast
+import hashlib
 import importlib.util
 import os
 import subprocess
@@ -20,9 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from normexp.config.code.canonical import OURS, digest, is_noop, short
-
 ROOT = Path(__file__).parents[3]  # holds `normexp/`; the same inside a wheel
+OURS = "normexp"
 NORMEXP, MONITORS = OURS, "monitors"  # the keys of a record, beside the user's classes
 # The rooms that compute, followed to what they import of normexp.
 ROOMS = {
@@ -37,7 +38,7 @@ LEFT_OUT = (
 )
 # Exceptions: what builds the objects, and the convergence numbers of the summary.
 BUT = ("normexp.config.construct", "normexp.monitors.convergence")
-PART = 6  # digits of the digest of each part
+DIGITS, PART = 12, 6  # of a SHA-256, and of the digest of each part
 LIBRARIES = ("torch", "torchvision", "pytorch_lightning", "lightning_fabric")  # their versions are recorded
 INSTALLED = {"site-packages", "dist-packages"}
 SECONDS = 10  # for git: a network drive may be slow; a run waits no longer for this note
@@ -225,3 +226,60 @@ def _checkout(root: Path) -> dict[str, Any] | None:
     commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
     changes = [line for line in lines if not line.startswith("# ")]
     return {"commit": commits[0], "dirty": bool(changes)} if commits and commits[0] != "(initial)" else None
+
+
+def digest(*statements: ast.AST) -> str:
+    """First digits of the SHA-256 of the syntax trees. (`ast.unparse` quotes differently from version to version.)
+
+    Of a module of normexp that is imported, only the last name counts, so a file can move to another folder.
+    """
+    words: list[str] = []
+    for statement in statements:
+        _write(statement, words)
+    return short(" ".join(words))
+
+
+def short(text: str) -> str:
+    """First digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _write(node: ast.AST, words: list[str]) -> None:
+    words.append(type(node).__name__)
+    for field in node._fields:
+        value: Any = getattr(node, field, None)
+        if field == "body" and isinstance(value, list):
+            value = [statement for statement in value if not is_noop(statement)]
+        if isinstance(node, ast.JoinedStr):
+            value = list(_joined(value))
+        if isinstance(node, (ast.ImportFrom, ast.alias)) and str(value).startswith(f"{OURS}."):
+            value = value.rpartition(".")[2]
+        if value is None or value == []:  # a later Python may add fields that stay empty
+            continue
+        words.append(field)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, ast.AST):
+                _write(item, words)
+            else:
+                words.append(ascii(item))
+        words.append(";")
+
+
+def _joined(values: list[ast.expr]) -> Iterator[ast.expr]:
+    """The parts of an f-string; some versions split the text around doubled braces."""
+    text = ""
+    for value in values:
+        if isinstance(value, ast.Constant):
+            text += str(value.value)
+        else:
+            yield ast.Constant(text)
+            yield value
+            text = ""
+    yield ast.Constant(text)
+
+
+def is_noop(statement: ast.stmt) -> bool:
+    """Whether a statement does nothing: `pass`, a docstring, or any other text that stands alone."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return isinstance(statement.value.value, str)
+    return isinstance(statement, ast.Pass)
