@@ -175,6 +175,7 @@ def keep(options: dict[str, str]) -> int:
     from normexp.claims.evidence.disk_runs import DiskRuns
     from normexp.claims.evidence.keep import grid_claim, keep_runs
     from normexp.claims.evidence.plan import Known
+    from normexp.claims.evidence.stored import ledger_of_bank
 
     if not options["claim"]:
         raise ValueError("claim=: is missing; name the claims whose runs to keep, or claim=bank")
@@ -194,7 +195,8 @@ def keep(options: dict[str, str]) -> int:
         claim = complete_cells(claim)
         stored = StoredEvidence(folder) if (folder / "manifest.json").exists() else None
         known = Known(claim, stored, DiskRuns(claim, Path(options["out"]) / "cache"))
-        print(f"{claim.id}: {keep_runs(folder, known)} runs in {folder}")
+        own = ledger_of_bank(claim.bank, folder) if claim.drawn_from else folder
+        print(f"{claim.id}: {keep_runs(own, known)} runs in {own}")
     return 0
 
 

@@ -17,7 +17,7 @@ from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs
 from normexp.claims.evidence.sources import MANIPULATION, table_of
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge import judge
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.spec.bank import BankCell
@@ -42,6 +42,8 @@ class Known:
     """
 
     def __init__(self, claim: Claim, stored: StoredEvidence | None, disk: DiskRuns | None):
+        if stored and claim.drawn_from:
+            stored = StoredEvidence(ledger_of_bank(claim.bank, stored.folder))
         self.claim, self.stored, self.disk = claim, stored, disk
         self.parts: dict[str, list[Setting]] = {}  # what the judge got
         self._read: list[pd.DataFrame] = []  # the runs behind it
@@ -99,6 +101,10 @@ class Known:
         if not cell.draw:
             each = list(itertools.product(self.claim.arms, self.claim.levels, seeds))
             return self._runs_at_rates(cell, each)
+        if not cell.updates:
+            raise ValueError(
+                f"claim={self.claim.id}: setting={cell.name}: has no pilot yet: normexp evidence pilot"
+            )
         # Every arm has rates of its own, so one that needs others costs the others nothing.
         parts = [
             self._runs_at_rates(

@@ -3,6 +3,7 @@
 It imports no torch.
 """
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from normexp.claims.judge.several_settings import RULES
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import Seeds
+from normexp.claims.spec.registry import Seeds, digest
 from normexp.claims.spec.settings import split_options
 from normexp.config.compose import compose, plain_values
 from normexp.config.identity import identity
@@ -42,6 +43,7 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
     since a plan cannot change whether a law holds."""
     if claim.evidence not in ("training", "initialization"):
         raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
+    own = resolved_cells(cells(claim)) if claim.drawn_from is None else _of_sample(claim)
     return {
         "claim": claim.id,
         "budget": claim.budget,  # "quick", the literal of the bank `small`
@@ -55,8 +57,27 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         "rules": RULES,
         **options_of_settings(claim),
         **_grids(claim),
-        **resolved_cells(cells(claim)),
+        **own,
     }
+
+
+def _of_sample(claim: Claim) -> dict[str, Any]:
+    """The settings of a claim over a population. The row of their bank fixes every value of each; the arms are resolved
+    in the first one."""
+    assert claim.drawn_from
+    first = next(iter(claim.settings), None)
+    alone = dataclasses.replace(claim, settings={name: claim.settings[name] for name in [first] if name})
+    return {
+        "bank": bank_digest(claim.drawn_from),
+        "first": claim.first,
+        "names": list(claim.settings),
+        **resolved_cells(cells(alone)),
+    }
+
+
+def bank_digest(bank: Bank) -> str:
+    """The hash of a drawn bank's protocol, as in its row."""
+    return digest(bank_protocol(bank))
 
 
 def options_of_settings(claim: Claim) -> dict[str, Any]:
@@ -170,8 +191,10 @@ def seeds_of(claim: Claim) -> Seeds:
 
 def bank_protocol(bank: Bank) -> dict[str, Any]:
     """The protocol of a bank's grid for the registry: every value of every cell and norm, the rates and the seeds."""
-    if bank.drawn:
+    if bank.drawn and any(cell.updates for cell in bank.cells.values()):
         return _drawn_protocol(bank)
+    if bank.drawn:
+        return population_protocol(bank)
     bank = bank.grid
     families = {
         cell.name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import SMALL, BankCell
+from normexp.claims.spec.bank import SMALL, Bank, BankCell
 from normexp.claims.spec.settings import Cells, Contrast
 
 EVIDENCE = ("law", "initialization", "training", "none")
@@ -59,6 +59,9 @@ class Claim:
             about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
         contrast: what the word may depend on, with settings that vary only that, and separate seeds.
         failed: how a failed run counts over settings: `left_out`, or `guess`.
+        first: so many settings, drawn from a distribution by a written seed, are asked for; 0: a list that somebody
+            chose, which makes no word.
+        drawn_from: the bank whose population they are a sample of.
         paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
             `effect` if it is known on the claim's own scale.
         manipulation: a measure and a comparison, which must be supported before a causal word can be.
@@ -96,6 +99,8 @@ class Claim:
     rate: str = "own"
     contrast: Contrast | None = None
     failed: str = "left_out"
+    first: int = 0
+    drawn_from: Bank | None = field(default=None, compare=False)
     paper_effect: dict[str, Any] | None = None
     manipulation: Manipulation | None = None
     search: dict[str, Any] | None = None

@@ -57,8 +57,15 @@ def is_settings(x: Any) -> bool:
     """Whether x is a list of cells' names and of names with overrides, a mapping of names to overrides, or a mapping of
     labels to their values."""
     if isinstance(x, dict):
-        return bool(x) and (is_named(x, is_texts) or is_named(x, lambda one: is_text(one) or is_texts(one)))
+        named = is_named(x, is_texts) or is_named(x, lambda one: is_text(one) or is_texts(one))
+        return is_sample(x) or (bool(x) and named)
     return isinstance(x, list) and bool(x) and all(is_text(item) or is_named(item, is_texts) for item in x)
+
+
+def is_sample(x: Any) -> bool:
+    """Whether x asks for the first settings of a drawn bank."""
+    more = {"at": lambda at: at in ("final", "early"), "where": lambda w: isinstance(w, dict)}
+    return is_keyed(x, {"bank": is_text, "first": lambda n: is_whole(n) and n > 0}, more)
 
 
 def is_contrast(x: Any) -> bool:

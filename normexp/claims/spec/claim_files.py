@@ -10,7 +10,8 @@ from normexp.claims.judge.comparison import TRENDS, Comparison
 from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.claims.spec.bank import LOADER, SMALL, Bank, load_bank
 from normexp.claims.spec.claim import EVIDENCE, VERDICTS, Claim, Manipulation
-from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, shorten
+from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, is_sample, shorten
+from normexp.claims.spec.population import sample
 from normexp.claims.spec.settings import TUNING_SEEDS, Settings, check_family, overrides_of
 from normexp.config.folder import CONFIGS
 
@@ -67,7 +68,7 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
         comparisons=[_comparison(item, str(path)) for item in comparisons],
     )
     _check(claim, path)
-    if claim.settings:
+    if claim.settings and not claim.first:
         check_family(claim, path)
     return claim
 
@@ -76,7 +77,13 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
     """The keys that become objects."""
     found: dict[str, Any] = {}
     asked = node.get("settings")
-    if asked:
+    if asked and is_sample(asked):
+        found = sample(asked, bank, path)
+        if ("at" in asked) != (node["evidence"] == "training"):
+            raise ValueError(
+                f"{path}: settings.at: is final or early for trained networks, and absent for others"
+            )
+    elif asked:
         bank = bank or load_bank()
         read, is_other = Settings(bank, path), _is_other(asked, bank, node["evidence"], path)
         cells = bank.cells if is_other else read.read(asked)
@@ -132,7 +139,7 @@ def _check(claim: Claim, path: Path) -> None:
         return
     if claim.expected not in (None, *VERDICTS):
         raise ValueError(f"{path}: expected={claim.expected}: choose from {', '.join(VERDICTS)}")
-    if claim.looks[0] < FEWEST_SEEDS:
+    if claim.looks[0] < FEWEST_SEEDS and not claim.first:
         raise ValueError(
             f"{path}: seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
         )

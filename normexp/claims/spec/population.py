@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from normexp.claims.spec.bank import FACTS, Bank, BankCell, check_keys
+from normexp.claims.spec.bank import FACTS, Bank, BankCell, check_keys, load_bank
 from normexp.claims.spec.claim_checks import is_named, is_number, is_texts, is_whole
 
 KEYS = ("seed", "settings", "strata", "rates", "length", "grid")
@@ -254,6 +254,39 @@ def at_length(cell: BankCell, at: str, early: float) -> BankCell:
         labels={**cell.labels, "updates": str(updates)},
         seconds=updates * cell.step_seconds,
     )
+
+
+def sample(node: Mapping[str, Any], bank: Bank | None, path: Path) -> dict[str, Any]:
+    """What the settings `{bank: drawn, first: 24, at: final, where: {...}}` give a claim: the first ones in the order
+    drawn that have these labels. Of a claim about trained networks, those with a pilot; if none has, all of them.
+
+    Args:
+        bank: of the command; a drawn one takes the place of the named one.
+
+    Raises ValueError with one line.
+    """
+    own = bank if bank is not None and bank.drawn else load_bank(node["bank"])
+    if not own.drawn:
+        raise ValueError(f"{path}: settings.bank={node['bank']}: is a list; name a bank that is drawn")
+    at, where = node.get("at"), node.get("where", {})
+    for key, value in where.items():
+        known = {cell.labels[key] for cell in own.cells.values() if key in cell.labels}
+        if strange := set(value if isinstance(value, list) else [value]) - known:
+            raise ValueError(
+                f"{path}: settings.where.{key}={min(strange)}: no setting of bank={own.name} has it; choose from "
+                f"{', '.join(sorted(known)) or 'its labels'}"
+            )
+    names = own.with_labels(where)[: node["first"]]
+    cells = [own.cells[name] for name in names]
+    if at and any(cell.updates for cell in cells):
+        cells = [own.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
+    return {
+        "settings": {cell.name: list(cell.overrides) for cell in cells},
+        "cells": {cell.name: cell for cell in cells},
+        "bank": own.name,
+        "first": node["first"],
+        "drawn_from": own,
+    }
 
 
 def summary(bank: Bank) -> list[str]:
