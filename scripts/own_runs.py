@@ -4,7 +4,7 @@ import sys
 
 if __name__ == "__main__":
     print(
-        "scripts/own_runs.py: write normexp verify claim=ID [--plan], then normexp evidence keep claim=ID",
+        "scripts/own_runs.py: write normexp verify claim=ID [--plan], then normexp evidence keep claim=ID to=DIR",
         file=sys.stderr,
     )
     sys.exit(2)

@@ -61,13 +61,15 @@ def main(arguments: list[str]) -> int:
             return train_drawn(bank, options, engine)
         if action == "grid":
             return train_grid(bank, Path(options["out"]), engine)
+        if action != "check" and not options["to"]:
+            raise ValueError(
+                f"{action}: to=: is missing; name {'a ledger' if action == 'keep' else 'the file'} to write"
+            )
         if action == "keep":
             return keep(options)
-        folder = Path(options["to"]) if options["to"] and action == "check" else EVIDENCE
+        folder = Path(options["to"]) if options["to"] else EVIDENCE
         if action == "check":
             return check(folder)
-        if not options["to"]:
-            raise ValueError(f"{action}: to=: is missing; name the file to write")
         print(write(action, load_bank(options["bank"]), Path(options["to"])))
         return 0
     except Exception as error:
@@ -179,7 +181,7 @@ def keep(options: dict[str, str]) -> int:
 
     if not options["claim"]:
         raise ValueError("claim=: is missing; name the claims whose runs to keep, or claim=bank")
-    bank, folder = load_bank(options["bank"]), Path(options["to"]) if options["to"] else EVIDENCE
+    bank, folder = load_bank(options["bank"]), Path(options["to"])
     if options["claim"] == GRID:
         claims = [grid_claim(bank)]
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.bank import SMALL, load_bank
+from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.select import ENDINGS, find
 from normexp.cli.errors import (
@@ -89,6 +90,8 @@ def main(arguments: list[str]) -> int:
         words = DEMO if options["claim"] == "demo" else options["claim"]
         chosen, left_out, others = find(words, load_bank(options["bank"]))
         warn(others)
+        if options["bank"] != SMALL:
+            warn(without_settings(options["bank"], chosen))
         out = Path(options["out"])
         if not engine.plan:
             out.mkdir(parents=True, exist_ok=True)
@@ -121,6 +124,18 @@ def main(arguments: list[str]) -> int:
     except (KeyboardInterrupt, SystemExit) as stop:
         print("interrupted; the same command goes on from there", file=sys.stderr)
         return 130 if isinstance(stop, KeyboardInterrupt) else stop.code  # type: ignore[return-value]
+
+
+def without_settings(bank: str, chosen: list[Claim]) -> list[str]:
+    """A line on the claims that a bank does not change. Raises ValueError if those are all."""
+    fixed = [claim.id for claim in chosen if not claim.settings]
+    if not fixed:
+        return []
+    named = ", ".join(fixed[:5]) + (", ..." if len(fixed) > 5 else "")
+    line = f"bank={bank}: changes nothing of {named}, which has no `settings`"
+    if len(fixed) == len(chosen):
+        raise ValueError(f"{line}; leave bank= out, or write `settings` into the file of the claim")
+    return [line]
 
 
 def ledger(place: str) -> StoredEvidence | None:

@@ -7,9 +7,8 @@ from normexp.claims.judge.setting_effect import FEWEST_PAIRS
 from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label
 from normexp.report.tables import number, over_examples
-from normexp.runs.columns import OLDER
+from normexp.runs.columns import NEAR_CHANCE, OLDER
 
-NEAR_CHANCE = 0.8  # of the loss of guessing, as in the hint after a run
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
 

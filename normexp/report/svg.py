@@ -111,7 +111,7 @@ def _keep_apart(element: ET.Element, name: str) -> None:
 def dark_colors(colors: Iterable[str]) -> dict[str, str]:
     """Name of the variable -> color on a dark page, for all colors of figures, bright enough for text."""
     found = {f"--c-{key}": value for key, value in DARK.items()}
-    for color in {color.lower().lstrip("#") for color in colors} - DARK.keys():
+    for color in sorted({color.lower().lstrip("#") for color in colors} - DARK.keys()):
         hue, light, saturation = colorsys.rgb_to_hls(*(int(color[i : i + 2], 16) / 255 for i in (0, 2, 4)))
         channels = colorsys.hls_to_rgb(hue, max(light, 0.62), min(saturation, 0.75))
         found[f"--c-{color}"] = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)

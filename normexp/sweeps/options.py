@@ -110,16 +110,6 @@ def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str
     return rest, found
 
 
-def as_flags(given: Sequence[tuple[str, str]]) -> list[str]:
-    """The options as typed flags."""
-    return [
-        f"--slurm={name.partition('.')[2]}={value}"
-        if name.startswith("slurm.")
-        else f"--{name.replace('_', '-')}={value}"
-        for name, value in given
-    ]
-
-
 def options_of(given: Sequence[tuple[str, str]]) -> Options:
     """The options of flags. Raises ValueError with one line."""
     import yaml

@@ -22,14 +22,13 @@ from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
 from normexp.monitors.sites import sites_of
-from normexp.runs.columns import failed
+from normexp.runs.columns import NEAR_CHANCE, failed
 from normexp.runs.intervals import half_widths
 from normexp.training.build import Parts
 
 LEVEL = 0.95
 SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
-# Chosen on the runs behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
-NEAR_CHANCE = 0.8  # of the chance loss: with a higher final training loss, a run has learned almost nothing
+# Chosen, as NEAR_CHANCE, on the runs behind docs/recipes.md.
 SPIKE = 0.3  # of the chance loss: the training loss jumps if it rises by more above its lowest
 BLOWN_UP = 1.5  # times the chance loss: no network starts so badly, so its steps were too large
 LEFT_BEHIND = 0.1  # of the chance loss: the training loss ends by more above its lowest

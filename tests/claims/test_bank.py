@@ -1,6 +1,9 @@
 """A bank: its file, what it leaves out, and the way of its runs into a ledger and out of it into settings."""
 
 import dataclasses
+import shutil
+import tomllib
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +13,17 @@ import yaml
 
 from normexp.claims.evidence.cell_facts import complete
 from normexp.claims.evidence.curves import bank_curves, read_curves
-from normexp.claims.evidence.keep import grid_claim, keep_runs
+from normexp.claims.evidence.keep import export, grid_claim, keep_runs
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.settings_of_runs import grid_settings, norm_table
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.spec.bank import BankCell, load_bank
+from normexp.cli.evidence import main
 from normexp.runs import TestExamples
 from normexp.runs.metrics import HEADER
 from normexp.runs.test_examples import write_test_examples
 
+ROOT = Path(__file__).parents[2]
 EXAMPLES, SEEDS, RATES, NORMS = 40, 5, (0.01, 0.03, 0.1), ("none", "batchnorm")
 CELL = {
     "labels": {"data": "MNIST", "model": "MLP"},
@@ -157,6 +162,32 @@ def test_losses_lie_in_the_second_archive_and_their_absence_is_one_line(kept, tm
     with pytest.raises(ValueError, match="losses of test examples lie in the second archive") as error:
         grid_settings(bank, rows, stored, "loss")
     assert "\n" not in str(error.value)
+
+
+def test_the_second_archive_makes_of_a_wheels_ledger_the_whole_one(kept, tmp_path):
+    """A wheel has what the patterns of pyproject.toml leave; `normexp evidence export` writes the rest."""
+    whole = tmp_path / "ledger"
+    files = {path.relative_to(whole).as_posix(): path.read_bytes() for path in StoredEvidence(whole).files()}
+    excluded = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
+        "wheel"
+    ]
+    first = tmp_path / "wheel"
+    shutil.copytree(whole, first, ignore=shutil.ignore_patterns(*excluded["exclude"]))
+    absent = files.keys() - {path.relative_to(first).as_posix() for path in StoredEvidence(first).files()}
+    assert export(whole, tmp_path / "second.zip") == len(absent) == 2
+    assert StoredEvidence(first).check() == []
+    with zipfile.ZipFile(tmp_path / "second.zip") as second:
+        assert set(second.namelist()) == absent
+        second.extractall(first)
+    assert {
+        path.relative_to(first).as_posix(): path.read_bytes() for path in StoredEvidence(first).files()
+    } == files
+
+
+def test_keep_names_its_ledger(capsys):
+    """Without it, the installed package would be written to."""
+    assert main(["keep", "claim=bank"]) == 2
+    assert "keep: to=: is missing; name a ledger to write" in capsys.readouterr().err
 
 
 def test_a_grid_that_is_not_finished_is_not_kept(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from normexp.claims.spec.select import own_claims
-from normexp.cli.verify import command_of_one, main, read
+from normexp.claims.spec.select import known_claims, own_claims, select
+from normexp.cli.verify import command_of_one, main, read, without_settings
 
 TEXT = """
 name: dividing_by_n
@@ -54,3 +54,11 @@ def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):
     mine.write_text(TEXT)
     with pytest.raises(ValueError, match="two files have the name mine"):
         own_claims(f"{mine},{other}")
+
+
+def test_a_bank_beside_claims_without_settings_is_said(mine, capsys):
+    assert main([f"claim={mine}", "bank=gpu", "--plan"]) == 2
+    said = capsys.readouterr().err
+    assert "bank=gpu: changes nothing of mine, which has no `settings`; leave bank= out" in said
+    assert without_settings("gpu", select(known_claims()[0], "P10")) == []
+    assert "S36" in without_settings("gpu", select(known_claims()[0], "P10,S36"))[0]
