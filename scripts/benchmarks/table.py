@@ -20,6 +20,7 @@ MONITORS = (
     "light", "activations", "gradients", "covariate_shift", "internal_covariate_shift", "covariate_shift_proxies",
     "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation",
 )  # fmt: skip
+PRESETS = ("llama", "qwen3", "gemma3", "olmo2", "gptoss", "nanochat")
 SHAPES = [
     (n, s) for n, s in product(NORMS, ("dense", "image", "tokens")) if (n, s) != ("instancenorm", "dense")
 ]
@@ -68,6 +69,11 @@ MEASUREMENTS = {
         {"batch 64": 1.10, "batch 512": 1.03},
         seconds=30, gpu=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"),
         guard=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"), tolerance=0.15,
+    ),
+    "blocks": Measurement(
+        "Blocks", "blocks.blocks", ("ms a step", "GPT-2's block, bare"),
+        {"gpt": ()} | {f"preset={name}": (f"preset={name}",) for name in PRESETS},
+        {"gpt": 1.05}, seconds=15, gpu=None,
     ),
     "families": Measurement(
         "Families", "training.families", ("s a run, replicas", "one by one"),

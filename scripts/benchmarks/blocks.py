@@ -1,0 +1,89 @@
+"""A training step of gpt and its presets over that of GPT-2's block, written out bare, in turn in one process."""
+
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from normexp.config.compose import compose
+from normexp.config.construct import construct
+from normexp.config.run_spec import resolved
+
+from . import Measured, Options
+
+CHARACTERS = 96
+
+
+class BareBlock(nn.Module):
+    """x + attention(LayerNorm(x)), then x + MLP(LayerNorm(x)): Radford et al. 2019, the block of nanoGPT."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.mixed = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, t, width = x.shape
+        q, k, v = (
+            part.view(n, t, self.heads, -1).transpose(1, 2)
+            for part in self.qkv(self.norms[0](x)).split(width, dim=2)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.mixed(y.transpose(1, 2).reshape(n, t, width))
+        return x + self.narrow(F.gelu(self.wide(self.norms[1](x))))
+
+
+class BareGPT(nn.Module):
+    """Token and position tables, blocks, a last LayerNorm, logits."""
+
+    def __init__(self, context: int, depth: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(CHARACTERS, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*(BareBlock(width, heads) for _ in range(depth)))
+        self.norm, self.logits = nn.LayerNorm(width), nn.Linear(width, CHARACTERS)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        return self.logits(self.norm(self.blocks(x)))
+
+
+def blocks(*overrides: str, options: Options) -> Measured:
+    """Milliseconds of forward, backward and a step of AdamW on 64 texts of 64 characters, over the bare block of the
+    same depth, width and heads. `parameters` are those of both."""
+    torch.set_num_threads(1)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    n, context, size = (2, 8, ["model.width=16"]) if options.quick else (64, 64, [])
+    config = resolved(compose(["model=gpt", "data=python_docs", *overrides, *size])[0])
+    torch.manual_seed(0)
+    model = construct("model", config["model"])((context,), CHARACTERS, construct("norm", config["norm"]))
+    bare = BareGPT(context, *(config["model"][key] for key in ("depth", "width", "heads")))
+    texts = torch.randint(CHARACTERS, (n, context + 1), device=device)
+    pairs, steps = [], [step(network.to(device), texts) for network in (model, bare)]
+    for each in steps * 2:  # warm up
+        each()
+    for _ in options.rounds():
+        times = [time.perf_counter()]
+        for each in steps:
+            each()
+            times.append(time.perf_counter())
+        pairs.append((1e3 * (times[1] - times[0]), 1e3 * (times[2] - times[1])))
+    counts = [sum(p.numel() for p in network.parameters()) for network in (model, bare)]
+    return pairs, {"parameters": counts[0], "bare_parameters": counts[1]}
+
+
+def step(network: nn.Module, texts: Tensor) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3, fused=True)
+
+    def run() -> None:
+        loss = F.cross_entropy(network(texts[:, :-1]).flatten(0, 1), texts[:, 1:].flatten())
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        if texts.is_cuda:
+            torch.cuda.synchronize()
+
+    return run
