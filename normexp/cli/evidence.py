@@ -119,6 +119,7 @@ def train_pilots(bank: Bank, options: dict[str, str], engine) -> int:
 def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
     """Train the grid of a drawn bank, one setting after the other in the order drawn, and keep each in the ledger.
     Returns the exit status."""
+    from normexp.claims.evidence.disk_runs import drop_checkpoints
     from normexp.claims.evidence.keep import keep_runs, setting_claim
     from normexp.claims.evidence.pilot import MORE
     from normexp.claims.evidence.stored import ledger_of_bank
@@ -147,7 +148,10 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
         if own.failed:
             return 1
         if not engine.plan:
-            print(f"{name}: {keep_runs(folder, own.known[name])} runs in {folder}", flush=True)
+            known = own.known[name]
+            print(f"{name}: {keep_runs(folder, known)} runs in {folder}", flush=True)
+            if known.disk:
+                drop_checkpoints(map(Path, known.disk.known()["folder"]))
         left -= 1
     return 0
 

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -152,6 +153,12 @@ class DiskRuns:
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
         factor = [f"{name}={level}" for name in claim.factor]
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor)), replicas
+
+
+def drop_checkpoints(folders: Iterable[Path]) -> None:
+    """Delete the checkpoints of finished runs: thousands of them would fill the disk, and no verdict reads them."""
+    for folder in folders:
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 def _of_cell(cell: BankCell | None) -> list[str]:

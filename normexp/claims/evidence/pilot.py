@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.evidence.cell_facts import complete
-from normexp.claims.evidence.disk_runs import row_of
+from normexp.claims.evidence.disk_runs import drop_checkpoints, row_of
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.settings_of_runs import failed_runs
@@ -96,6 +96,7 @@ class Pilot:
             known = self._known()
             found = progress(self.rules, known)
             if not found.wanted:
+                drop_checkpoints(self._folders[run] for run in known)
                 return self._row(found, known), 0
             self._specs(found.wanted)
             if len(self._known()) > len(known):  # some were finished by an earlier command
@@ -181,8 +182,8 @@ class Pilot:
         return Pace(len(data.training_order(data.splits["train"]))).steps
 
     def _time(self) -> tuple[float, int]:
-        """(core-seconds of an update, the mean over the norms of medians over windows; the fewest values over which a
-        BatchNorm of this network would take its statistics)."""
+        """(core-seconds of an update, the mean over the norms; the fewest values that a BatchNorm takes its statistics
+        over in this network)."""
         import torch
 
         threads = torch.get_num_threads()
@@ -200,7 +201,7 @@ def _together(run: PilotRun) -> tuple[str, int]:
 
 
 def step_seconds(parts: Any) -> float:
-    """Process seconds of an update of this run on one core, the median over windows."""
+    """Process seconds of an update of this run on one core, the lowest of several windows: others may be busy too."""
     module = parts.module.train()
     made = module.optimizers_of(list(module.parameters()), fused=True)
     optimizer = made["optimizer"] if isinstance(made, dict) else made
@@ -219,7 +220,7 @@ def step_seconds(parts: Any) -> float:
             update()
             count += 1
         found.append((time.process_time() - start) / count)
-    return statistics.median(found)
+    return min(found)
 
 
 def fewest_values(parts: Any) -> int:

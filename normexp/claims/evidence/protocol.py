@@ -29,7 +29,7 @@ POPULATION_RULES = {
     "twice the length lowers its validation error (text: loss) by less than `gain`; then at longer lengths too",
     "length": "the shortest of first, twice, four times ... at which every arm that did not fail there is fitted",
     "rejected": "cannot be built; the first length costs more than `start_seconds`, or the next one needed more than "
-    "`seconds`: updates x the mean over arms of the median over windows of process seconds of an update",
+    "`seconds`: updates x the mean over arms of the lowest of five windows of process seconds of an update",
     "rates": "of each arm its best in the pilot and both neighbors in 1, 3, 10; one more where the best on validation "
     "is an edge for more than a fifth of an arm's seeds, twice at most; each seed takes its best on validation",
     "failed": "a loss that is not finite, a final training or validation loss above ten times guessing's, or an "
