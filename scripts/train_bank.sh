@@ -15,14 +15,16 @@ commit() { # what a step wrote, if it wrote anything
     git add -- configs/bank docs/evidence && { git diff --cached --quiet || git commit -q -m "$1"; }
 }
 
-each() { # setting after setting
-    status=75
-    while [ "$status" = 75 ]; do
+each() { # setting after setting; three failures in a row end it
+    tries=0
+    while [ $tries -lt 3 ]; do
         $normexp evidence "$1" bank="$bank" settings=1 "${@:2}"
         status=$?
         commit "Train the $1 of another setting of bank $bank" || exit 1
+        [ $status = 0 ] && return
+        if [ $status = 75 ]; then tries=0; else tries=$((tries + 1)); fi
     done
-    [ "$status" = 0 ] || exit "$status"
+    exit $status
 }
 
 grep -q "\"population $bank\"" $registry || { echo "register the population first: normexp register bank=$bank"; exit 1; }
