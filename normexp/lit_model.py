@@ -1,12 +1,14 @@
 """The LightningModule: loss, accuracy and optimizer of a classifier of images or of next characters."""
 
 import inspect
+from collections.abc import Mapping
 
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from normexp.optimizers import parameter_groups
 from normexp.schedules import RateFactor
 
 # Samples on a CPU. The activations of more leave its caches, and convolutional networks take up to twice as long.
@@ -42,7 +44,7 @@ class LitModel(pl.LightningModule):
         total_steps: optimizer steps of the whole run, for the schedule. (Lightning's `estimated_stepping_batches` would
             start the loaders before a resumed run has restored their place.)
         channels_last: memory format of four-dimensional inputs.
-        decay_vectors: whether gains, shifts and biases (parameters of fewer than two axes) get weight decay.
+        decay: which parameters get weight decay, see `optimizers.parameter_groups`.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class LitModel(pl.LightningModule):
         *,
         total_steps: int,
         channels_last: bool = False,
-        decay_vectors: bool = False,
+        decay: str | Mapping[str, bool] = "matrices",
     ):
         super().__init__()
         self.model = model
@@ -61,7 +63,7 @@ class LitModel(pl.LightningModule):
         self.schedule = schedule
         self.total_steps = total_steps
         self.channels_last = channels_last
-        self.decay_vectors = decay_vectors
+        self.decay = decay
         self.examples: list[tuple[Tensor, Tensor]] | None = (
             None  # if a list, evaluation appends each batch to it
         )
@@ -136,16 +138,15 @@ class LitModel(pl.LightningModule):
         # Fused kernels take a quarter of the time. With a gradient scaler, they hide the true gradients.
         return self.optimizers_of(list(self.parameters()), fused=not self.trainer.precision.startswith("16"))
 
-    def optimizers_of(self, parameters: list[nn.Parameter], *, fused: bool, replica_axes: int = 0):
-        """Optimizer and schedule for `parameters`, which may have leading axes of replicas."""
-        trained = [p for p in parameters if p.requires_grad]
-        groups: list[dict[str, object]] = [{"params": trained}]
-        if self.make_optimizer.keywords.get("weight_decay") and not self.decay_vectors:
-            vectors = [p for p in trained if p.dim() - replica_axes < 2]
-            groups = [
-                {"params": [p for p in trained if p.dim() - replica_axes >= 2]},
-                {"params": vectors, "weight_decay": 0.0},
-            ]
+    def optimizers_of(self, parameters: list[nn.Parameter], *, fused: bool):
+        """Optimizer and schedule for `parameters`: the model's own, or those of replicas, with leading axes."""
+        groups = parameter_groups(
+            self.model,
+            parameters,
+            weight_decay=self.make_optimizer.keywords.get("weight_decay") or 0.0,
+            decay=self.decay,
+            matrices_apart=getattr(self.make_optimizer.func, "takes_matrices_apart", False),
+        )
         # Not every optimizer has a fused kernel.
         kernel = {"fused": fused} if "fused" in inspect.signature(self.make_optimizer).parameters else {}
         optimizer = self.make_optimizer(groups, **kernel)

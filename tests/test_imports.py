@@ -33,6 +33,7 @@ FORBIDDEN = {
     "data": HYDRA,
     "monitors": HYDRA,
     "lit_model.py": HYDRA,
+    "optimizers": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "training": HYDRA,
     "runs": HYDRA | HEAVY,
     "claims/spec": HYDRA | HEAVY,
@@ -59,7 +60,8 @@ MAY_USE = {
     "claims/laws": {"claims"},
     "data": {"data"},
     "monitors": {"monitors", "models", "norms"},  # of both the places alone, see below
-    "lit_model.py": {"schedules"},
+    "lit_model.py": {"optimizers", "schedules"},
+    "optimizers": {"optimizers"},
     "runs": {"runs", "config"},
     "config/settings.py": set(),
     "config/identity.py": {"config"},

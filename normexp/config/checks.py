@@ -23,6 +23,8 @@ from normexp.config.settings import (
     ROOT,
     Setting,
     check_loggers,
+    class_options,
+    decay_of,
     describe,
     early_stop,
     fits_type,
@@ -91,6 +93,8 @@ def validate(
         check_group(group, config[group], packages)
     if "trainer" in groups:
         check_trainer(config["trainer"])
+    if "optimizer" in groups:
+        decay_of(config["optimizer"])
 
 
 def check_setting(setting: Setting, value: Any) -> None:
@@ -140,7 +144,7 @@ def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
     if group == "monitor":
         parts = {f"{group}.{key}": value for key, value in node.items() if value is not None}
     else:
-        parts = {group: node}
+        parts = {group: class_options(node) if group == "optimizer" else node}
     for path, part in parts.items():
         if not isinstance(part, dict):
             raise ValueError(f"{path}={part!r}: must be a choice or keys with values, such as {path}.key=1")

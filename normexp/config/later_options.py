@@ -11,12 +11,16 @@ _BLOCK = {
     "bias": True, "embedding_norm": False, "final_norm": None, "depth_scaling": False, "qk_norm_over": "head",
     "qk_norm_gain": True, "v_norm": "none", "attention_scale": 1.0, "attention_sink": False, "attention_gate": "none",
 }  # fmt: skip
+_TORCHS = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop")  # fmt: skip
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.models.Transformer": _BLOCK,
     "normexp.models.GPT": {
         **_BLOCK, "position": "learned", "rope_base": 10_000.0, "qk_norm_place": "before", "tied_embedding": False,
         "embedding_scale": "none",
     },
+    "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
+    "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
+    **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},
 }  # fmt: skip
 
 

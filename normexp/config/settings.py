@@ -142,6 +142,28 @@ def early_stop(config: dict[str, Any]) -> EarlyStop | None:
     return EarlyStop(patience, metric, float(delta))
 
 
+ROLES = ("input_norms", "output_norms", "qk", "final", "matrices")
+
+
+def decay_of(optimizer: dict[str, Any]) -> str | dict[str, bool]:
+    """What weight decay is for, from an optimizer's node: `matrices`, `all`, or role -> whether it decays, where a role
+    that is not named has its default: matrices do, norms do not. Raises ValueError with one line for anything else."""
+    asked = optimizer.get("decay", "matrices")
+    if asked in ("matrices", "all"):
+        return asked
+    if not isinstance(asked, dict) or not all(isinstance(value, bool) for value in asked.values()):
+        raise ValueError(f"optimizer.decay={asked}: use matrices, all or keys such as {{input_norms: true}}")
+    for role in asked:
+        if role not in ROLES:
+            raise ValueError(f"optimizer.decay.{role}: no such parameters; use some of {', '.join(ROLES)}")
+    return {role: asked.get(role, role == "matrices") for role in ROLES}
+
+
+def class_options(optimizer: dict[str, Any]) -> dict[str, Any]:
+    """An optimizer's node without what is for normexp and not for its class."""
+    return {key: value for key, value in optimizer.items() if key != "decay"}
+
+
 PACKAGE = {"tensorboard": None, "csv": None, "wandb": "wandb", "mlflow": "mlflow"}
 
 

@@ -23,7 +23,9 @@ from normexp.config.folder import allowed_packages, lies_in
 from normexp.config.settings import GROUPS
 
 NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
-HOMES = ("normexp.models", "normexp.norms", "normexp.data", "normexp.schedules", "normexp.monitors")
+HOMES = tuple(
+    f"normexp.{room}" for room in ("models", "norms", "data", "optimizers", "schedules", "monitors")
+)
 TORCH = ("torch.nn", "torch.optim")
 # Lightning has classes that write, move or delete files (loggers, checkpoints, profilers, their plugins), and callbacks
 # that change the training, which monitors must not do. These classes do neither.

@@ -221,6 +221,9 @@ class TransformerStack(nn.Module):
         if final_norm is None:
             final_norm = norm_position not in ("post", "keel")
         self.final_norm = norm(width, channel_dim=-1) if final_norm else None
+        for site in self.sites():
+            if site.kind == "norm" and hasattr(site.module, "place"):
+                site.module.place(site.layer)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         x = tokens if self.factor is None else tokens * self.factor  # (N, T, C)

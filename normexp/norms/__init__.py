@@ -8,7 +8,7 @@ from normexp.norms.layer_norm import AdaNorm, LayerNorm
 from normexp.norms.named import norm_named
 from normexp.norms.pointwise import AffineOnly, Identity, Pointwise
 from normexp.norms.power_norm import PowerNorm
-from normexp.norms.rms_norm import RMSNorm, ScaleNorm
+from normexp.norms.rms_norm import GatedRMSNorm, RMSNorm, ScaleNorm
 from normexp.norms.swap_norms import Original, SwapTable, swap
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.weights import WeightNormalization, WeightStandardization
@@ -18,6 +18,7 @@ __all__ = [
     "AffineOnly",
     "BatchNorm",
     "BatchRenorm",
+    "GatedRMSNorm",
     "GroupNorm",
     "Identity",
     "InstanceNorm",

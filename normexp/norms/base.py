@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -92,6 +92,15 @@ class Norm(nn.Module):
         has_weight, has_bias = affine not in ("none", "bias"), affine not in ("none", "gain")
         self.weight = nn.Parameter(torch.ones(num_features), requires_grad=trained) if has_weight else None
         self.bias = nn.Parameter(torch.zeros(num_features), requires_grad=trained) if has_bias else None
+
+    @property
+    def formula(self) -> dict[str, Any]:
+        """The options that the formulas of `functional` and the kernels take."""
+        return {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
+
+    def place(self, site: str) -> None:
+        """Learn the name of the layer's site, such as `layer02_attention`, before training. Most layers have no use for
+        it. A transformer tells each of its norms that has this method."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         self.check_size(x)

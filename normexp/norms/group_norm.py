@@ -41,12 +41,10 @@ class GroupNorm(Norm):
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel() // self.num_groups)
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
-        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
-        return group_norm(x, self.num_groups, self.weight, self.bias, **options)
+        return group_norm(x, self.num_groups, self.weight, self.bias, **self.formula)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
-        return functional.masked_group_norm(x, mask, self.num_groups, self.weight, self.bias, **options)
+        return functional.masked_group_norm(x, mask, self.num_groups, self.weight, self.bias, **self.formula)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, num_groups={self.num_groups}"
@@ -86,17 +84,15 @@ class InstanceNorm(Norm):
         # GroupNorm with one channel a group. On the CPU it is faster than torch's instance norm, which folds N into C
         # and calls BatchNorm.
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
-        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
-        return group_norm(x, self.num_features, self.weight, self.bias, **options)
+        return group_norm(x, self.num_features, self.weight, self.bias, **self.formula)
 
     def positions_apart(self, x: Tensor) -> bool:
         return x.dim() == 2  # and refused there
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        options = {"eps": self.eps, "correction": self.correction, "eps_position": self.eps_position}
         channels_first = x.movedim(self.channel_dim, 1)
         y = functional.masked_group_norm(
-            channels_first, mask, self.num_features, self.weight, self.bias, **options
+            channels_first, mask, self.num_features, self.weight, self.bias, **self.formula
         )
         return y.movedim(1, self.channel_dim)
 

@@ -1,6 +1,6 @@
 """LayerNorm: statistics over one sample, or over one token; and AdaNorm, whose gain follows its own output."""
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from torch import Tensor
 
@@ -57,14 +57,9 @@ class LayerNorm(Norm):
             positions = self.normalize_tokens(x.movedim(1, -1))  # (N, C, H, W) -> (N, H, W, C)
             return positions.movedim(-1, 1)
         self.check_correction(x.shape[1:].numel())
-        options: dict[str, Any] = {
-            "eps": self.eps,
-            "correction": self.correction,
-            "eps_position": self.eps_position,
-        }
         if self.runs_native():
-            return sample_kernels.group_norm(x, 1, *self.gain_and_shift(x), **options)
-        options |= {"detach": self.detach, "deviation": self.deviation}
+            return sample_kernels.group_norm(x, 1, *self.gain_and_shift(x), **self.formula)
+        options = {**self.formula, "detach": self.detach, "deviation": self.deviation}
         return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
@@ -78,12 +73,7 @@ class LayerNorm(Norm):
         return self.per_position or super().positions_apart(x)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        options: dict[str, Any] = {
-            "eps": self.eps,
-            "correction": self.correction,
-            "eps_position": self.eps_position,
-        }
-        options |= {"detach": self.detach, "deviation": self.deviation}
+        options = {**self.formula, "detach": self.detach, "deviation": self.deviation}
         return functional.masked_group_norm(x, mask, 1, *self.gain_and_shift(x), **options)
 
     def runs_native(self) -> bool:
@@ -135,12 +125,9 @@ class AdaNorm(Norm):
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel())
         group_norm = sample_kernels.group_norm if self.native else functional.group_norm
-        options: dict[str, Any] = {
-            "eps": self.eps,
-            "correction": self.correction,
-            "eps_position": self.eps_position,
-        }
-        y = group_norm(functional.at_least_float32(x), 1, None, None, **options)  # rounded once, at the end
+        y = group_norm(
+            functional.at_least_float32(x), 1, None, None, **self.formula
+        )  # rounded once, at the end
         return self.scale * (1 - self.k * y.detach()) * y
 
     def extra_repr(self) -> str:

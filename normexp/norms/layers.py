@@ -49,14 +49,9 @@ def norm_layer(module: nn.Module) -> NormLayer | str | None:
         return "has not seen its input yet; call the network once"
     if hasattr(module, "batch_statistics") and hasattr(module, "channel_dim"):
         keep = getattr(module, "ema_keep", None)
+        gain = module.channel_gain() if hasattr(module, "channel_gain") else module.weight
         return NormLayer(
-            "project",
-            module.num_features,
-            module.channel_dim,
-            module.eps,
-            module.weight,
-            module.bias,
-            keep=keep,
+            "project", module.num_features, module.channel_dim, module.eps, gain, module.bias, keep=keep
         )
     if isinstance(module, nn.LocalResponseNorm):
         return "has no channels of its own"

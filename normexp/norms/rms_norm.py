@@ -1,19 +1,34 @@
-"""RMSNorm and ScaleNorm: division by the root mean square, without centering."""
+"""RMSNorm, plain and with a gate, and ScaleNorm: division by the root mean square, without centering."""
+
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from normexp.arguments import require_at_least, require_choice
 from normexp.norms import functional
 from normexp.norms.base import Affine, Norm
 from normexp.norms.kernels import native_scaling, rms_kernels
 
+Gain = Literal["vector", "scalar", "one_plus", "none"]
+Rounding = Literal["after_gain", "before_gain"]
+
 
 class RMSNorm(Norm):
-    """y = x / sqrt(mean(x^2) + eps) * weight, over `channel_dim` and every axis after it.
+    """y = x / sqrt(mean(x^2) + eps) * gain, over `channel_dim` and every axis after it.
 
     Shape: as LayerNorm. The paper learns a gain and no shift: `affine=gain`.
     Source: Zhang, Sennrich 2019, Root Mean Square Layer Normalization. `fraction` < 1 is its partial RMSNorm: the mean
     runs over the first `fraction` of the values. The paper has no eps; its code adds eps to the root.
+
+    Options:
+        gain: vector, one number a channel; scalar, one number, `weight` of shape (1): SSNorm of Park et al. 2025,
+            Outlier-Safe Pre-Training, arXiv:2506.19697; one_plus, 1 + `weight`, where `weight` starts at 0, as in Gemma
+            1 to 3 and Qwen3-Next: it is the same function, and weight decay pulls the gain to 1 instead of 0; none.
+        rounding: where a half-precision output is rounded. after_gain multiplies in float32 and rounds once, as torch,
+            Gemma and gpt-oss do; before_gain rounds x / rms first and the product again, as Llama and Qwen do. With
+            float32 and float64 the two are the same.
     """
 
     def __init__(
@@ -25,37 +40,119 @@ class RMSNorm(Norm):
         eps: float = 1e-5,
         affine: Affine = "gain",
         fraction: float = 1.0,
+        gain: Gain = "vector",
+        rounding: Rounding = "after_gain",
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
         if not 0 < fraction <= 1:
             raise ValueError(
                 f"fraction={fraction}: the part of the values that the mean is over; use above 0 to 1"
             )
-        self.fraction = fraction
+        require_choice("gain", gain, get_args(Gain))
+        require_choice("rounding", rounding, get_args(Rounding))
+        self.fraction, self.gain, self.rounding = fraction, gain, rounding
+        if gain == "none":
+            self.weight = None
+        elif self.weight is not None:
+            start = self.weight.new_zeros(num_features) if gain == "one_plus" else self.weight.detach()
+            start = start[:1].clone() if gain == "scalar" else start
+            self.weight = nn.Parameter(start, requires_grad=self.weight.requires_grad)
 
     def normalize(self, x: Tensor) -> Tensor:
-        if self.runs_native(x):
-            return rms_kernels.rms_norm(x, self.gain(), self.bias, eps=self.eps)
-        return functional.rms_norm(x, self.gain(), self.bias, eps=self.eps, fraction=self.fraction)
+        if self.rounds_first(x):
+            return self.multiply(self.divide(x, None, None).to(x.dtype))
+        return self.divide(x, self.channel_gain(), self.bias)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
-        if self.runs_native(x):
-            return rms_kernels.over_last(x, self.gain(), self.bias, eps=self.eps)
+        if self.runs_native(x) and not self.rounds_first(x):
+            return rms_kernels.over_last(x, self.channel_gain(), self.bias, eps=self.eps)
         return super().normalize_tokens(x)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
         if self.fraction != 1:
             return super().normalize_masked(x, mask)
-        return functional.masked_rms_norm(x, mask, self.gain(), self.bias, eps=self.eps)
+        if self.rounds_first(x):
+            y = functional.masked_rms_norm(x, mask, None, None, eps=self.eps)
+            return self.multiply(y.to(x.dtype))
+        return functional.masked_rms_norm(x, mask, self.channel_gain(), self.bias, eps=self.eps)
+
+    def divide(self, x: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
+        if self.runs_native(x):
+            return rms_kernels.rms_norm(x, gain, bias, eps=self.eps)
+        return functional.rms_norm(x, gain, bias, eps=self.eps, fraction=self.fraction)
+
+    def multiply(self, rounded: Tensor) -> Tensor:
+        """The gain and the shift on values that were rounded to half precision."""
+        return functional.affine(functional.at_least_float32(rounded), self.channel_gain(), self.bias)
+
+    def rounds_first(self, x: Tensor) -> bool:
+        return self.rounding == "before_gain" and x.dtype in (torch.float16, torch.bfloat16)
 
     def runs_native(self, x: Tensor) -> bool:
         return self.native and self.fraction == 1 and native_scaling.usable(x)
 
-    def gain(self) -> Tensor | None:
-        return self.weight
+    def channel_gain(self) -> Tensor | None:
+        """The gain of each channel, (C)."""
+        if self.weight is None or self.gain == "vector":
+            return self.weight
+        if self.gain == "scalar":
+            return self.weight.expand(self.num_features)
+        return 1 + functional.at_least_float32(
+            self.weight
+        )  # in bfloat16, 1 + w would lose every |w| below 1/256
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, fraction={self.fraction}"
+        return f"{super().extra_repr()}, fraction={self.fraction}, gain={self.gain}, rounding={self.rounding}"
+
+
+class GatedRMSNorm(RMSNorm):
+    """y = z * sigmoid(up silu(down z)), z = RMSNorm(x). The gates of a position come from the C values of z there.
+
+    Shape: as RMSNorm, whose options it takes; `down` is (rank, C) and `up` (C, rank).
+    Source: Qiu et al. 2026, A Unified View of Attention and Residual Sinks, arXiv:2601.22966 (GatedNorm). The start is
+    this project's: `up` = 0, so every gate is one half, and `down` ~ N(0, 1 / C), drawn by `layer` and not from torch's
+    random stream, so that the network's other weights stay as they are.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 1e-5,
+        affine: Affine = "gain",
+        gain: Gain = "vector",
+        rounding: Rounding = "after_gain",
+        rank: int = 16,
+    ) -> None:
+        super().__init__(
+            num_features, channel_dim, layer=layer, eps=eps, affine=affine, gain=gain, rounding=rounding
+        )
+        require_at_least("rank", rank, 1)
+        self.rank = rank
+        generator = torch.Generator().manual_seed(layer)
+        down = torch.randn(rank, num_features, generator=generator, device="cpu") * num_features**-0.5
+        self.down = nn.Parameter(down.to(torch.get_default_device()))
+        self.up = nn.Parameter(torch.zeros(num_features, rank))
+
+    def normalize(self, x: Tensor) -> Tensor:
+        return self.gated(super().normalize(x))
+
+    def normalize_tokens(self, x: Tensor) -> Tensor:
+        return self.normalize(x.flatten(0, -2)).view(x.shape)
+
+    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.gated(super().normalize_masked(x, mask))
+
+    def gated(self, z: Tensor) -> Tensor:
+        down, up = (functional.at_least_float32(weight) for weight in (self.down, self.up))
+        positions = z.movedim(1, -1)  # (N, ..., C)
+        gate = F.linear(F.silu(F.linear(positions, down)), up).sigmoid()
+        return z * gate.movedim(-1, 1)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, rank={self.rank}"
 
 
 class ScaleNorm(RMSNorm):
@@ -82,5 +179,5 @@ class ScaleNorm(RMSNorm):
         self.affine = affine
         self.weight = nn.Parameter(torch.full((1,), num_features**0.5), requires_grad=affine == "gain")
 
-    def gain(self) -> Tensor:
+    def channel_gain(self) -> Tensor:
         return (self.weight * self.num_features**-0.5).expand(self.num_features)  # (1) -> (C)

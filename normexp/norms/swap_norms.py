@@ -206,7 +206,7 @@ def _new(
         for name, ours, value in (("gain", "weight", is_a.gain), ("shift", "bias", is_a.shift)):
             target = getattr(new, ours, None)
             if value is not None and target is not None and target.shape == value.shape:
-                target.copy_(value)
+                target.copy_(value - 1 if name == "gain" and _one_plus(new) else value)
                 target.requires_grad_(is_a.trained and target.requires_grad)
                 carried.append(name)
             elif value is not None:
@@ -228,6 +228,11 @@ def _new(
     if is_a.activations:
         new = nn.Sequential(new, *is_a.activations).train(old.training)
     return new, carried, "; ".join(notes)
+
+
+def _one_plus(layer: nn.Module) -> bool:
+    """Whether the gain of a layer is 1 + `weight`."""
+    return getattr(layer, "gain", None) == "one_plus"
 
 
 def _moved(old: nn.Module) -> bool:

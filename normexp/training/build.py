@@ -9,6 +9,7 @@ from pytorch_lightning import Callback, Trainer
 from normexp.config.checks import check_compiler, check_kinds
 from normexp.config.construct import construct, load_data, refused
 from normexp.config.run_spec import RunSpec
+from normexp.config.settings import class_options, decay_of
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.training.build_model import build_model
@@ -63,10 +64,11 @@ def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()
         rehearse(model, data, config["batch_size"])
     module = LitModel(
         model,
-        construct("optimizer", config["optimizer"], allowed),
+        construct("optimizer", class_options(config["optimizer"]), allowed),
         construct("schedule", config["schedule"], allowed),
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
+        decay=decay_of(config["optimizer"]),
     )
     with refused("schedule", type(module.schedule).__name__):
         rehearse_optimizer(module, fused=not str(config["trainer"].get("precision")).startswith("16"))

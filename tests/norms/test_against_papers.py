@@ -50,6 +50,11 @@ TWINS = {
     "rmsnorm": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS), layer),
     "rmsnorm_gain_free": lambda x, layer: references.divided_by_rms(x, eps=EPS),
     "rmsnorm_partial": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS, fraction=0.5), layer),
+    "rmsnorm_one_plus": lambda x, layer: references.divided_by_rms(x, eps=EPS) * (1 + layer.weight[:, None]),
+    "ssnorm": lambda x, layer: references.divided_by_rms(x, eps=EPS) * layer.weight,
+    "rmsnorm_gated": lambda x, layer: references.gated(
+        affine(references.divided_by_rms(x, eps=EPS), layer), layer.down, layer.up
+    ),
     "scalenorm": lambda x, layer: references.scale_norm(x, layer.weight, eps=EPS),
     "batchnorm_unbiased": of("batch", correction=1),
     "batchnorm_eps_outside": of("batch", outside=True),

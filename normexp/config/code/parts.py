@@ -27,7 +27,7 @@ OURS = "normexp"
 NORMEXP, MONITORS = OURS, "monitors"  # the keys of a record, beside the user's classes
 # The rooms that compute, followed to what they import of normexp.
 ROOMS = {
-    NORMEXP: ("norms", "models", "data", "training", "lit_model", "schedules"),
+    NORMEXP: ("norms", "models", "data", "training", "lit_model", "schedules", "optimizers"),
     MONITORS: ("monitors",),
 }
 # They reach this code too, but it decides no number of a result: configuration (its values are part of a run's

@@ -126,7 +126,7 @@ class ReplicaModule(pl.LightningModule):
         self.bind()  # now that the weights lie on the device
         weights = list(self.model.parameters())
         fused = not self.trainer.precision.startswith("16")
-        made = self.views[self.fastest].optimizers_of(weights, fused=fused, replica_axes=1)
+        made = self.views[self.fastest].optimizers_of(weights, fused=fused)
         if slower := [index for index, share in enumerate(self.shares) if share != 1.0]:
             optimizer = made["optimizer"] if isinstance(made, dict) else made
             some = slice(slower[0], slower[-1] + 1)
