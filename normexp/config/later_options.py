@@ -11,7 +11,9 @@ _BLOCK = {
     "bias": True, "embedding_norm": False, "final_norm": None, "depth_scaling": False, "qk_norm_over": "head",
     "qk_norm_gain": True, "v_norm": "none", "attention_scale": 1.0, "attention_sink": False, "attention_gate": "none",
 }  # fmt: skip
-_TORCHS = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop")  # fmt: skip
+_TORCHS = (
+    "SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop",
+)  # fmt: skip
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.models.Transformer": _BLOCK,
     "normexp.models.GPT": {
