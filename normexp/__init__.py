@@ -1,6 +1,6 @@
 """normexp: a laboratory for claims about normalization."""
 
-from normexp.api import report, sweep, train, verify
+from normexp.api import check, report, sweep, train, verify
 
-__all__ = ["__version__", "report", "sweep", "train", "verify"]
+__all__ = ["__version__", "check", "report", "sweep", "train", "verify"]
 __version__ = "0.2.0"

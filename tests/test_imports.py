@@ -34,6 +34,7 @@ FORBIDDEN = {
     "monitors": HYDRA,
     "lit_model.py": HYDRA,
     "optimizers": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
+    "check": HYDRA,
     "training": HYDRA,
     "runs": HYDRA | HEAVY,
     "claims/spec": HYDRA | HEAVY,

@@ -11,6 +11,7 @@ from normexp.config.process import hide_command, run_as_process
 
 COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",
+    "check": "find what is wrong with the norms of your own network",
     "verify": "name a claim about normalization, get a verdict with its evidence",
     "register": "fix the protocol of a claim before its first run",
     "evidence": "the finished runs that verdicts rest on: check, keep and share them",

@@ -1,0 +1,162 @@
+"""What a user gives, made into one form: a module with a `training_step`, and two batches."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from normexp.models.sites import EMBEDDINGS, LINEAR_MAPS
+from normexp.monitors.batches import Batches, leading_size, rows_of
+from normexp.monitors.guard import to_module
+
+IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
+PROBE = "a fixed random sum of the outputs, since no loss is known"
+
+
+class Step(nn.Module):
+    """A network without a `training_step`, and the loss of one batch.
+
+    Attributes:
+        told.how: how the loss is computed, in words; empty until the first pass.
+    """
+
+    def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:
+        super().__init__()
+        self.model, self.loss = network, loss
+        self.told = SimpleNamespace(how="")  # no list: a pass on a copy of the attributes tells, too
+
+    def training_step(self, batch: Any) -> dict[str, Tensor]:
+        inputs, target = split(batch)
+        output = self.model(**inputs) if isinstance(inputs, Mapping) else self.model(inputs)
+        loss, told = loss_of_output(output, target, self.loss)
+        self.told.how = told
+        return {"loss": loss}
+
+
+def split(batch: Any) -> tuple[Any, Any]:
+    """(inputs, target) of a batch: a tensor, (x, y, ...), or a mapping, whose names the network takes."""
+    if isinstance(batch, Mapping):
+        return dict(batch), batch.get("labels")
+    if isinstance(batch, (tuple, list)):
+        return batch[0], batch[1] if len(batch) > 1 else None
+    return batch, None
+
+
+def tensor_of(output: Any) -> Tensor:
+    """The tensor of numbers in a network's output: itself, its `logits`, or the first one inside.
+
+    Raises ValueError if there is none.
+    """
+    for name in ("logits", "last_hidden_state"):
+        if isinstance(value := getattr(output, name, None), Tensor):
+            return value
+    waiting = [output]
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+        if isinstance(value, Mapping):
+            waiting += list(value.values())
+        elif isinstance(value, (tuple, list)):
+            waiting += list(value)
+    raise ValueError(
+        f"module: its output {type(output).__name__} holds no tensor of numbers; pass a LightningModule"
+    )
+
+
+def loss_of_output(output: Any, target: Any, loss: Callable[..., Tensor] | None = None) -> tuple[Tensor, str]:
+    """(loss, how it is computed): the user's, that of the output, cross-entropy for classes, squared error for numbers,
+    else a fixed random sum."""
+    if loss is not None:
+        return loss(output, target), getattr(loss, "__name__", type(loss).__name__)
+    if isinstance(own := getattr(output, "loss", None), Tensor):
+        return own, "the loss that the network returns"
+    y = tensor_of(output)
+    if isinstance(target, Tensor) and not target.is_floating_point() and target.dtype != torch.bool:
+        for axis in (-1, 1):  # (N, ..., K) or (N, K, ...)
+            if y.dim() > axis % y.dim() > 0 and y.movedim(axis, -1).shape[:-1] == target.shape:
+                logits = y.movedim(axis, -1).flatten(0, -2)
+                return F.cross_entropy(
+                    logits.float(), target.flatten()
+                ), "cross-entropy, guessed from the targets"
+    if isinstance(target, Tensor) and target.is_floating_point() and target.shape == y.shape:
+        return F.mse_loss(y, target), "mean squared error, guessed from the targets"
+    signs = torch.randint(0, 2, y.shape[1:], generator=torch.Generator().manual_seed(0)).to(y) * 2 - 1
+    return (y * signs).mean(), PROBE
+
+
+def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:
+    """A module with `training_step`: the user's LightningModule, or the network with its loss."""
+    if loss is None and callable(getattr(module, "training_step", None)):
+        return module
+    return Step(module, loss)
+
+
+def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, int, list[str]]:
+    """(a held-out and a training batch of at most `samples` samples, the training batch's own size, what to say).
+
+    `data` is a loader, a data module, any iterable of batches, or one batch; None makes random inputs up.
+    """
+    said: list[str] = []
+    if data is None:
+        data = made_up(module, samples)
+        said.append("inputs are random numbers: pass data for findings about values")
+    with isolate_rng():
+        first, second = _batches(data)
+    size = size_of(first)
+    if size is not None and size > samples:
+        first, second = (rows_of(batch, 0, samples) for batch in (first, second))
+        said.append(f"batches cut from {size} to {samples} samples; samples= sets how many")
+    batches = Batches(held_out=to_module(second, module), training=to_module(first, module))
+    return batches, samples if size is None else size, said
+
+
+def size_of(batch: Any) -> int | None:
+    """Samples in a batch; None if its tensors do not agree."""
+    try:
+        return leading_size(batch)
+    except ValueError:
+        return None
+
+
+def _batches(data: Any) -> tuple[Any, Any]:
+    """(a training batch, another one)."""
+    if hasattr(data, "train_dataloader"):
+        if not getattr(data, "_normexp_ready", False):
+            data.prepare_data()
+            data.setup("fit")
+        data = data.train_dataloader()
+    if isinstance(data, (Tensor, Mapping)) or (isinstance(data, tuple) and isinstance(data[0], Tensor)):
+        return data, data
+    pair = isinstance(data, Sequence) and len(data) == 2 and all(isinstance(x, Tensor) for x in data)
+    if pair and data[0].dim() > data[1].dim():
+        return data, data  # [x, y], as a DataLoader gives it
+    found = list(itertools.islice(iter(data), 2))
+    if not found:
+        raise ValueError("loader: gives no batch; pass a loader with at least one")
+    return found[0], found[-1]
+
+
+def made_up(module: nn.Module, samples: int) -> Any:
+    """Standard normal images or rows, or random tokens, for the first layer of a network.
+
+    Raises ValueError if the first layer does not say what it takes.
+    """
+    made = torch.Generator().manual_seed(0)
+    for layer in module.modules():
+        if isinstance(layer, EMBEDDINGS):
+            return torch.randint(0, layer.num_embeddings, (min(samples, 8), TOKENS), generator=made)
+        if isinstance(layer, nn.Conv2d):
+            return torch.randn(samples, layer.in_channels, IMAGE, IMAGE, generator=made)
+        if isinstance(layer, nn.Linear):
+            return torch.randn(samples, layer.in_features, generator=made)
+        if isinstance(layer, LINEAR_MAPS):
+            break
+    raise ValueError(
+        f"loader: {type(module).__name__} does not say what it takes; pass a loader or one batch"
+    )

@@ -1,0 +1,112 @@
+"""The page of a check: the findings, and two figures with the places where they are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from normexp.check.result import Finding, Layer, Result
+from normexp.report.drawing import Drawing, narrow, narrow_all, room, save_all
+from normexp.report.fonts import families
+from normexp.report.page import ENVIRONMENT, picture
+from normexp.report.style import FAINT, OWN, SETTINGS, plain_log_scale
+from normexp.report.svg import dark_colors, tell
+
+TEMPLATE = Path(__file__).with_name("page.html.j2")
+COLORS = {"error": "#A32020", "warning": OWN["layernorm"], "note": OWN["batchnorm"]}
+SERIES = {"norm": OWN["layernorm"], "activation": OWN["groupnorm"], "linear": OWN["batchnorm"]}
+NAMES = {"norm": "norms", "activation": "activations", "linear": "linear maps"}
+MOST_ROWS = 8
+
+
+def write_page(result: Result, folder: Path, *, made_by: str = "") -> Path:
+    """Write `index.html` and `figures/` under a folder. Returns the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({**SETTINGS, "font.family": families()}):
+        shown = drawings(result)
+        wide = save_all(shown, folder / "figures", made_by)
+        with narrow():
+            slim = narrow_all(drawings(result))
+    html = ENVIRONMENT.from_string(TEMPLATE.read_text()).render(
+        result=result, drawings=shown, picture=lambda one: picture(one, wide, slim), made_by=made_by,
+        dark=dark_colors([*COLORS.values(), *SERIES.values()]), colors=COLORS,
+    )  # fmt: skip
+    (folder / "index.html").write_text(html)
+    return folder / "index.html"
+
+
+def drawings(result: Result) -> list[Drawing]:
+    """The two figures, drawn for the room of the moment."""
+    scale = by_layer(
+        result, {k: "output_rms" for k in SERIES}, "root mean square of the output", "activation scale"
+    )
+    gradient = by_layer(result, {k: "gradient" for k in SERIES}, "norm of the gradient", "gradient")
+    marks = "The marks above show where each finding is."
+    return [
+        Drawing(
+            "scale", "How large are the activations, layer by layer?",
+            f"Root mean square of what each layer gives in the training pass, input to output. {marks}", scale,
+        ),
+        Drawing(
+            "gradient", "How large are the gradients, layer by layer?",
+            "Norm of the loss's gradient by the weights of each linear map, and by the output of each norm and "
+            f"activation. {marks}", gradient,
+        ),
+    ]  # fmt: skip
+
+
+def by_layer(result: Result, attributes: dict[str, str], words: str, name: str) -> Figure:
+    """A value of each kind of layer over the place in the network, below a row of marks for each finding."""
+    places = {layer.path: index for index, layer in enumerate(result.layers, 1)}
+    marked = [f for f in result.findings if any(path in places for path in map(owner, f.layers))][:MOST_ROWS]
+    high = 0.22 * max(len(marked), 1)
+    figure = Figure(figsize=(room().width, 3.0 + high), layout="constrained")
+    top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[high, 3.0])
+    strip(top, marked, places)
+    for kind, attribute in attributes.items():
+        layers = [
+            layer for layer in result.layers if layer.kind == kind and (getattr(layer, attribute) or 0) > 0
+        ]
+        draw(axes, layers, [places[layer.path] for layer in layers], attribute, kind, name)
+    axes.set_xlabel("layer, input to output")
+    axes.set_ylabel(words)
+    if axes.lines:
+        plain_log_scale(axes)
+        axes.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(0, -0.16), fontsize=7.5)
+    return figure
+
+
+def owner(path: str) -> str:
+    """The layer of a tensor's path: `bn1` of `bn1.weight`."""
+    head, _, last = path.rpartition(".")
+    return head if last in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked") else path
+
+
+def strip(axes: Axes, marked: Sequence[Finding], places: dict[str, int]) -> None:
+    """A row for each finding, with a mark at each of its layers."""
+    for row, finding in enumerate(marked):
+        xs = sorted({places[path] for path in map(owner, finding.layers) if path in places})
+        axes.plot(xs, [row] * len(xs), "|", color=COLORS[finding.severity], markersize=7, markeredgewidth=1.4)
+        tell(axes, xs, [row] * len(xs), finding.id, [f"layer {x}: {finding.id}" for x in xs])
+    axes.set_yticks(range(len(marked)), [finding.id for finding in marked])
+    axes.set_ylim(len(marked) - 0.5, -0.5)
+    axes.grid(False)
+    axes.tick_params(bottom=False, left=False, labelbottom=False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    if not marked:
+        axes.text(0, 0.5, "no finding at a layer", transform=axes.transAxes, va="center", color=FAINT)
+
+
+def draw(
+    axes: Axes, layers: Sequence[Layer], xs: Sequence[int], attribute: str, kind: str, name: str
+) -> None:
+    """One curve with its values under the mouse."""
+    if not layers:
+        return
+    ys = [getattr(layer, attribute) for layer in layers]
+    axes.plot(xs, ys, ".-", color=SERIES[kind], linewidth=1.2, label=NAMES[kind])
+    told = [f"{layer.path}: {y:.3g}" for layer, y in zip(layers, ys, strict=True)]
+    tell(axes, xs, ys, f"{name}, {NAMES[kind]}", told)

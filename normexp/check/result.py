@@ -1,0 +1,169 @@
+"""What a check found, as plain values. Imports nothing heavy."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+LAYERS_SHOWN = 3
+
+
+class NotChecked(Exception):
+    """Raised by a finding that lacks an input. The message says what to pass."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A verdict of this project that supports a finding.
+
+    Attributes:
+        word: the verdict with its scope, as docs/verdicts.md has it.
+    """
+
+    id: str
+    sentence: str
+    word: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or worth knowing, about the norms of a network.
+
+    Attributes:
+        id: names the kind of finding, for scripts.
+        severity: error (a pass fails, or the output means nothing), warning (costs accuracy or speed where the number
+            is as it was measured), note (true, and harmless by itself).
+        sentence: what was found, with the number.
+        number: what was measured on this network.
+        quantity: what the number is, with its unit.
+        fix: the line of code that mends it.
+        layers: paths of the layers concerned.
+        why: the reason, in a sentence or two.
+        links: the verdicts that support it.
+    """
+
+    id: str
+    severity: Severity
+    sentence: str
+    number: float
+    quantity: str
+    fix: str
+    layers: tuple[str, ...] = ()
+    why: str = ""
+    links: tuple[Link, ...] = ()
+
+    def where(self, most: int = LAYERS_SHOWN) -> str:
+        """The first layers, and how many there are: `layer1.bn1, layer1.bn2, ... (20)`."""
+        shown = ", ".join(self.layers[:most])
+        return shown if len(self.layers) <= most else f"{shown}, ... ({len(self.layers)})"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one measuring place did in the training pass. A number is None where it was not measured.
+
+    Attributes:
+        kind: norm, activation or linear.
+        input_rms: root mean square of what arrives, in units of the activation.
+        output_rms: the same of what leaves.
+        gradient: norm of the loss's gradient by the weights (linear), or by the output (norm, activation).
+    """
+
+    path: str
+    kind: str
+    input_rms: float | None = None
+    output_rms: float | None = None
+    gradient: float | None = None
+
+
+@dataclass
+class Result:
+    """The findings of a check, worst first.
+
+    Attributes:
+        name: of the network.
+        findings: what was found.
+        not_checked: id -> what to pass.
+        healthy: ids that were asked and found nothing.
+        layers: the measuring places in forward order.
+        facts: on what it was measured.
+        seconds: that the check took.
+    """
+
+    name: str
+    findings: list[Finding] = field(default_factory=list)
+    not_checked: dict[str, str] = field(default_factory=dict)
+    healthy: list[str] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __getitem__(self, name: str) -> Finding:
+        """The finding with this id.
+
+        Raises KeyError with what is known of it if it was not found.
+        """
+        for finding in self.findings:
+            if finding.id == name:
+                return finding
+        known = self.not_checked.get(name) or ("healthy" if name in self.healthy else "no such finding")
+        raise KeyError(f"{name}: {known}")
+
+    def __contains__(self, name: object) -> bool:
+        return any(finding.id == name for finding in self.findings)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings have this severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error and no warning. Notes are allowed."""
+        return not (self.count("error") or self.count("warning"))
+
+    def headline(self) -> str:
+        """One line: how many findings of each severity, and how many were not checked."""
+        counts = [(self.count(s), s) for s in SEVERITIES]
+        found = ", ".join(f"{n} {s}{'s' * (n != 1)}" for n, s in counts if n) or "nothing found"
+        return f"{self.name}: {found}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked"
+
+    def lines(self, most: int = 5) -> list[str]:
+        """The result in at most `most` lines, worst first."""
+        shown = [f for f in self.findings if f.severity != "note"] or self.findings
+        room = most - 1
+        lines = [f"{f.severity}: {f.sentence} Fix: {f.fix.splitlines()[0]}" for f in shown[:room]]
+        if len(shown) > room:
+            lines[-1] = f"and {len(shown) - room + 1} more; `normexp.check(module, loader)` lists all"
+        return [f"normexp check, {self.headline()}", *lines]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return asdict(self) | {"ok": self.ok}
+
+    def to_json(self) -> str:
+        """The result as JSON. A number that is not finite becomes null."""
+        return json.dumps(_finite(self.to_dict()), indent=1)
+
+    def page(self, folder: str | Path = "outputs/check", *, made_by: str = "normexp.check(...)") -> Path:
+        """Write `index.html` with two figures. Returns its path."""
+        from normexp.check.page import write_page
+
+        return write_page(self, Path(folder), made_by=made_by)
+
+    def __str__(self) -> str:
+        lines = [self.headline()]
+        for f in self.findings:
+            lines += [f"  {f.severity:<7} {f.id}: {f.sentence}", f"          fix: {f.fix}"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,45 @@
+"""The findings as a table in the terminal."""
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from normexp.check.result import Finding, Result
+
+COLORS = {"error": "bold red", "warning": "bold yellow", "note": "cyan"}
+
+
+def show(result: Result, console: Console | None = None) -> None:
+    """Print the findings, worst first, and what was not checked."""
+    console = console or Console()
+    console.print(Text(result.headline(), style="bold"))
+    for fact in result.facts:
+        console.print(Text(fact, style="dim"))
+    if result.findings:
+        table = Table(show_edge=False, show_lines=True, pad_edge=False)
+        for column in ("", "finding", "what was measured, why, and what mends it"):
+            table.add_column(column, no_wrap=column != "what was measured, why, and what mends it")
+        for finding in result.findings:
+            severity = Text(finding.severity, style=COLORS[finding.severity])
+            table.add_row(severity, Text(finding.id), told(finding))
+        console.print(table)
+    if result.healthy:
+        console.print(Text(f"healthy: {', '.join(result.healthy)}", style="green"))
+    if result.not_checked:
+        console.print(Text("not checked:"))
+        rows = Table.grid(padding=(0, 2))
+        for name, what in result.not_checked.items():
+            rows.add_row(Text(name), Text(what, style="dim"))
+        console.print(Padding(rows, (0, 0, 0, 2)))
+
+
+def told(finding: Finding) -> RenderableType:
+    """The sentence, the layers, the reason with its verdicts, and the fix."""
+    parts: list[RenderableType] = [Text(finding.sentence)]
+    if finding.layers:
+        parts.append(Text(f"in {finding.where()}", style="dim"))
+    cited = "; ".join(f"{link.id} {link.word}" for link in finding.links)
+    parts.append(Text(f"why: {finding.why}" + (f" Verdicts: {cited}." if cited else ""), style="dim"))
+    parts += [Text(line, style="bold") for line in finding.fix.splitlines()]
+    return Group(*parts)

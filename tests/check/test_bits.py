@@ -1,0 +1,107 @@
+"""A check changes nothing: the network, its buffers, gradients, modes, hooks, random states, and what it trains to."""
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from normexp.check import CheckNorms
+from normexp.check.run import check
+
+
+class Lit(pl.LightningModule):
+    def __init__(self, norm=nn.BatchNorm1d):
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(6, 8), norm(8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 3))
+        self.losses, self.rate = [], 1e-2 if norm is nn.BatchNorm1d else 1e-3
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        loss = F.cross_entropy(self.model(x), y)
+        self.log("train_loss", loss)
+        self.losses.append(float(loss.detach()))
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), self.rate)
+
+
+def data(n=40):
+    made = torch.Generator().manual_seed(3)
+    return TensorDataset(torch.randn(n, 6, generator=made), torch.randint(0, 3, (n,), generator=made))
+
+
+def everything(module):
+    modes = [layer.training for layer in module.modules()]
+    hooks = [len(layer._forward_hooks) + len(layer._forward_pre_hooks) for layer in module.modules()]
+    grads = [None if p.grad is None else p.grad.clone() for p in module.parameters()]
+    versions = [p._version for p in module.parameters()] + [b._version for b in module.buffers()]
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    return modes, hooks, grads, versions, state
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_nothing_of_network_or_random_state_changes(training):
+    torch.manual_seed(0)
+    module = Lit().train(training)
+    x, y = data()[:8]
+    F.cross_entropy(module.model(x), y).backward()
+    optimizer = torch.optim.AdamW(module.parameters(), 1e-2)
+    before = everything(module)
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    result = check(
+        module, DataLoader(data(), 8, shuffle=True), optimizer=optimizer, precision="16-mixed", accumulate=2, devices=2,
+        averaged=module.state_dict(), state_dict=module.state_dict(), converted_from="keras",
+    )  # fmt: skip
+    assert len(result.healthy) + len(result.findings) > 12
+    after = everything(module)
+    assert before[:2] == after[:2]
+    assert before[3] == after[3]
+    for old, new in zip(before[2], after[2], strict=True):
+        assert (old is None and new is None) or torch.equal(old, new)
+    assert all(torch.equal(value, after[4][name]) for name, value in before[4].items())
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == random.getstate()
+    assert (states[2] == np.random.get_state()[1]).all()
+    assert module.losses == []
+
+
+def fit(callbacks, folder, norm=nn.BatchNorm1d):
+    pl.seed_everything(0, verbose=False)
+    module = Lit(norm)
+    trainer = pl.Trainer(
+        max_epochs=2, accelerator="cpu", callbacks=callbacks, logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Lightning: few workers, no validation
+        trainer.fit(module, DataLoader(data(), 8, shuffle=True))
+    return module
+
+
+def test_callback_says_at_most_five_lines_and_the_training_keeps_its_bits(tmp_path, caplog):
+    alone = fit([], tmp_path)
+    callback = CheckNorms()
+    with caplog.at_level("INFO"):
+        watched = fit([callback], tmp_path)
+    assert alone.losses == watched.losses
+    assert all(map(torch.equal, alone.state_dict().values(), watched.state_dict().values()))
+    said = [
+        r.getMessage() for r in caplog.records if r.name.startswith("pytorch_lightning.utilities.rank_zero")
+    ]
+    said = [line for line in said if line in callback.result.lines()]
+    assert 1 < len(said) <= 5
+    assert "statistics_cold" in callback.result  # five batches an epoch leave 0.9 ** 5 of the start
+    assert "decay_on_norms" in callback.result
+
+
+def test_strict_callback_stops(tmp_path):
+    with pytest.raises(ValueError, match=r"normexp check, Lit: .* warning"):
+        fit([CheckNorms(strict=True)], tmp_path)
+    assert len(fit([CheckNorms(strict=True)], tmp_path, nn.LayerNorm).losses) == 10

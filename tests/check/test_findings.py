@@ -1,0 +1,493 @@
+"""Each finding on a network that has the fault and on one that is nearly alike and healthy, with its number against a
+slow computation of its own."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from normexp.check.run import check
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def rows(n=32, features=6, classes=3):
+    return torch.randn(n, features), torch.randint(0, classes, (n,))
+
+
+def images(n=16):
+    return torch.randn(n, 3, 8, 8), torch.randint(0, 3, (n,))
+
+
+def mlp(*norms, bias=False):
+    layers = []
+    for norm in norms or (nn.BatchNorm1d(8), nn.BatchNorm1d(8)):
+        layers += [nn.Linear(8 if layers else 6, 8, bias=bias), norm, nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(8, 3))
+
+
+def cnn(norm=nn.BatchNorm2d):
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False),
+        norm(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 3),
+    )
+
+
+def train(model, batches, steps=60):
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    for step in range(steps):
+        x, y = batches[step % len(batches)]
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return model
+
+
+def found(name, healthy, faulty):
+    """The finding of the faulty check; the healthy one has none and was checked."""
+    assert name in healthy.healthy, (str(healthy), healthy.not_checked)
+    assert name in faulty, (str(faulty), faulty.not_checked)
+    return faulty[name]
+
+
+def test_statistics_unused():
+    data, used = rows(), mlp()
+    new = copy.deepcopy(used)
+    train(used, [data], 1)
+    assert found("statistics_unused", check(used, data), check(new, data)).number == 2
+
+
+def test_mode_gap():
+    batches = [(x, (x[:, 0] > 0) + (x[:, 1] > 0).long()) for x in (torch.randn(64, 6), torch.randn(64, 6))]
+    right = train(mlp(), batches, 150)
+    wrong = copy.deepcopy(right)
+    for layer in (wrong[1], wrong[4]):
+        layer.running_mean += 2
+    finding = found("mode_gap", check(right, batches, samples=64), check(wrong, batches, samples=64))
+    x, y = batches[1]
+    with torch.no_grad():
+        batch = F.cross_entropy(copy.deepcopy(wrong).train()(x), y)
+        running = F.cross_entropy(copy.deepcopy(wrong).eval()(x), y)
+    assert finding.number == pytest.approx(float(running - batch), rel=1e-5)
+    assert "update_bn" in finding.fix
+
+
+def test_statistics_cold():
+    data = TensorDataset(*rows(64))
+    few, many = DataLoader(data, 32), DataLoader(data, 2)
+    finding = found("statistics_cold", check(mlp(), many), check(mlp(), few))
+    left = 1.0
+    for _ in few:
+        left *= 0.9
+    assert finding.number == pytest.approx(left)
+    assert "statistics_cold" in check(mlp(), rows()).not_checked
+
+
+def test_small_batch():
+    finding = found("small_batch", check(mlp(), rows(32)), check(mlp(), rows(4)))
+    assert (finding.number, finding.severity) == (4, "warning")
+    assert check(mlp(nn.LayerNorm(8)), rows(4)).ok
+
+
+def test_accumulation_adds_gradients_and_not_statistics():
+    finding = next(f for f in check(mlp(), rows(32), accumulate=4).findings if f.id == "small_batch")
+    layer, x = nn.BatchNorm1d(2), torch.randn(4, 32, 2)
+    for part in x:
+        layer(part)
+    left = torch.linalg.lstsq(
+        torch.stack([torch.ones(2), layer.running_var]).T, torch.ones(2, 1)
+    )  # any solver: the share of the start is 0.9 ** 4 whatever x is
+    assert left.solution.isfinite().all()
+    start = nn.BatchNorm1d(1)
+    for _ in range(4):
+        start(torch.tensor([[-1e-3], [1e-3]]))  # a variance of 0 but for the start
+    assert finding.number == pytest.approx(1 - float(start.running_var), abs=1e-5)
+
+
+def test_sync_needed():
+    one = {"devices": 4}
+    assert found("sync_needed", check(mlp(), rows(32), **one), check(mlp(), rows(8), **one)).number == 8
+    synced = nn.SyncBatchNorm.convert_sync_batchnorm(mlp())
+    assert "sync_needed" in check(synced, rows(8), **one).healthy
+    assert "sync_needed" in check(mlp(), rows(8)).not_checked
+
+
+def test_frozen_gain_lets_the_buffers_move():
+    frozen, data = cnn(), images()
+    frozen[1].requires_grad_(False)
+    resting = copy.deepcopy(frozen)
+    resting[1].track_running_stats = False
+    resting[1].running_mean = resting[1].running_var = None
+    finding = found("frozen_thaws", check(cnn(), data), check(frozen, data))
+    before = frozen[1].running_mean.clone()
+    copied = copy.deepcopy(frozen)
+    copied(data[0])
+    slow = ((copied[1].running_mean - before) / (1 + 1e-5) ** 0.5).square().mean().sqrt()
+    assert finding.number == pytest.approx(float(slow), rel=1e-4)
+    assert "frozen_thaws" in check(resting, data).healthy
+
+
+class Frozen(nn.Module):
+    """Keeps its norm in eval mode, as torch's recipes write it."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.body, self.keeps = cnn(), keeps
+
+    def train(self, mode=True):
+        super().train(mode)
+        if self.keeps:
+            self.body[1].eval()
+        return self
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def test_eval_mode_thaws_at_the_next_train():
+    keeps, thaws = Frozen(True).train(), Frozen(False).train()
+    thaws.body[1].eval()
+    assert found("frozen_thaws", check(keeps, images()), check(thaws, images())).number == 1
+    assert not thaws.body[1].training
+
+
+class Twice(nn.Module):
+    def __init__(self, shared):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8, bias=False), nn.Linear(8, 8, bias=False)
+        self.bn1 = nn.BatchNorm1d(8)
+        self.bn2 = self.bn1 if shared else nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return self.bn2(self.second(5 + self.bn1(self.first(x))))
+
+
+def test_shared_statistics():
+    data = rows(32)
+    finding = found("shared_statistics", check(Twice(False), data), check(model := Twice(True), data))
+    a = model.first(data[0]).detach().double()
+    b = model.second(5 + F.batch_norm(a.float(), None, None, training=True)).detach().double()
+    scale = ((a.var(0, correction=0) + b.var(0, correction=0)) / 2 + 1e-5).sqrt()
+    assert finding.number == pytest.approx(
+        float(((a.mean(0) - b.mean(0)) / scale).square().mean().sqrt()), rel=1e-3
+    )
+
+
+def test_a_network_that_is_called_on_two_views_shares_nothing():
+    class Views(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = mlp()
+
+        def training_step(self, batch, batch_idx):
+            return F.mse_loss(self.body(batch), self.body(3 * batch + 2))
+
+    assert "shared_statistics" in check(Views(), rows()[0]).healthy
+
+
+def test_stale_average():
+    """An average over parameters alone, as many write it, keeps the buffers of the first step."""
+    batches = [rows(), rows()]
+    model = mlp()
+    ema = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    for step in range(80):
+        x, y = batches[step % 2]
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for mean, p in zip(ema.parameters(), model.parameters(), strict=True):
+                mean.lerp_(p, 0.1)
+    kept = copy.deepcopy(ema)
+    torch.optim.swa_utils.update_bn([x for x, _ in batches], kept)
+    whole = torch.optim.swa_utils.AveragedModel(kept)
+    healthy = check(model, batches, averaged=whole)
+    finding = found("stale_average", healthy, check(model, batches, averaged=ema.state_dict()))
+    x, apart = batches[1][0], []
+    for index in (1, 4):
+        with torch.no_grad():
+            z = copy.deepcopy(ema).train()[:index](x).double()
+        mean, std = ema[index].running_mean.double(), ema[index].running_var.double().sqrt()
+        apart.append(float((z.mean(0) - mean).norm() / std.norm()))
+        apart.append(float((z.std(0, correction=0) - std).norm() / std.norm()))
+    assert finding.number == pytest.approx(max(apart), rel=1e-4)
+    assert "stale_average" in check(model, batches).not_checked
+
+
+def test_last_batch_of_one():
+    odd, even = (DataLoader(TensorDataset(*rows(n)), 8) for n in (33, 32))
+    assert found("last_batch_of_one", check(mlp(), even), check(mlp(), odd)).number == len(list(odd)[-1][0])
+    assert (
+        "last_batch_of_one" in check(mlp(), DataLoader(TensorDataset(*rows(33)), 8, drop_last=True)).healthy
+    )
+
+
+def test_decay_on_norms():
+    model, data = mlp(), rows()
+    norms = [p for p in model.parameters() if p.dim() < 2]
+    rest = [p for p in model.parameters() if p.dim() > 1]
+    all_decay = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1)
+    split = torch.optim.AdamW(
+        [{"params": rest}, {"params": norms, "weight_decay": 0.0}], 1e-2, weight_decay=0.1
+    )
+    healthy = check(model, data, optimizer=split)
+    finding = found("decay_on_norms", healthy, check(model, data, optimizer=all_decay))
+    gain = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    slow = torch.optim.AdamW([gain], 1e-2, weight_decay=0.1)
+    for _ in range(1000):
+        gain.grad = torch.zeros_like(gain)
+        slow.step()
+    assert finding.number == pytest.approx(1 - gain.item(), rel=1e-6)
+    assert len(finding.layers) == 4
+
+
+def test_not_saved():
+    model, data = mlp(), rows()
+    adapter = {f"base_model.model.{k}": v for k, v in model.state_dict().items() if "running" not in k}
+    whole = {f"module.{k}": v for k, v in model.state_dict().items()}
+    finding = found("not_saved", check(model, data, state_dict=whole), check(model, data, state_dict=adapter))
+    assert finding.number == sum("running" in k for k in model.state_dict())
+
+
+def test_voided_bias():
+    data = rows()
+    finding = found("voided_bias", check(mlp(), data), check(model := mlp(bias=True), data))
+    loss = F.cross_entropy(model(data[0]), data[1])
+    for index in (0, 3):
+        (gradient,) = torch.autograd.grad(loss, model[index].bias, retain_graph=True)
+        assert gradient.abs().max() < 1e-6
+    assert finding.number < 1e-3
+    assert finding.severity == "note"
+    assert "voided_bias" in check(mlp(nn.LayerNorm(8), bias=True), data).healthy
+
+
+def test_dropout_before_batchnorm():
+    def build(p):
+        return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
+
+    data = rows(256)
+    finding = found(
+        "dropout_before_batchnorm",
+        check(build(0.01), data, samples=256),
+        check(model := build(0.7), data, samples=256),
+    )
+    x = model[1](model[0](data[0])).detach().double()
+    w, b = model[3].weight.detach().double(), model[3].bias.detach().double()
+    passes = [(x * (torch.rand_like(x) > 0.7) / 0.3) @ w.T + b for _ in range(200)]
+    ratio = (torch.stack(passes).var((0, 1)) / (x @ w.T + b).var(0)).median()
+    assert finding.number == pytest.approx(float(ratio), rel=0.2)
+
+
+def test_momentum_of_another_library():
+    data = rows()
+    keras = mlp(nn.BatchNorm1d(8, momentum=0.99))
+    finding = found(
+        "converted", check(mlp(nn.BatchNorm1d(8, eps=1e-3)), data, converted_from="keras"), check(keras, data)
+    )
+    layer = nn.BatchNorm1d(1, momentum=0.99)
+    layer(torch.tensor([[-1e-4], [1e-4]]))
+    assert finding.number == pytest.approx(float(layer.running_var), abs=1e-4)
+
+
+def test_eps_of_another_library():
+    model, data = mlp(nn.BatchNorm1d(8)), rows()
+    model[1].running_var.fill_(1e-3)
+    finding = next(f for f in check(model, data, converted_from="keras").findings if f.id == "converted")
+    x = torch.randn(5, 8)
+    ours = F.batch_norm(x, torch.zeros(8), model[1].running_var, eps=1e-5)
+    theirs = F.batch_norm(x, torch.zeros(8), model[1].running_var, eps=1e-3)
+    assert finding.number == pytest.approx(float((ours / theirs - 1).abs().mean()), rel=1e-3)
+    assert finding.severity == "warning"
+
+
+def test_pass_fails_with_the_message_that_people_search_for():
+    finding = found("pass_fails", check(mlp(), rows(2)), check(mlp(), rows(1)))
+    assert "Expected more than 1 value per channel when training" in finding.sentence
+    assert finding.layers == ("1",)
+
+
+def test_not_finite():
+    model, data = mlp(), rows()
+    broken = copy.deepcopy(model)
+    broken[4].running_var[0] = math.nan
+    assert found("not_finite", check(model, data), check(broken, data)).layers == ("4",)
+
+
+def test_one_value():
+    class Groups(nn.Module):
+        def __init__(self, groups):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(6, 8), nn.GroupNorm(groups, 8)
+
+        def forward(self, x):
+            return self.norm(self.linear(x))
+
+    finding = found("one_value", check(Groups(2), rows()), check(model := Groups(8), rows()))
+    assert finding.number == 1
+    assert float(model(rows()[0]).detach().std()) < 1e-4
+
+
+def test_eps():
+    def build(scale):
+        model = mlp(nn.LayerNorm(8))
+        model[0].weight.data *= scale
+        return model
+
+    data = rows()
+    finding = found("eps", check(build(1.0), data), check(model := build(1e-3), data))
+    z = model[0](data[0]).detach().double()
+    share = torch.tensor([1e-5 / (float(row.var(correction=0)) + 1e-5) for row in z]).median()
+    assert finding.number == pytest.approx(float(share), rel=1e-4)
+
+
+class HandRMS(nn.Module):
+    """As many write it: squares in the type of the input."""
+
+    eps = 1e-6
+
+    def __init__(self, width, wide):
+        super().__init__()
+        self.weight, self.wide = nn.Parameter(torch.ones(width)), wide
+
+    def forward(self, x):
+        y = x.float() if self.wide else x
+        return (self.weight * (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + self.eps))).to(x.dtype)
+
+
+HandRMS.__name__ = "HandRMSNorm"
+
+
+@pytest.mark.parametrize("precision", ["16-true", "16-mixed"])
+def test_overflow_of_a_norm_by_hand(precision):
+    x, y = rows()
+    wide, narrow = (nn.Sequential(HandRMS(6, w), nn.Linear(6, 3)) for w in (True, False))
+    healthy = check(wide, (300 * x, y), precision=precision)
+    finding = found("overflow", healthy, check(narrow, (300 * x, y), precision=precision))
+    half = (300 * x).half()
+    gone = ~torch.isfinite((half * half).mean(-1))  # rsqrt of inf is 0: the whole row vanishes
+    assert finding.number == pytest.approx(float(gone.float().mean()), abs=0.02)
+    assert "overflow" in check(narrow, (300 * x, y), precision="bf16-mixed").healthy
+    assert "overflow" in check(narrow, (300 * x, y)).not_checked
+
+
+def test_overflow_margin():
+    x, y = rows()
+    model = mlp(nn.LayerNorm(8))
+    finding = found(
+        "overflow",
+        check(model, (x, y), precision="16-mixed"),
+        check(model, (30000 * x, y), precision="16-mixed"),
+    )
+    largest = model[0](30000 * x).detach().abs().max()
+    assert finding.number == pytest.approx(65504 / float(largest), rel=1e-4)
+
+
+def test_constant_channels():
+    x, y = images()
+    model = cnn()
+    dead = copy.deepcopy(model)
+    dead[0].weight.data[:3] = 0
+    dead[0].bias = nn.Parameter(torch.ones(8))
+    finding = found("constant_channels", check(model, (x, y)), check(dead, (x, y)))
+    flat = [bool(dead[0](x)[:, channel].unique().numel() == 1) for channel in range(8)]
+    assert finding.number == pytest.approx(sum(flat) / 8)
+
+
+def test_dead_units():
+    model, data = mlp(), rows()
+    dead = copy.deepcopy(model)
+    dead[1].bias.data[:6] = -10
+    finding = found("dead_units", check(model, data), check(dead, data))
+    never = (dead[1](dead[0](data[0])) <= 0).all(0)
+    assert finding.number == pytest.approx(float(never.float().mean()))
+
+
+def test_saturated_outputs():
+    def build(gain):
+        model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 3))
+        model[1].weight.data *= gain
+        return model
+
+    finding = found("dead_units", check(build(1.0), rows()), check(model := build(30.0), data := rows()))
+    del finding
+    finding = next(f for f in check(model, data).findings if "saturated" in f.sentence)
+    outputs = model[:3](data[0])
+    assert finding.number == pytest.approx(float((outputs.abs() > 0.9).float().mean()), abs=1e-6)
+
+
+def test_gradient_band():
+    def build(scale, depth=14):
+        layers = []
+        for _ in range(depth):
+            layers += [nn.Linear(32, 32, bias=False), nn.Sigmoid() if scale else nn.ReLU()]
+        for layer in layers[::2]:
+            nn.init.normal_(layer.weight, std=(2 / 32) ** 0.5)
+        return nn.Sequential(nn.LayerNorm(32), *layers, nn.Linear(32, 3))
+
+    data = rows(32, 32)
+    finding = found("gradient_band", check(build(0), data), check(model := build(1), data))
+    F.cross_entropy(model(data[0]), data[1]).backward()
+    sizes = [float((p.grad.norm() * p.norm()).log()) for p in model.parameters() if p.dim() == 2]
+    n, middle = len(sizes), (len(sizes) - 1) / 2
+    slope = sum((i - middle) * s for i, s in enumerate(sizes)) / sum((i - middle) ** 2 for i in range(n))
+    assert finding.number == pytest.approx(math.exp(-slope * (n - 1)), rel=1e-3)
+
+
+class Sequence(nn.Module):
+    """Token vectors (N, T, C), one causal or backward-looking sum, a norm, and logits at each position."""
+
+    def __init__(self, norm, vocabulary=11, causal=True):
+        super().__init__()
+        self.embedding, self.norm, self.causal = nn.Embedding(vocabulary, 8), norm, causal
+        self.output = nn.Linear(8, vocabulary)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        x = x.cumsum(1) if self.causal else x + x.mean(1, keepdim=True)
+        if isinstance(self.norm, nn.LayerNorm):
+            return self.output(self.norm(x))
+        return self.output(self.norm(x.transpose(1, 2)).transpose(1, 2))
+
+
+def test_sees_future():
+    tokens = torch.randint(1, 11, (16, 12))
+    data = (tokens, tokens)
+    healthy = check(Sequence(nn.LayerNorm(8)), data)
+    finding = found("sees_future", healthy, check(model := Sequence(nn.BatchNorm1d(8)), data))
+    changed = tokens.clone()
+    changed[:, 7:] = 1  # positions after the middle
+    assert not torch.allclose(model(tokens)[:, 6], model(changed)[:, 6], atol=1e-3)
+    assert 0 < finding.number < 1
+    assert "sees_future" in check(Sequence(nn.LayerNorm(8), causal=False), data).healthy  # by design
+    assert "sees_future" in check(Sequence(nn.BatchNorm1d(8), causal=False), data).healthy
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_padding_counted(given):
+    lengths = torch.randint(3, 13, (16,))
+    tokens = torch.randint(1, 11, (16, 12))
+    mask = torch.arange(12) < lengths[:, None]
+    tokens = tokens * mask
+    data, options = (tokens, tokens), {"mask": mask} if given else {}
+    healthy = check(Sequence(nn.LayerNorm(8)), data, **options)
+    model = Sequence(nn.BatchNorm1d(8))
+    model.embedding.weight.data[0] = 4
+    finding = found("padding_counted", healthy, check(model, data, **options))
+    x = model.embedding(tokens).cumsum(1).double()
+    real = x[mask]
+    scale = (real.var(0, correction=0) + 1e-5).sqrt()
+    apart = ((x.flatten(0, 1).mean(0) - real.mean(0)) / scale).square().mean().sqrt()
+    wider = ((x.flatten(0, 1).var(0, correction=0) + 1e-5).sqrt() / scale - 1).square().mean().sqrt()
+    assert finding.number == pytest.approx(float(max(apart, wider)), rel=1e-4)

@@ -1,0 +1,171 @@
+"""What a check prints and writes, its command, and the fixture of pytest."""
+
+import importlib
+import io
+import json
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+import normexp
+from normexp.check.finding import declared
+from normexp.check.result import Finding, Result
+from normexp.check.run import check
+from normexp.check.show import show
+from normexp.check.verdicts import links
+from normexp.cli.main import COMMANDS
+
+OWN = """
+import torch
+from torch import nn
+Model = lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+class Healthy(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+def loader():
+    return [(torch.randn(4, 6), torch.randint(0, 3, (4,)))]
+def loss(output, target):
+    return output.square().mean()
+def optimizer(model):
+    return torch.optim.AdamW(model.parameters(), 1e-3)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_network.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return "own_network"
+
+
+def command(*arguments):
+    from normexp.cli.check import main
+
+    return main(list(arguments))
+
+
+def test_every_finding_says_why_and_its_verdicts_are_on_the_page():
+    kinds = declared()
+    assert len(kinds) >= 20
+    for name, kind in kinds.items():
+        assert kind.why.endswith("."), name
+        assert [link.id for link in links(kind.verdicts)] == list(kind.verdicts), name
+        assert all(link.word and link.sentence for link in links(kind.verdicts))
+
+
+def test_command_prints_a_table_and_strict_exits_with_one(own, capsys):
+    assert command("own_network:Model", "--data", "own_network:loader") == 0
+    printed = capsys.readouterr().out
+    assert "small_batch" in printed
+    assert "not checked" in printed
+    assert command("own_network:Model", "--data", "own_network:loader", "--strict") == 1
+    assert command("own_network:Healthy", "--data", "own_network:loader", "--strict") == 0
+
+
+def test_json_is_the_result(own, capsys):
+    options = ["--json", "--loss", "own_network:loss", "--optimizer", "own_network:optimizer", "--steps", "3"]
+    assert command("own_network:Model", "--data", "own_network:loader", *options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"small_batch", "statistics_cold", "decay_on_norms"} <= {f["id"] for f in found["findings"]}
+    assert found["facts"][0].endswith("loss: loss")
+    assert not found["ok"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["own_network:Nothing"], "own_network has no Nothing"),
+        (["no_such_package:Model"], "no module no_such_package"),
+        (["own_network:Model", "--data", "own_network:loss"], "cannot be called"),
+        (["resnet19"], "no network of torchvision"),
+        (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
+        (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
+    ],
+)
+def test_slip_is_one_line(own, words, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command(*words)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_weights_are_loaded_as_tensors_only(own, capsys, tmp_path):
+    torch.save({"model": nn.Linear(2, 2)}, "code.pt")
+    with pytest.raises(SystemExit):
+        command("own_network:Model", "--weights", "code.pt")
+    assert "weights_only=True" in capsys.readouterr().err
+
+
+def test_api_is_the_function_before_and_after_the_package_is_imported():
+    module = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+    first = normexp.check(module, torch.randn(8, 6))
+    importlib.import_module("normexp.check.run")  # puts the package in the function's place
+    second = normexp.check(module, torch.randn(8, 6))
+    assert isinstance(first, Result)
+    assert isinstance(second, Result)
+    assert "check" in COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"converted_from": "caffe"}, "converted_from=caffe: unknown"),
+        ({"samples": 0}, "samples=0: must be at least 1"),
+        ({"loader": []}, "loader: gives no batch"),
+    ],
+)
+def test_bad_input_is_one_line(options, message):
+    with pytest.raises(ValueError, match=message):
+        check(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8)), **options)
+    with pytest.raises(ValueError, match="no normalization layer"):
+        check(nn.Linear(6, 8))
+
+
+def test_table_holds_sentence_fix_and_verdict():
+    result = check(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)), torch.randn(4, 6))
+    console = Console(width=160, record=True, file=io.StringIO())
+    show(result, console)
+    text = console.export_text()
+    for word in (
+        "small_batch",
+        "normalizes over 4 samples",
+        'swap(model, "groupnorm")',
+        "P10 supported",
+        "healthy:",
+    ):
+        assert word in text
+
+
+def test_lines_are_five_at_most():
+    finding = Finding("eps", "warning", "A sentence.", 1.0, "share", "a fix")
+    lines = Result("net", [finding] * 9).lines()
+    assert len(lines) == 5
+    assert lines[-1].startswith("and 6 more")
+
+
+pytest_plugins = ["pytester"]
+
+
+def test_fixture_fails_a_test_of_a_faulty_network(pytester):
+    pytester.makepyfile("""
+        import torch
+        from torch import nn
+        def build(norm):
+            return nn.Sequential(nn.Linear(6, 8), norm, nn.ReLU(), nn.Linear(8, 3))
+        def test_healthy(normexp_check):
+            assert normexp_check(build(nn.LayerNorm(8)), torch.randn(4, 6)).ok
+        def test_faulty(normexp_check):
+            normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6))
+        def test_allowed(normexp_check):
+            normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), allow=("small_batch",))
+    """)
+    found = pytester.runpytest_inprocess(
+        "-p", "normexp.check.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"
+    )
+    found.assert_outcomes(passed=2, failed=1)
+    found.stdout.fnmatch_lines(["*warning small_batch: BatchNorm normalizes over 4 samples*"])
