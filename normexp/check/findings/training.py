@@ -113,7 +113,12 @@ def voided_bias(network: Network) -> Iterable[Found]:
     no gradient and changes nothing."""
     void = {path: share for path, share in network.trace.cancelled.items() if share < 1e-3}
     if void:
-        count = torch.cat([network.modules[path].bias for path in void]).numel()
+        count = sum(
+            p.numel()
+            for path in void
+            for name, p in network.modules[path].named_parameters()
+            if name == "bias"
+        )
         yield Found(
             "note",
             f"{len(void)} layers have a bias that the norm behind them subtracts ({count:,} parameters): their "

@@ -51,7 +51,8 @@ def not_finite(network: Network) -> Iterable[Found]:
     if paths:
         what = "have running statistics that are not finite" if stored else "get values that are not finite"
         yield Found(
-            "error", f"{len(paths)} of {len(network.places)} norms {what}; the first is {paths[0]}.", len(paths), "norms",
+            "error", f"{len(paths)} of {len(network.places)} norms {what}; the first is {paths[0]}.",
+            len(paths), "norms",
             f"{network.call(paths[0])}.reset_running_stats()  # after mending what came in"
             if stored else "lower the learning rate, or start the run again from an earlier checkpoint",
             paths,
