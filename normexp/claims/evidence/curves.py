@@ -123,7 +123,9 @@ def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd
     mine = read_curves(own_curves(root / OWN_LEDGER, claim.id))
     for cell in _cells(claim, verdict):
         kept = read_curves(bank_curves(root / LEDGER, cell.name))
-        parts = [kept[kept["norm"] == norm].assign(norm=arm) for arm, norm in grid_arms(claim, cell).items()]
+        parts = [
+            kept[kept["norm"] == norm].assign(norm=arm) for (arm, _), norm in grid_arms(claim, cell).items()
+        ]
         curves = pd.concat([mine[mine["cell"] == cell.name], *parts], ignore_index=True)
         if curves.empty or (runs := known.judged(cell)).empty:
             continue

@@ -16,6 +16,7 @@ from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.stored import FLOAT32
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registration import UNKNOWN
 from normexp.config.code import changed, in_words
 from normexp.config.compose import composer
@@ -152,7 +153,9 @@ class DiskRuns:
             study += "-replicas"
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
         factor = [f"{name}={level}" for name in claim.factor]
-        return with_recipe((*shared, *fixed, *claim.arms[arm], *factor)), replicas
+        own = [*claim.fixed, *claim.arms[arm], *factor]
+        length = equal_passes(cell, own) if cell else []
+        return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas
 
 
 def drop_checkpoints(folders: Iterable[Path]) -> None:

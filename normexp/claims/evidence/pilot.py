@@ -39,6 +39,8 @@ MORE = 75  # exit status: nothing failed, and there is more to train
 
 def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: float = math.inf) -> int:
     """Train the pilots of settings that have none, of at most so many draws. Returns the exit status."""
+    if options.plan:
+        return show_plan(bank, out)
     path, population = pilots_file(bank.path), bank.known_population
     row: dict[str, Any] | None
     while (cell := next((own for own in bank.cells.values() if not own.updates), None)) is not None:
@@ -62,6 +64,28 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
         print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
         bank = drawn_bank(dict(population.node), bank.path)
     print(f"bank={bank.name}: {len(bank.cells)} settings have pilots: {path}")
+    return 0
+
+
+def show_plan(bank: Bank, out: Path) -> int:
+    """Print what the first search of each setting costs; only times of updates are measured. A setting that it would
+    reject stays in its place here, since its successor has to be drawn."""
+    costs = []
+    for cell in (own for own in bank.cells.values() if not own.updates):
+        try:
+            rules = Pilot(bank, cell, out).rules
+            found = progress(rules, {})
+            costs += [len(found.wanted) * rules.start * rules.step_seconds]
+            word = f"{len(found.wanted)} runs of {rules.start} updates of {1000 * rules.step_seconds:.3g} ms"
+            word = (
+                f"rejected: {found.rejected}" if found.rejected else f"{word}: {costs[-1]:.0f} core-seconds"
+            )
+        except ValueError as error:
+            word = str(error)
+        print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
+    print(
+        f"first search of {len(costs)} settings: {sum(costs) / 3600:.2f} core-hours; lengths are not known yet"
+    )
     return 0
 
 
@@ -101,7 +125,7 @@ class Pilot:
             self._specs(found.wanted)
             if len(self._known()) > len(known):  # some were finished by an earlier command
                 continue
-            if (status := self._train(found.wanted, options, command)) or options.plan:
+            if status := self._train(found.wanted, options, command):
                 return None, status
 
     def _row(self, found: Progress, known: Mapping[PilotRun, Result]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ import pandas as pd
 
 from normexp.claims.evidence.protocol import precision_of
 from normexp.claims.judge.verdict import ONE_SETTING
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.bank import BankCell, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.code import different_code
 from normexp.config.code.parts import MONITORS, NORMEXP
@@ -128,10 +128,10 @@ class StoredEvidence:
         parts = [own[own["cell"] == cell.name].assign(bank=False)]
         if arms := grid_arms(claim, cell):
             grid = self.grid_rows([cell.name])
-            for arm, norm in arms.items():
+            for (arm, level), norm in arms.items():
                 runs = grid[grid["norm"] == norm] if len(grid) else grid
                 if len(runs):
-                    parts.append(runs.assign(norm=arm, level="", value=runs["train_loss"], bank=True))
+                    parts.append(runs.assign(norm=arm, level=level, value=runs["train_loss"], bank=True))
         found = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
         found = found[self._has_precision(claim, cell, found)]
         return found.drop_duplicates(RUN, ignore_index=True) if len(found) else found
@@ -249,16 +249,20 @@ def older(claim: Claim, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def grid_arms(claim: Claim, cell: BankCell) -> dict[str, str]:
-    """Arms that change only the norm, to one that the grid has in this cell; arm -> norm."""
-    if claim.fixed or claim.factor:
-        return {}
-    norms = {
-        arm: own[0].removeprefix("norm=")
-        for arm, own in claim.arms.items()
-        if len(own) == 1 and own[0].startswith("norm=")
-    }
-    return {arm: norm for arm, norm in norms.items() if norm in cell.norms}
+def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:
+    """Arms and levels that change only the norm, to one that the grid has in this cell; (arm, level) -> norm. A drawn
+    setting may have some of their values already."""
+    found = {}
+    for arm, own in claim.arms.items():
+        for level in claim.levels:
+            words = [*claim.fixed, *own, *(f"{name}={level}" for name in claim.factor)]
+            if cell.draw:
+                words = [
+                    w for w in words if value_of(w.partition("=")[0], cell.overrides) != w.partition("=")[2]
+                ]
+            if len(words) == 1 and (norm := words[0].removeprefix("norm=")) in cell.norms:
+                found[arm, level] = norm
+    return found
 
 
 def check_accuracies(runs: pd.DataFrame, of: Callable[[str], TestExamples | None], path: Path) -> None:

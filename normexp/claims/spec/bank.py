@@ -107,6 +107,8 @@ class BankCell:
 
     @property
     def what(self) -> str:
+        if self.draw:  # which has more labels than a line takes
+            return f"{self.labels['model']} on {self.labels['data']}"
         return ", ".join(self.labels.values())
 
     @property

@@ -10,14 +10,14 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from normexp.claims.spec.bank import FACTS, Bank, BankCell, check_keys, load_bank
+from normexp.claims.spec.bank import FACTS, Bank, BankCell, check_keys, load_bank, value_of
 from normexp.claims.spec.claim_checks import is_named, is_number, is_texts, is_whole
 
 KEYS = ("seed", "settings", "strata", "rates", "length", "grid")
@@ -246,11 +246,11 @@ def _generator(*words: Any) -> np.random.Generator:
 def at_length(cell: BankCell, at: str, early: float) -> BankCell:
     """The setting at its `final` length, or at its `early` one, which has a name of its own."""
     updates = cell.updates if at == FINAL else max(1, round(cell.updates / early))
-    length = [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
     return dataclasses.replace(
         cell,
         name=cell.name if at == FINAL else f"{cell.name}-{at}",
-        overrides=(*cell.overrides, *length),
+        updates=updates,
+        overrides=(*cell.overrides, *length_of(updates)),
         labels={**cell.labels, "updates": str(updates)},
         seconds=updates * cell.step_seconds,
     )
@@ -287,6 +287,19 @@ def sample(node: Mapping[str, Any], bank: Bank | None, path: Path) -> dict[str, 
         "first": node["first"],
         "drawn_from": own,
     }
+
+
+def length_of(updates: int) -> list[str]:
+    """The overrides of a length."""
+    return [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
+
+
+def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
+    """The length of an arm with another batch size than its drawn setting: as many passes over the data."""
+    asked, own = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
+    if not cell.draw or not asked or asked == own:
+        return []
+    return length_of(max(1, round(cell.updates * float(own) / float(asked))))
 
 
 def summary(bank: Bank) -> list[str]:
