@@ -44,6 +44,7 @@ class AttentionOptions:
     scale: float = 1.0
     sink: bool = False
     gate: AttentionGate = "none"
+    sub_norm: bool = False
 
     def check(self, width: int) -> None:
         """Raise a ValueError for options that no attention of this width has."""
@@ -129,6 +130,7 @@ class Attention(nn.Module):
       ``exp(l_j) / (exp(s_h) + sum_k exp(l_k))`` (gpt-oss). It starts at 0.
     - ``gate``: the result times ``sigmoid(W x)``, one number a ``head`` or an ``element`` (Qiu et al. 2025,
       arXiv:2505.06708; Qwen3-Next).
+    - ``sub_norm``: a norm before the last map, as Sub-LN.
 
     Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t. ``mask`` (N, T) is True at
     real tokens: no token attends to the others.
@@ -148,7 +150,7 @@ class Attention(nn.Module):
         size = self.head_size if options.qk_norm_over == "head" else width
         own = functools.partial(norm, channel_dim=-1)
         plain = without_gain(own)
-        self.qkv = weights.linear(width, 3 * width, parts=3)
+        self.qkv = weights.linear(width, 3 * width, parts=3, gained=slice(2 * width, None))
         if options.v_norm != "none":
             self.norm_value = (own if options.v_norm == "gain" else plain)(size)
         if options.qk_norm:
@@ -156,7 +158,9 @@ class Attention(nn.Module):
             self.norm_query = (own if options.qk_norm_gain else plain)(size)
         if options.sink:
             self.sink = nn.Parameter(torch.zeros(options.heads))
-        self.output = weights.linear(width, width, stream=k)
+        if options.sub_norm:
+            self.norm_sub = own(width, layer=k)
+        self.output = weights.linear(width, width, stream=k, gained=slice(None))
         if options.gate != "none":
             self.gate = weights.linear(width, options.heads if options.gate == "head" else width)
 
@@ -178,7 +182,8 @@ class Attention(nn.Module):
         if options.gate != "none":
             opened = self.gate(x).sigmoid().unflatten(-1, (options.heads, -1))  # (N, T, h, 1 or d)
             heads = heads * opened.transpose(1, 2)
-        return self.output(heads.transpose(1, 2).flatten(2))  # (N, T, C)
+        y = heads.transpose(1, 2).flatten(2)  # (N, T, C)
+        return self.output(masked(self.norm_sub, y, mask) if options.sub_norm else y)
 
     def normalized(self, norm: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
         heads = self.options.heads
@@ -213,6 +218,8 @@ class Attention(nn.Module):
         if self.options.qk_norm:
             sites.append(Site(f"{layer}_key", "norm", self.norm_key))
             sites.append(Site(f"{layer}_query", "norm", self.norm_query))
+        if self.options.sub_norm:
+            sites.append(Site(f"{layer}_sub", "norm", self.norm_sub))
         if self.options.gate != "none":
             sites.append(Site(f"{layer}_gate", "linear", self.gate))
         return [*sites, Site(f"{layer}_output", "linear", self.output)]

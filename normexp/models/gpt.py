@@ -39,7 +39,7 @@ class GPT(nn.Module):
         norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
         position: learned vectors, added to the tokens, or the rotation of queries and keys, ``attention.rotated``.
         rope_base: of the rotation.
-        norm_position: pre, post, sandwich, output or keel; see ``Residual``.
+        norm_position: pre, post, sandwich, output, keel or sub; see ``Residual``.
         depth_scaling: divides the norms of block k by sqrt(k), for pre and output.
         qk_norm, v_norm: also normalize queries and keys, values; see ``Attention`` for their options.
         attention_scale: factor on 1 / sqrt(d).

@@ -25,7 +25,7 @@ class Transformer(nn.Module):
         input_shape: (C, H, W).
         norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
         patch_size: side p of a patch in pixels; None is a quarter of the height, so a square image has 16 patches.
-        norm_position: pre, post, sandwich, output or keel; see ``Residual``.
+        norm_position: pre, post, sandwich, output, keel or sub; see ``Residual``.
         depth_scaling: divides the norms of block k by sqrt(k), for pre and output.
         qk_norm, v_norm: also normalize queries and keys, values; see ``Attention`` for their options.
         attention_scale: factor on 1 / sqrt(d).

@@ -4,6 +4,7 @@ image and text models share. Attention has its own file.
 Shapes: N samples, T tokens, C = width.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from normexp.models.layers import Activation, make_activation
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_weights import TransformerWeights
 
-TransformerNormPosition = Literal["pre", "post", "sandwich", "output", "keel"]
+TransformerNormPosition = Literal["pre", "post", "sandwich", "output", "keel", "sub"]
 TransformerActivation = Literal[Activation, "swiglu", "geglu"]
 EmbeddingScale = Literal["none", "sqrt", "learned"]
 GATED: dict[str, Callable[[], nn.Module]] = {
@@ -29,7 +30,8 @@ GATED: dict[str, Callable[[], nn.Module]] = {
 
 class FeedForward(nn.Module):
     """``W2 act(W1 x)`` on each token alone; gated ``W2 (act(Wg x) * W1 x)`` for swiglu and geglu (Shazeer 2020,
-    arXiv:2002.05202), whose act is SiLU and GELU. The hidden width is ``round(ratio * width)``.
+    arXiv:2002.05202), whose act is SiLU and GELU. The hidden width is ``round(ratio * width)``. With a ``sub_norm`` the
+    input of W2 is normalized.
 
     Shape: (N, T, C) to (N, T, C).
     """
@@ -42,38 +44,47 @@ class FeedForward(nn.Module):
         weights: TransformerWeights,
         *,
         k: int,
+        sub_norm: Callable[..., nn.Module] | None = None,
     ):
         super().__init__()
         hidden = round(ratio * width)
         self.gated = activation in GATED
         maps = 2 if self.gated else 1
-        self.expand = weights.linear(width, maps * hidden, parts=maps)  # gated: rows of Wg, then of W1
+        # gated: rows of Wg, then of W1
+        self.expand = weights.linear(width, maps * hidden, parts=maps, gained=slice(None))
         self.activation = GATED[activation]() if self.gated else make_activation(activation)
-        self.output = weights.linear(hidden, width, stream=k)
+        self.norm_sub = None if sub_norm is None else sub_norm(hidden, channel_dim=-1, layer=k)
+        self.output = weights.linear(hidden, width, stream=k, gained=slice(None))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.expand(x)  # of each token alone: no mask matters
-        if not self.gated:
-            return self.output(self.activation(x))
-        gate, value = x.chunk(2, dim=-1)
-        return self.output(self.activation(gate) * value)
+        x = self.expand(x)  # of each token alone: no mask matters but to a norm
+        if self.gated:
+            gate, value = x.chunk(2, dim=-1)
+            x = self.activation(gate) * value
+        else:
+            x = self.activation(x)
+        return self.output(x if self.norm_sub is None else masked(self.norm_sub, x, mask))
 
     def sites(self, layer: str) -> list[Site]:
+        sub = [] if self.norm_sub is None else [Site(f"{layer}_sub", "norm", self.norm_sub)]
         return [
             Site(layer, "linear", self.expand),
             Site(layer, "activation", self.activation),
+            *sub,
             Site(f"{layer}_output", "linear", self.output),
         ]
 
 
 class Residual(nn.Module):
-    """A branch f, the residual stream x it reads and adds to, and the norm N in one of five places.
+    """A branch f, the residual stream x it reads and adds to, and the norm N in one of six places.
 
     - ``pre``: x + f(N(x)), as GPT-2
     - ``post``: N(x + f(x)), as Vaswani et al. 2017
     - ``sandwich``: x + N'(f(N(x))), the Peri-LN of Kim et al. 2025, arXiv:2502.02732; Gemma 2 and 3
     - ``output``: x + N(f(x)), as OLMo 2
     - ``keel``: N'(a x + f(N(x))), a the number 2 * depth of branches of the network: Chen, Wei 2026, arXiv:2601.19895
+    - ``sub``: x + f(N(x)) as ``pre``, with one more norm inside f, before its last map: the Sub-LN of Wang et al. 2022,
+      arXiv:2210.06423. Its initialization multiplies values, output and both maps of the MLP by sqrt(log(2 depth)).
 
     Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum; in ``post`` and ``keel``
     it stands before the norm. ``depth_scaling`` divides N by sqrt(k) in block k, from 1: LayerNorm Scaling (Sun et al.
@@ -108,6 +119,7 @@ class Residual(nn.Module):
         one, two = self.norm, getattr(self, "norm_output", None)
         return {
             "pre": (one, None, None),
+            "sub": (one, None, None),
             "post": (None, None, one),
             "sandwich": (one, two, None),
             "output": (None, one, None),
@@ -199,6 +211,11 @@ class TransformerStack(nn.Module):
                 f"depth_scaling=true: has no form for norm_position={norm_position}; use pre or output"
             )
 
+        sub = norm_position == "sub"
+        if sub:
+            weights = dataclasses.replace(weights, branch_gain=math.sqrt(math.log(2 * weights.depth)))
+            attention = dataclasses.replace(attention, sub_norm=True)
+
         def residual(branch: nn.Module, k: int) -> Residual:
             return Residual(
                 branch, norm, width, norm_position=norm_position, k=k, depth=weights.depth,
@@ -216,8 +233,8 @@ class TransformerStack(nn.Module):
         self.blocks = nn.ModuleList()
         for k in range(1, weights.depth + 1):
             mixing = residual(Attention(width, norm, weights, attention, k=k), k)
-            mlp = residual(FeedForward(width, mlp_ratio, activation, weights, k=k), k)
-            self.blocks.append(Block(mixing, mlp))
+            mlp = FeedForward(width, mlp_ratio, activation, weights, k=k, sub_norm=norm if sub else None)
+            self.blocks.append(Block(mixing, residual(mlp, k)))
         if final_norm is None:
             final_norm = norm_position not in ("post", "keel")
         self.final_norm = norm(width, channel_dim=-1) if final_norm else None

@@ -47,6 +47,9 @@ class SlowGPT:
     def linear(self, name, x):
         return self.weights[f"{name}.weight"] @ x + self.weights.get(f"{name}.bias", 0.0)
 
+    def sub(self, name, x):
+        return self.norm(f"{name}.norm_sub", x) if self.get("norm_position") == "sub" else x
+
     def attention(self, name, xs):
         heads, width = self.options["heads"], len(xs[0])
         d = width // heads
@@ -91,7 +94,7 @@ class SlowGPT:
                 gates = 1 / (1 + torch.exp(-self.linear(f"{name}.gate", x)))
                 gates = gates.repeat_interleave(width // len(gates)).split(d)
                 found = [gate * head for gate, head in zip(gates, found, strict=True)]
-            results.append(self.linear(f"{name}.output", torch.cat(found)))
+            results.append(self.linear(f"{name}.output", self.sub(name, torch.cat(found))))
         return results
 
     def mlp(self, name, xs):
@@ -103,7 +106,7 @@ class SlowGPT:
                 hidden = activation(kind, gate) * value
             else:
                 hidden = activation(kind, hidden)
-            results.append(self.linear(f"{name}.output", hidden))
+            results.append(self.linear(f"{name}.output", self.sub(name, hidden)))
         return results
 
     def residual(self, name, branch, xs, k):
@@ -115,7 +118,7 @@ class SlowGPT:
         def n(inputs, which="norm"):
             return [self.norm(f"{name}.{which}", x) for x in inputs]
 
-        if position == "pre":
+        if position in ("pre", "sub"):
             return [x + y for x, y in zip(xs, f([factor * x for x in n(xs)]), strict=True)]
         if position == "post":
             return n([x + y for x, y in zip(xs, f(xs), strict=True)])

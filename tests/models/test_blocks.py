@@ -14,7 +14,7 @@ from normexp.models.attention import rotated
 VALUES = {
     "position": ["rope"],
     "rope_base": [100.0],
-    "norm_position": ["post", "sandwich", "output", "keel"],
+    "norm_position": ["post", "sandwich", "output", "keel", "sub"],
     "qk_norm": [True],
     "qk_norm_over": ["width"],
     "qk_norm_gain": [False],
@@ -193,6 +193,20 @@ def test_initial_weights_have_the_deviations_they_document():
                 assert weight.std().item() == pytest.approx(inner, rel=0.05)
             for weight in (attention.output.weight, mlp.output.weight):
                 assert weight.std().item() == pytest.approx(expected, rel=0.05)
+
+
+def test_sub_norm_starts_values_and_branch_maps_larger_and_nothing_else():
+    plain, sub = (small_model("gpt", depth=3, norm_position=position) for position in ("pre", "sub"))
+    factor, own = math.sqrt(math.log(6)), dict(sub.named_parameters())
+    for name, weight in plain.named_parameters():
+        expected = weight.detach().clone()
+        if name.endswith("qkv.weight"):
+            expected[-len(expected) // 3 :] *= factor
+        elif name.endswith(("branch.output.weight", "expand.weight")):
+            expected *= factor
+        assert torch.allclose(own.pop(name), expected)
+    assert own
+    assert all("norm_sub" in name for name in own)
 
 
 def test_zero_projection_starts_each_block_as_the_identity():
