@@ -3,7 +3,7 @@
 import pytest
 import torch
 import yaml
-from normexp.cli.choices import choices
+from normexp.cli.help import choices
 
 from normexp.config.compose import compose
 from normexp.config.construct import construct
