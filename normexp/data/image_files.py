@@ -3,25 +3,28 @@
 import bz2
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import stat
 import tarfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from normexp.data.cache import MappedFile, cached, size_and_time
-from normexp.data.decode import DecoderFailed, Unreadable, decode_all
 from normexp.data.images import PIXELS, ImageData, Images
-from normexp.machine import in_bytes, memory
+from normexp.machine import cores, in_bytes, memory
 
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")
@@ -32,7 +35,67 @@ COMPRESSIONS: dict[bytes, Any] = {
     b"\xfd7zXZ": lzma.open,
 }  # by the first bytes
 MAX_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
+MAX_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, or takes a gigabyte
 END = 1024  # zeros at the end of a tar archive
+
+
+class Unreadable(Exception):
+    """Name of an image or of a whole source, and the reason why it cannot be read."""
+
+    def __init__(self, name: object, error: Exception | str) -> None:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        super().__init__(str(name), " ".join(reason.split()))
+
+
+def decode(content: bytes, size: int, channels: int) -> np.ndarray:
+    """Pixels of a PNG or JPEG, uint8 (channels, size, size), turned upright by EXIF and resized to a square."""
+    import PIL.Image
+    import PIL.ImageOps
+
+    # Other formats would start other parsers, and EPS a program.
+    try:
+        image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
+    except PIL.UnidentifiedImageError:  # whose words name our buffer, not the file
+        raise ValueError("neither a PNG nor a JPEG") from None
+    if image.width * image.height > MAX_PIXELS:
+        raise ValueError(f"{image.width}x{image.height} pixels; at most {MAX_PIXELS:,} are decoded")
+    image = PIL.ImageOps.exif_transpose(image)
+    if image.mode.startswith(("I", "F")):  # `convert` would cut them off at 255
+        raise ValueError(f"more than 8 bits a pixel, mode {image.mode}")
+    image = image.convert("L" if channels == 1 else "RGB")
+    image = image.resize((size, size), PIL.Image.Resampling.BILINEAR)
+    return np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
+
+
+def decode_all(
+    images: Iterable[tuple[object, bytes]],
+    path: Path,
+    size: int,
+    channels: int,
+    progress: Callable[[int], None],
+) -> None:
+    """Write named, encoded images as rows of uint8 (channels, size, size) into the file `path`, in the given order. A
+    thread for each core decodes them; `progress` gets the number of images that were written since its last call.
+
+    Raises Unreadable for a bad image, OSError if the file cannot be written.
+    """
+    waiting: deque[tuple[object, Future[np.ndarray]]] = deque()
+    with path.open("wb") as file, ThreadPoolExecutor(cores()) as threads:
+
+        def write_until(left: int) -> None:
+            while len(waiting) > left:
+                name, decoded = waiting.popleft()
+                try:
+                    pixels = decoded.result()
+                except Exception as error:  # Pillow's decoders raise nearly any exception
+                    raise Unreadable(name, error) from None
+                file.write(pixels.tobytes())
+                progress(1)
+
+        for name, content in images:
+            waiting.append((name, threads.submit(decode, content, size, channels)))
+            write_until(4 * cores())  # few encoded images wait in memory
+        write_until(0)
 
 
 class Name(NamedTuple):
@@ -181,11 +244,6 @@ class ImageFolder(ImageData):
             name, reason = error.args
             raise ValueError(
                 f"data.path={self.path}: cannot read {name} ({reason}); repair or remove it"
-            ) from error
-        except DecoderFailed as error:
-            raise ValueError(
-                f"data.path={self.path}: a process that decodes its images {error}, as happens where memory runs out; "
-                "run again, with more memory or a smaller data.image_size"
             ) from error
         return Images.read(folder)
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from normexp.data.base import DIGESTED, DataModule, digest
 from normexp.data.cache import MappedFile
 from normexp.data.order import ClassPairedOrder, ShuffledOrder, stratified_order
-from normexp.data.rows import PixelRows, Rows
-from normexp.data.transforms import Augmentation, Scaling, count_values, moments
+from normexp.data.rows import Augmentation, PixelRows, Rows, Scaling, count_values, moments
 
 PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
 

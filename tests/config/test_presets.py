@@ -3,8 +3,8 @@
 import pytest
 import torch
 import yaml
-from normexp.cli.help import choices
 
+from normexp.cli.help import choices
 from normexp.config.compose import compose
 from normexp.config.construct import construct
 from normexp.config.folder import CONFIGS

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.transforms import Augmentation
+from normexp.data.rows import Augmentation
 
 
 def augment_one_by_one(images, draws, black):

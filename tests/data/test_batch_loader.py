@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.loader import BatchLoader, EvaluationLoader
+from normexp.data.base import BatchLoader, EvaluationLoader
 from normexp.data.order import ShuffledOrder
 from normexp.data.rows import Rows
 

@@ -13,9 +13,8 @@ import torch
 from PIL import Image
 
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
-from normexp.data import decode as decode_module
 from normexp.data.cache import cached
-from normexp.data.decode import Unreadable, decode, decode_all
+from normexp.data.image_files import Unreadable, decode, decode_all
 
 COUNT = {"train": 20, "test": 4}
 
@@ -148,9 +147,7 @@ def contents(folder) -> list[tuple[str, bytes]]:
     return [(str(number), path.read_bytes()) for number, path in enumerate(sorted(folder.rglob("*.jpg")))]
 
 
-@pytest.mark.parametrize("chunk", [20, 1000], ids=["in other processes", "in this one"])
-def test_images_are_decoded_in_their_order(chunk, contents, tmp_path, monkeypatch):
-    monkeypatch.setattr(decode_module, "CHUNK", chunk)
+def test_images_are_decoded_in_their_order(contents, tmp_path):
     done = []
     decode_all(iter(contents), tmp_path / "pixels", 6, 3, done.append)
     pixels = np.fromfile(tmp_path / "pixels", np.uint8).reshape(-1, 3, 6, 6)
@@ -158,43 +155,17 @@ def test_images_are_decoded_in_their_order(chunk, contents, tmp_path, monkeypatc
     assert sum(done) == len(contents)
 
 
-@pytest.mark.parametrize("chunk", [20, 1000], ids=["in other processes", "in this one"])
-def test_an_image_that_cannot_be_decoded_is_named(chunk, contents, tmp_path, monkeypatch):
-    monkeypatch.setattr(decode_module, "CHUNK", chunk)
+def test_an_image_that_cannot_be_decoded_is_named(contents, tmp_path):
     contents[17] = ("17", b"no image")
     with pytest.raises(Unreadable) as error:
         decode_all(contents, tmp_path / "pixels", 6, 3, lambda n: None)
     assert error.value.args == ("17", "neither a PNG nor a JPEG")
 
 
-def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(decode_module, "CHUNK", 20)
+def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path):
     (folder / "test" / "cat" / "03.jpg").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"cannot read test/cat/03.jpg .* repair or remove it"):
         load(folder, cache=str(tmp_path / "mine"))
-    assert not list((tmp_path / "mine").rglob("pixels.u8"))
-
-
-@pytest.mark.parametrize(
-    ("program", "reason"),
-    [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
-        ("raise SystemExit('no Pillow')", "ended with exit code 1: no Pillow"),
-    ],
-    ids=["killed", "failed"],
-)
-def test_a_decoding_process_that_ends_is_not_called_a_cache_without_room(
-    program, reason, folder, tmp_path, monkeypatch
-):
-    (tmp_path / "program.py").write_text(program)
-    monkeypatch.setattr(decode_module, "CHUNK", 20)
-    monkeypatch.setattr(decode_module, "__file__", str(tmp_path / "program.py"))
-    with pytest.raises(
-        ValueError, match=rf"data.path=.*: a process that decodes its images {reason}"
-    ) as error:
-        load(folder, cache=str(tmp_path / "mine"))
-    assert "cannot be written" not in str(error.value)
-    assert "\n" not in str(error.value)
     assert not list((tmp_path / "mine").rglob("pixels.u8"))
 
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from normexp.data import ImageFolder
-from normexp.data.decode import decode
+from normexp.data.image_files import decode
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import SGD, Adagrad, Adam, AdamW, NAdam, RAdam, RMSprop
 from torchvision.ops import StochasticDepth
 
-from normexp.data.base import DataModule
-from normexp.data.loader import BatchLoader
+from normexp.data.base import BatchLoader, DataModule
 from normexp.norms import NoisyBatchNorm, PowerNorm
 from normexp.training.build import Parts
 from normexp.training.checkpoint import GeneratorState, checkpoints_of
