@@ -100,16 +100,13 @@ class Study:
 
 
 def _figures(folder: Path) -> "dict[str, Figure]":
-    import matplotlib as mpl
-
     from normexp.report.drawing import Drawing
     from normexp.report.figures import FIGURES
-    from normexp.report.fonts import families
     from normexp.report.study import open_study
-    from normexp.report.style import SETTINGS, Style
+    from normexp.report.style import Style, drawing_style
 
     study = open_study(folder)
-    with mpl.rc_context({**SETTINGS, "font.family": families()}):
+    with drawing_style():
         style = Style(study.arms)
         drawn = [item for makers in FIGURES.values() for make in makers for item in make(study, style)]
     return {item.name: item.figure for item in drawn if isinstance(item, Drawing)}

@@ -145,10 +145,10 @@ def explain(word: str, width: int | None = None) -> str:
     """The help of `norm=batchnorm`, `norm` or `lr`. Raises ValueError for an unknown word."""
     group, _, choice = word.partition("=")
     if group not in GROUPS:
-        rows = key_rows()
-        if group not in rows:
-            raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*GROUPS, *rows])}")
-        default, text = rows[group]
+        roots = key_rows()
+        if group not in roots:
+            raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*GROUPS, *roots])}")
+        default, text = roots[group]
         return f"{group}={default or 'VALUE'}\n\n{text}"
     known = choices(group)
     if not choice:
@@ -206,7 +206,7 @@ def sections(docstring: str) -> tuple[str, dict[str, str]]:
     """A docstring without its sections, and option -> its text in the sections Args, Options and Attributes."""
     prose: list[str] = []
     entries: dict[str, str] = {}
-    inside, names = "", []
+    inside, names = "", list[str]()
     for line in docstring.splitlines():
         if head := re.fullmatch(r"(Args|Options|Attributes|Raises|Returns):", line):
             inside = head[1]

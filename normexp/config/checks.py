@@ -286,7 +286,11 @@ def check_kinds(
     if accepts != kind:
         names = sorted(path.stem for path in (CONFIGS / "data").glob("*.yaml") if path.stem != "module")
         targets = {name: (shipped("data", name) or {}).get("_target_") for name in names}
-        fitting = [n for n, to in targets.items() if to and resolve_target("data", to).kind == accepts]
+        fitting = [
+            n
+            for n, to in targets.items()
+            if to and getattr(resolve_target("data", to), "kind", None) == accepts
+        ]
         raise ValueError(
             f"model={choices['model']}: reads {accepts} data, and data={choices['data']} is {kind} data; "
             f"use data={' or data='.join(fitting)}"

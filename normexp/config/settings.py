@@ -129,7 +129,7 @@ def early_stop(config: dict[str, Any]) -> EarlyStop | None:
     asked = asked if isinstance(asked, dict) else {"patience": asked}
     if unknown := set(asked) - {"patience", "metric", "min_delta"}:
         raise ValueError(f"early_stopping.{min(unknown)}: no such key; write {FORMS}")
-    rule = {"patience": None, "metric": "accuracy", "min_delta": 0.0} | asked
+    rule: dict[str, Any] = {"patience": None, "metric": "accuracy", "min_delta": 0.0} | asked
     patience, metric, delta = rule.values()
     if not fits_type(patience, int) or patience < 1:
         raise ValueError(

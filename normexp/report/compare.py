@@ -4,20 +4,26 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib as mpl
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from normexp.format import pluralize
-from normexp.report.drawing import Drawing, Skipped, level_title, levels_shown, middle, panels, save_all
+from normexp.report.drawing import (
+    Drawing,
+    Skipped,
+    dark_colors,
+    level_title,
+    levels_shown,
+    middle,
+    panels,
+    save_all,
+)
 from normexp.report.figures.layers import MOST_ARMS
 from normexp.report.finding import cautions, source
-from normexp.report.fonts import families
-from normexp.report.page import blocks, list_html, lists, picture, save_page, save_tables
+from normexp.report.page import blocks, list_html, lists, save_page, save_tables
 from normexp.report.statistics import curves
 from normexp.report.study import Study, label
-from normexp.report.style import FAINT, SETTINGS, Style, percent, shorten
-from normexp.report.svg import dark_colors
+from normexp.report.style import FAINT, Style, drawing_style, percent, shorten
 from normexp.report.tables import number
 from normexp.runs.columns import identity_columns
 
@@ -31,7 +37,7 @@ def write_comparison(
     """
     table = pairs(first, second)
     names = (str(first.path), str(second.path))
-    with mpl.rc_context({**SETTINGS, "font.family": families()}):
+    with drawing_style():
         style = Style([arm for arm in first.arms if arm in second.arms])
         figures = list(draw(first, second, table, style))
         foot = f"A: {source(first)}\nB: {source(second)}"
@@ -47,7 +53,7 @@ def write_comparison(
     return save_page(
         out, title="A and B", facts=[f"A: {names[0]}", f"B: {names[1]}"],
         cautions=[*unpaired(first, second, table), *limits], dark=dark_colors(style.colour.values()),
-        sections=sections, picture=lambda drawing: picture(drawing, svgs), provenance=foot.split("\n"),
+        sections=sections, shapes={"any": svgs}, provenance=foot.split("\n"),
         lists=[{**one, "title": f"{name}: {one['title']}"} for name, study in (("A", first), ("B", second))
                for one in lists(study)],
         runs_text=f"{len(first.summaries)} finished runs in A, {len(second.summaries)} in B.", made_by=made_by,
@@ -66,20 +72,8 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
     for arm in first.arms:
         for level in first.levels or [math.nan]:
             a, b = (study.values(study.at(arm, level)) for study in (first, second))
-            difference = b.minus(a)
-            if difference.n:
-                means = [values.mean().mean for values in (a, b)]
-                ends = {"low": difference.low, "high": difference.high, "pairs": difference.n}
-                rows.append(
-                    {
-                        "arm": arm,
-                        "level": level,
-                        "a": means[0],
-                        "b": means[1],
-                        "difference": difference.mean,
-                        **ends,
-                    }
-                )
+            if (found := b.minus(a)).n:
+                rows.append((arm, level, a.mean().mean, b.mean().mean, *found))
     if not rows:
         modes = [set(study.summaries["execution.mode"]) for study in (first, second)]
         how = f"; A was computed {' and '.join(modes[0])}, B {' and '.join(modes[1])}, and pairs do not mix"
@@ -87,7 +81,8 @@ def pairs(first: Study, second: Study) -> pd.DataFrame:
             "compare: no arm, level and seed that both studies have finished in the same way"
             + (how if modes[0] != modes[1] else "; nothing to pair")
         )
-    table = pd.DataFrame(rows)
+    columns = ["arm", "level", "a", "b", "difference", "low", "high", "pairs"]
+    table = pd.DataFrame(rows, columns=columns)
     values = {
         name: [number(value, first.metric, signed=name not in "ab") for value in table[name]]
         for name in ("a", "b", "difference", "low", "high")

@@ -1,7 +1,11 @@
-"""A figure of the page: a drawing for wide and narrow screens, or the reason why there is none."""
+"""A figure of the page: a drawing for wide and narrow screens, or the reason why there is none; inside the page it has
+colors for light and dark mode, values at the points and names for screen readers."""
 
+import colorsys
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,7 +20,77 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from normexp.report.study import Study, label
-from normexp.report.svg import inline, told_by
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+ET.register_namespace("", SVG)
+ET.register_namespace("xlink", XLINK)
+COLOR = re.compile(r"#([0-9a-f]{6})\b")
+# Light gray on white becomes dark gray on black. Other colors get lighter.
+DARK = {
+    "ffffff": "#16181b", "222222": "#e6e6e6", "6b6b6b": "#a5a5a5", "999999": "#6f6f6f", "e6e6e6": "#31353a",
+    "eeeeee": "#2a2d31", "dddddd": "#3a3e43", "000000": "#e6e6e6",
+}  # fmt: skip
+
+
+def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points: Sequence[str]) -> None:
+    """Give a curve its values. The page shows them under the mouse, and screen readers read the focused one aloud.
+
+    Invisible marks stand at the points. Other formats of the figure do not change.
+    """
+    told = vars(axes.get_figure(root=True)).setdefault(
+        "told", {}
+    )  # id of the marks -> name of the curve, its points
+    key = f"told{len(told)}"
+    told[key] = (name, list(points))
+    axes.plot(
+        xs, ys, "o", markersize=9, alpha=0, color="#222222", gid=key, scalex=False, scaley=False, zorder=9
+    )
+
+
+def inline(svg: bytes, drawing: "Drawing", prefix: str = "") -> Markup:
+    """The SVG of a drawing as an element of a page. Its name makes ids differ from those of other figures."""
+    root = ET.fromstring(svg)
+    for metadata in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(metadata)
+    for attribute in ("width", "height"):
+        root.attrib.pop(attribute, None)
+    root.attrib |= {"role": "group", "aria-label": drawing.title}
+    for image in root.iter(f"{{{SVG}}}image"):  # its id depends only on the content, and images may be equal
+        image.attrib.pop("id", None)
+    told = vars(drawing.figure).get("told", {})
+    for group in root.iter(f"{{{SVG}}}g"):
+        if group.get("id") in told:
+            _name(group, *told[group.get("id")])
+    text = re.sub(r"\n\s*", "\n", ET.tostring(root, encoding="unicode"))
+    text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}{drawing.name}-", text)
+    colored = re.sub(
+        r'(?:style|fill|stroke)="[^"]*"', lambda one: COLOR.sub(r"var(--c-\1, #\1)", one[0]), text
+    )
+    return Markup(colored)
+
+
+def _name(group: ET.Element, name: str, points: list[str]) -> None:
+    label = f"{name}: {'; '.join(points)}"
+    group.attrib |= {"class": "curve", "tabindex": "0", "role": "img", "aria-label": label}
+    marks = list(group.iter(f"{{{SVG}}}use"))
+    if len(marks) == len(points):  # points outside the axes are not drawn
+        for mark, words in zip(marks, points, strict=True):
+            ET.SubElement(mark, f"{{{SVG}}}title").text = f"{name}, {words}"
+    else:
+        title = ET.Element(f"{{{SVG}}}title")
+        title.text = name
+        group.insert(0, title)
+
+
+def dark_colors(colors: Iterable[str]) -> dict[str, str]:
+    """Name of the variable -> color on a dark page, for all colors of figures, bright enough for text."""
+    found = {f"--c-{key}": value for key, value in DARK.items()}
+    for color in sorted({color.lower().lstrip("#") for color in colors} - DARK.keys()):
+        hue, light, saturation = colorsys.rgb_to_hls(*(int(color[i : i + 2], 16) / 255 for i in (0, 2, 4)))
+        channels = colorsys.hls_to_rgb(hue, max(light, 0.62), min(saturation, 0.75))
+        found[f"--c-{color}"] = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
+    return found
+
 
 MOST_PANELS = 8
 CHARACTER = 4.7  # points of a letter in a label, in the mean
@@ -89,7 +163,8 @@ def save(drawing: Drawing, folder: Path, source: str) -> bytes:
 
 def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
     """Write the drawings. Returns name -> HTML for the page."""
-    return {one.name: _html(one, save(one, folder, source)) for one in figures if isinstance(one, Drawing)}
+    drawn = [one for one in figures if isinstance(one, Drawing)]
+    return {one.name: inline(save(one, folder, source), one) for one in drawn}
 
 
 def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
@@ -99,12 +174,8 @@ def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
         if isinstance(one, Drawing):
             text = BytesIO()
             FigureCanvasSVG(one.figure).print_svg(text, metadata={"Date": None})
-            found[one.name] = _html(one, text.getvalue(), "narrow-")
+            found[one.name] = inline(text.getvalue(), one, "narrow-")
     return found
-
-
-def _html(drawing: Drawing, svg: bytes, prefix: str = "") -> Markup:
-    return inline(svg, f"{prefix}{drawing.name}", drawing.title, told_by(drawing.figure))
 
 
 def new_figure(

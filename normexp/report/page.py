@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 
 from normexp.format import pluralize
-from normexp.report.drawing import Drawing, Skipped, narrow, narrow_all, save_all
+from normexp.report.drawing import Drawing, Skipped, dark_colors, narrow, narrow_all, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import cautions, finding, source
-from normexp.report.fonts import families
 from normexp.report.study import Study, label
-from normexp.report.style import SETTINGS, Style
-from normexp.report.svg import dark_colors
+from normexp.report.style import Style, drawing_style
 from normexp.report.tables import (
     TOGETHER,
     cell_text,
@@ -55,7 +52,7 @@ def write_report(
     sections: list[dict[str, Any]] = []
     wide: dict[str, Markup] = {}
     slim: dict[str, Markup] = {}
-    with mpl.rc_context({**SETTINGS, "font.family": families()}):
+    with drawing_style():
         for title, makers in FIGURES.items():
             shown = [item for make in makers for item in make(study, style)]
             shown.sort(key=lambda item: isinstance(item, Skipped))
@@ -73,7 +70,7 @@ def write_report(
     words = study.name.replace("_", " ")
     return save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
-        picture=lambda drawing: picture(drawing, wide, slim), lists=lists(study), finding=found,
+        shapes={"wide": wide, "narrow": slim}, lists=lists(study), finding=found,
         dark=dark_colors(style.colour.values()), provenance=[foot], runs_text=runs, made_by=made_by, tables=tables,
         refresh=refresh,
     )  # fmt: skip
@@ -138,26 +135,6 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
     note = f"{how_to_read(study, table)} Second line: paired difference to {baseline}, {TOGETHER}."
     x = label(study.x) if study.x else None
     return render("table.html.j2", rows=rows, heads=heads, x=x, corner=label(study.metric), note=note)
-
-
-def picture(
-    drawing: Drawing, wide: Mapping[str, Markup], narrow: Mapping[str, Markup] | None = None
-) -> Markup:
-    """A figure in the page, in a shape for wide and one for narrow screens, with links to the files for print."""
-    shapes = [("wide", wide), ("narrow", narrow)] if narrow else [("any", wide)]
-    shown = Markup("").join(
-        Markup('<div class="picture {0}">{1}</div>').format(name, found[drawing.name])
-        for name, found in shapes
-    )
-    files = Markup(" ").join(
-        Markup('<a href="figures/{0}.{1}" aria-label="{3} as {2}">{2}</a>').format(
-            drawing.name, form, form.upper(), drawing.title
-        )
-        for form in ("png", "pdf")
-    )
-    return Markup("<figure>{0}<figcaption>{1} {2}</figcaption></figure>").format(
-        shown, drawing.caption, files
-    )
 
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:

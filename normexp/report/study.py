@@ -169,9 +169,9 @@ class Study:
         }
 
     @cached_property
-    def differences(self) -> pd.DataFrame:
-        """The paired differences first - second of all arms at each level: level, first, second, difference, low, high,
-        pairs. The intervals hold for all of them together (Bonferroni), because a reader picks the largest."""
+    def paired(self) -> dict[tuple[float, str, str], Estimate]:
+        """(level, first, second) -> the paired difference first - second, of all arms at each level. The intervals hold
+        for all of them together (Bonferroni), because a reader picks the largest."""
         pairs = [
             (level, *two)
             for level in self.levels_or_nan
@@ -179,23 +179,25 @@ class Study:
             if len({*self.points[two[0], level].keys} & {*self.points[two[1], level].keys}) > 1
         ]
         together = 1 - (1 - LEVEL) / max(len(pairs), 1)
-        rows = [
-            (level, one, other, *self.points[one, level].minus(self.points[other, level], together))
+        return {
+            (level, one, other): self.points[one, level].minus(self.points[other, level], together)
             for level, one, other in pairs
-        ]
-        return pd.DataFrame(rows, columns=["level", "first", "second", "difference", "low", "high", "pairs"])
+        }
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """The same as a table: level, first, second, difference, low, high, pairs."""
+        columns = ["level", "first", "second", "difference", "low", "high", "pairs"]
+        return pd.DataFrame([(*key, *found) for key, found in self.paired.items()], columns=columns)
 
     def difference(self, first: str, second: str, level: float) -> Estimate:
-        """The row of `differences`, either way around; of one pair without an interval."""
+        """The paired difference of two arms, either way around; of one pair without an interval."""
         if first == second:
             return NOTHING
-        rows = self.differences
-        here = rows[rows["level"].isna() if pd.isna(level) else rows["level"] == level]
-        for one, other, sign in ((first, second, 1), (second, first, -1)):
-            row = here[(here["first"] == one) & (here["second"] == other)]
-            if len(row):
-                mean, low, high, n = row.iloc[0][["difference", "low", "high", "pairs"]]
-                return Estimate(mean, low, high, int(n)) if sign > 0 else Estimate(-mean, -high, -low, int(n))
+        if found := self.paired.get((level, first, second)):
+            return found
+        if found := self.paired.get((level, second, first)):
+            return Estimate(-found.mean, -found.high, -found.low, found.n)
         return self.points[first, level].minus(self.points[second, level])
 
     def recorded(self, pattern: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 from fontTools.ttLib import TTFont
 
 ROOT = Path(__file__).parents[2]
-KILLED = "import os, signal; from normexp.report.fonts import families; print(families()[0], flush=True); "
+KILLED = "import os, signal; from normexp.report.style import families; print(families()[0], flush=True); "
 KILLED += "os.kill(os.getpid(), signal.SIGKILL)"
 
 
@@ -45,7 +45,7 @@ def test_killed_process_leaves_no_font_in_the_temporary_folder_and_the_next_cuts
 def test_font_is_drawn_uncut_where_it_cannot_be_kept(tmp_path, monkeypatch):
     import matplotlib
 
-    from normexp.report.fonts import families
+    from normexp.report.style import families
 
     monkeypatch.setattr(matplotlib, "get_cachedir", lambda: str(tmp_path / "nowhere"))
     assert families.__wrapped__() == ("DejaVu Sans", "DejaVu Sans")

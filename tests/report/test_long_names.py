@@ -9,9 +9,8 @@ from fabricated import write_run
 
 from normexp.report.drawing import Drawing, narrow
 from normexp.report.figures import FIGURES
-from normexp.report.fonts import families
 from normexp.report.study import Study, open_study
-from normexp.report.style import SETTINGS, Style
+from normexp.report.style import SETTINGS, Style, families
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import math
 import pytest
 from matplotlib.colors import to_rgb
 
+from normexp.report.drawing import DARK, dark_colors
 from normexp.report.style import OWN, Style
-from normexp.report.svg import DARK, dark_colors
 
 
 @pytest.mark.parametrize("norm", ["batchnorm", "groupnorm", "none"])

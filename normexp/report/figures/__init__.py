@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterable
 
 from normexp.report.drawing import Drawing, Skipped
-from normexp.report.figures.convergence import steps_to_accuracy
-from normexp.report.figures.final import final_values
 from normexp.report.figures.layers import (
     activation_bands,
     gradient_by_depth,
     gradient_over_time,
     saturation_by_layer,
 )
-from normexp.report.figures.learning import learning_curves
-from normexp.report.figures.rates import learning_rates
+from normexp.report.figures.learning import learning_curves, steps_to_accuracy
+from normexp.report.figures.results import final_values, learning_rates
 from normexp.report.study import Study
 from normexp.report.style import Style
 

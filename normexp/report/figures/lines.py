@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from normexp.format import pluralize
-from normexp.report.drawing import level_title, levels_shown, panels
+from normexp.report.drawing import level_title, levels_shown, panels, tell
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
 from normexp.report.style import Style, height_for, label_lines, percent
-from normexp.report.svg import tell
 from normexp.report.tables import interval_text, number
 
 

@@ -9,8 +9,8 @@ from normexp.claims.pages.site.drawings import ENVIRONMENT
 from normexp.claims.pages.site.facts import KEPT, PROTOCOLS, facts, index_row
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import REGISTRY, read_registry
+from normexp.report.drawing import dark_colors
 from normexp.report.style import FREE, OWN
-from normexp.report.svg import dark_colors
 
 FILTERS = {
     "word": "word",
