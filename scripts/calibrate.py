@@ -23,7 +23,7 @@ from normexp.claims.pages.error_rates import qualifies
 from normexp.claims.pages.verdicts_page import CALIBRATION
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims
-from normexp.cli.options import read_options
+from normexp.cli.errors import read_options
 from normexp.config.folder import CONFIGS
 
 FEWEST = 100

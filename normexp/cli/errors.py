@@ -1,4 +1,5 @@
-"""Errors of commands in one line, with their exit status. Imports nothing heavy."""
+"""What commands share: options, key=value, where Hydra reads none; errors in one line, with their exit status. Imports
+nothing heavy."""
 
 import contextlib
 import difflib
@@ -6,10 +7,11 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from normexp.cli.help import GROUPS, choices, keys, suggest
+from normexp.config.folder import allow_from, as_option, use_folder
 from normexp.config.process import command, note_interrupt, start
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -24,6 +26,26 @@ def prepare() -> None:
         os.getcwd()
     except FileNotFoundError:
         fail("the present folder was deleted; change to one that exists", BAD_INPUT)
+
+
+def read_options(arguments: list[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The defaults, changed by the arguments. The user's packages and own folder, if a command takes them, are used
+    from then on, also in the processes that this one starts.
+
+    Raises ValueError for anything but key=value with a known key.
+    """
+    options = dict(defaults)
+    for argument in as_option(arguments):
+        key, equals, value = argument.partition("=")
+        if key not in options or not equals or not value:
+            raise ValueError(
+                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
+            )
+        options[key] = value
+    if "config_dir" in options:
+        allow_from([f"allow_targets={options['allow_targets']}"])
+        use_folder(options["config_dir"])
+    return options
 
 
 @contextlib.contextmanager

@@ -7,9 +7,7 @@ from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.registration import GRID
 from normexp.claims.spec.select import find
-from normexp.cli.errors import prepare, say_error
-from normexp.cli.options import read_options
-from normexp.config.folder import allow_from, as_option, use_folder
+from normexp.cli.errors import prepare, read_options, say_error
 from normexp.config.process import command
 from normexp.sweeps.options import options_of, take_flags
 
@@ -43,15 +41,13 @@ def main(arguments: list[str]) -> int:
         print(HELP.format(command=command("evidence")))
         return 0
     try:
-        arguments, given = take_flags(as_option(arguments))
+        arguments, given = take_flags(arguments)
         action = arguments.pop(0) if arguments and "=" not in arguments[0] else ACTIONS[0]
         if action not in ACTIONS:
             raise ValueError(f"{action}: no such action; choose from {', '.join(ACTIONS)}")
         options = read_options(arguments, DEFAULTS)
         workers = [("workers", options["workers"])] if options["workers"] != "auto" else []
         engine = options_of([*workers, *given])
-        allow_from([f"allow_targets={options['allow_targets']}"])
-        use_folder(options["config_dir"])
         bank = load_bank(options["bank"])
         if action == "draw":
             return show_draws(bank)

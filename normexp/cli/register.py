@@ -9,9 +9,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import GRID, default_registry, grid_subject
 from normexp.claims.spec.registry import Row, digest, read_registry, register, subject_of
 from normexp.claims.spec.select import find
-from normexp.cli.errors import prepare, say_error
-from normexp.cli.options import read_options
-from normexp.config.folder import allow_from, as_option, use_folder
+from normexp.cli.errors import prepare, read_options, say_error
 from normexp.config.process import command
 from normexp.runs.files import atomic_write
 
@@ -42,7 +40,7 @@ def main(arguments: list[str]) -> int:
         print(HELP.format(command=command("register")))
         return 0
     try:
-        options = read(as_option(arguments))
+        options = read(arguments)
         path = Path(options["registry"]) if options["registry"] else default_registry()
         bank = load_bank(options["bank"])
         if not options["claim"] and not bank.drawn:
@@ -51,8 +49,6 @@ def main(arguments: list[str]) -> int:
                 print(line(row))
             print(f"{path}: {len(rows)} rows, each with the hash of the one before it")
             return 0
-        allow_from([f"allow_targets={options['allow_targets']}"])
-        use_folder(options["config_dir"])
         if options["claim"] in (GRID, ""):
             print(line(add_grid(path, bank, options["reason"])))
         else:

@@ -11,15 +11,8 @@ from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.select import ENDINGS, find
-from normexp.cli.errors import (
-    BAD_INPUT,
-    cut_quietly,
-    prepare,
-    say_error,
-)
-from normexp.cli.options import read_options
+from normexp.cli.errors import BAD_INPUT, cut_quietly, prepare, read_options, say_error
 from normexp.config import folder
-from normexp.config.folder import allow_from, as_option, use_folder
 from normexp.config.process import command, fast_imports, tolerate_closed_stdout
 from normexp.sweeps.options import Options, options_of, take_flags
 
@@ -79,11 +72,9 @@ def main(arguments: list[str]) -> int:
             show_help()
         return 0
     try:
-        arguments, given = take_flags(as_option(arguments))
+        arguments, given = take_flags(arguments)
         options = read(arguments)
         engine = engine_options(given, options["workers"])
-        allow_from([f"allow_targets={options['allow_targets']}"])  # inherited by the processes of `workers`
-        use_folder(options["config_dir"])
         if options["page"]:
             print(page(Path(options["page"]), options))
             return 0
