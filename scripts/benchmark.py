@@ -74,7 +74,7 @@ def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> l
     for name in names:
         measurement = MEASUREMENTS[name]
         cases = [case for case in measurement.cases if not on_gpu or case in (measurement.gpu or [case])]
-        if (on_gpu and measurement.gpu == ()) or not (on_gpu or measurement.cpu):
+        if on_gpu and measurement.gpu == ():
             print(f"{name}: not measured on this device", flush=True)
             continue
         seconds = measurement.seconds if given.seconds is None else given.seconds

@@ -6,7 +6,6 @@ The yaml tree has no schema of its own. `normexp.config.settings` is the schema 
 
 import difflib
 import inspect
-import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from normexp.config.settings import (
     ROOT,
     Setting,
     check_loggers,
+    check_plain,
     class_options,
     decay_of,
     describe,
@@ -31,7 +31,6 @@ from normexp.config.settings import (
     is_union,
 )
 from normexp.config.targets import resolve_target
-from normexp.format import UNPRINTABLE
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {
@@ -49,7 +48,6 @@ INJECTED = {
 }
 OPTIONAL = ("params", "fused")  # an optimizer may name its parameters differently and have no fused kernel
 PARTIAL = ("model", "norm", "optimizer", "trainer")
-LARGEST = 2**63 - 1
 HYDRAS = ("_target_", "_partial_", "_convert_")  # Hydra's keys that have a meaning here
 
 
@@ -246,25 +244,6 @@ def check_type(path: str, value: Any, kind: Any) -> None:
     """Raise ValueError with one line for a value that does not fit its annotation."""
     if not fits_type(value, kind):
         raise ValueError(f"{path}={value!r}: {describe(kind)}")
-
-
-def check_plain(path: str, value: Any) -> None:
-    """Raise ValueError with one line for a value that no setting can have: a key that is no text, a number that is
-    infinite or NaN or needs more than 64 bits, text that no line can show."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"{path}.{key}: a key must be text; quote it")
-            check_plain(f"{path}.{key}", item)
-    elif isinstance(value, list):
-        for item in value:
-            check_plain(path, item)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{path}={value}: must be finite")
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
-    elif isinstance(value, str) and UNPRINTABLE.search(value):
-        raise ValueError(f"{path}={value!r}: has a character that no line can show; leave it out")
 
 
 def check_kinds(

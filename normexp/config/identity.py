@@ -2,15 +2,36 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp.config.later_options import without_later_options
 from normexp.config.settings import NOT_IDENTITY
 
 # A run's folder holds this from its first moment.
 LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
+
+# Options that a class got after its first runs, each with the value under which it computes what it computed before. At
+# that value an option is no part of a run's identity, so old runs stay valid. A run from before there was the option
+# reads as a run with that value. Add here each new option of a class in a config group.
+_BLOCK = {
+    "bias": True, "embedding_norm": False, "final_norm": None, "depth_scaling": False, "qk_norm_over": "head",
+    "qk_norm_gain": True, "v_norm": "none", "attention_scale": 1.0, "attention_sink": False, "attention_gate": "none",
+}  # fmt: skip
+_TORCHS = (
+    "SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop",
+)  # fmt: skip
+LATER_OPTIONS: dict[str, dict[str, Any]] = {
+    "normexp.models.Transformer": _BLOCK,
+    "normexp.models.GPT": {
+        **_BLOCK, "position": "learned", "rope_base": 10_000.0, "qk_norm_place": "before", "tied_embedding": False,
+        "embedding_scale": "none",
+    },
+    "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
+    "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
+    **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},
+}  # fmt: skip
 
 
 def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) -> dict[str, Any]:
@@ -19,7 +40,7 @@ def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) 
     Paths, hardware and monitors are omitted. A user's own data counts by `fingerprint`, the hash of its content, and
     several processes by their number: each normalizes and augments its own part of a batch.
     When a later version adds a key, it must omit the key's default value here, so that old runs stay valid; options of
-    a group stand in `later_options`.
+    a group stand in LATER_OPTIONS.
     """
     kept = _identity_of(config)
     if kept.get("max_steps") is not None:
@@ -53,6 +74,17 @@ def _identity_of(node: dict[str, Any], path: str = "") -> dict[str, Any]:
             deeper = not path and isinstance(value, dict)  # a setting has at most one dot
             kept[key] = _identity_of(without_later_options(value), f"{key}.") if deeper else value
     return kept
+
+
+def without_later_options(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A group's node without those later options that have their old value."""
+    old = LATER_OPTIONS.get(str(node.get("_target_")), {})
+    return {key: value for key, value in node.items() if key not in old or value != old[key]}
+
+
+def with_later_options(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A group's node with the later options that it lacks, at their old values."""
+    return {**LATER_OPTIONS.get(str(node.get("_target_")), {}), **node}
 
 
 def config_hash(config: dict[str, Any], fingerprint: str = "", processes: int = 1) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from normexp.config.folder import CONFIGS
-from normexp.config.later_options import with_later_options
+from normexp.config.identity import with_later_options
 
 CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from
 VALUES = ("lr", "batch_size", "max_epochs", "max_steps")

@@ -7,6 +7,7 @@ a type. Imports neither torch nor Hydra.
 """
 
 import importlib.util
+import math
 import os
 import shlex
 import types
@@ -15,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+from normexp.format import UNPRINTABLE
+
+LONGEST, LARGEST, DEEPEST = 100_000, 2**63 - 1, 20  # characters, whole numbers, nested values
 MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
 LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger one
 
@@ -203,6 +207,29 @@ def how_to_look(config: dict[str, Any], folder: str | Path) -> list[str]:
     if "mlflow" in names_of(config.get("logger", ())):
         commands.append(f"mlflow ui --backend-store-uri {shlex.quote(mlflow_store(config['outputs']))}")
     return [f"look:   {command}" for command in commands]
+
+
+def check_plain(path: str, value: Any, depth: int = 0) -> None:
+    """Raise ValueError with one line for a value that no setting and no result can have: a key that is no text, a
+    number that is infinite or NaN or needs more than 64 bits, text that no line can show, nesting without end."""
+    if depth > DEEPEST:
+        raise ValueError(f"{path[:60]}: nested more than {DEEPEST} deep")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{path}.{key}: a key must be text; quote it")
+            check_plain(path, key)
+            check_plain(f"{path}.{key}", item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            check_plain(path, item, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{path}={value}: must be finite")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
+    elif isinstance(value, str) and (len(value) > LONGEST or UNPRINTABLE.search(value)):
+        more = f", or is longer than {LONGEST:,}" if len(value) > LONGEST else ""
+        raise ValueError(f"{path}={value!r:.60}: has a character that no line can show{more}; leave it out")
 
 
 def is_union(kind: Any) -> bool:

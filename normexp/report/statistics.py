@@ -24,10 +24,6 @@ class Estimate(NamedTuple):
     high: float
     n: int
 
-    @property
-    def excludes_zero(self) -> bool:
-        return self.low > 0 or self.high < 0
-
 
 NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 

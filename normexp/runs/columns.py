@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from normexp.config.later_options import with_later_options
+from normexp.config.identity import with_later_options
 from normexp.config.settings import NOT_IDENTITY
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from normexp.config.settings import GROUPS, ROOT, describe, fits_type
-from normexp.format import UNPRINTABLE
+from normexp.config.settings import GROUPS, ROOT, check_plain, describe, fits_type
 from normexp.runs.columns import RESULT_GROUPS, RESULTS
 from normexp.runs.files import write_json
 
@@ -17,7 +16,6 @@ SUMMARY = "summary.json"
 MOST_BYTES = 2**24
 NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
 STATUSES = ("completed", "diverged")
-LONGEST, LARGEST, DEEPEST = 100_000, 2**63, 20  # characters, whole numbers, nested values
 KINDS: dict[str, Any] = {
     "hash": str, "fingerprint": str, "command": str, "finished": str, "steps": int, "parameters": int,
     "epochs": float, "seconds": float, "choices": dict, "config": dict, "metrics": dict, "convergence": dict,
@@ -132,7 +130,7 @@ def _finite(value: Any) -> Any:
 def check_summary(summary: dict[str, Any]) -> None:
     """Raise ValueError that names the first key with a value that no run writes."""
     for key, value in summary.items():
-        _check_plain(key, value)
+        check_plain(key, value)
     if summary["status"] not in STATUSES:
         raise ValueError(f"status={summary['status']}: must be {' or '.join(STATUSES)}")
     for key, kind in (KINDS | LATER).items():
@@ -161,25 +159,3 @@ def check_summary(summary: dict[str, Any]) -> None:
 def _check(key: str, value: Any, kind: Any) -> None:
     if not fits_type(value, kind):
         raise ValueError(f"{key}={str(value)[:60]}: {describe(kind)}")
-
-
-def _check_plain(path: str, value: Any, depth: int = 0) -> None:
-    """Allow numbers that fit into a table, text that fits on one line of a screen, and lists and mappings of these."""
-    if depth > DEEPEST:
-        raise ValueError(f"{path[:60]}: nested more than {DEEPEST} deep")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            _check_plain(path, key)
-            _check_plain(f"{path}.{key}", item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _check_plain(path, item, depth + 1)
-    elif isinstance(value, str):
-        if len(value) > LONGEST or UNPRINTABLE.search(value):
-            raise ValueError(
-                f"{path!r:.60}: text of {len(value)} characters, not all of which can be shown on a line"
-            )
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"{path}: a number of {len(str(value))} digits")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{path}={value}: must be finite or null")

@@ -38,7 +38,6 @@ class Measurement:
         limits: the end of a case's name -> the most that its ratio may be.
         seconds: that a case is measured for.
         gpu: names of the cases that are measured on a GPU; None: all. `gpu_seconds` limits them together.
-        cpu: whether it can be measured on a CPU.
         guard: names of the cases that `check` measures, and the part by which their ratios may be worse.
     """
 
@@ -50,7 +49,6 @@ class Measurement:
     seconds: float = 0
     gpu: tuple[str, ...] | None = ()
     gpu_seconds: float = 45
-    cpu: bool = True
     guard: tuple[str, ...] = ()
     tolerance: float = 0.2
 
@@ -149,11 +147,6 @@ MEASUREMENTS = {
     "leak": Measurement(
         "Memory over a long run", "training.leak", ("KiB by which memory grows a step", "limit"),
         {"10,000 steps of an MLP": ()}, {"": 1.0}, gpu=None, gpu_seconds=60,
-    ),
-    "synchronizations": Measurement(
-        "Synchronizations", "training.synchronizations", ("waits a step", "one"),
-        {f"{norm}, {m}": (norm, m) for m, norm in product(("mlp", "transformer"), NORMS) if norm != "instancenorm"},
-        {"": 0.0}, gpu=None, cpu=False, gpu_seconds=90,
     ),
     "norms": Measurement(
         "Norms", "norms.norms", ("us forward and backward", "torch's layer"),

@@ -9,7 +9,6 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -266,33 +265,3 @@ def resident(field: str) -> float:
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith(field)), float("nan"))
-
-
-class Synchronizations(pl.Callback):
-    """Counts, by line, what torch reports as a synchronization of the GPU between two steps in which nothing is due."""
-
-    FIRST, LAST = 3, 9  # steps; what is done once is done
-
-    def on_train_batch_end(self, trainer, *_) -> None:
-        if trainer.global_step == self.FIRST:
-            self.recording = warnings.catch_warnings(record=True)
-            self.warned = self.recording.__enter__()
-            warnings.simplefilter("always")
-            torch.cuda.set_sync_debug_mode("warn")
-        elif trainer.global_step == self.LAST:
-            torch.cuda.set_sync_debug_mode("default")
-            self.recording.__exit__(None, None, None)
-
-
-def synchronizations(norm: str, model: str, options: Options) -> Measured:
-    """Times that a step between two events makes the host wait for the GPU."""
-    watch = Synchronizations()
-    quiet = [
-        "monitor=none",
-        "log_every_n_steps=1000",
-        "val_every_n_steps=1000",
-        f"max_steps={watch.LAST + 1}",
-    ]
-    trained([*MODELS[model], *quiet, f"norm={norm}", "data=digits", "batch_size=32"], watch)
-    where = sorted({f"{Path(warning.filename).name}:{warning.lineno}" for warning in watch.warned})
-    return [(len(watch.warned) / (watch.LAST - watch.FIRST), 1.0)], {"where": ", ".join(where)}

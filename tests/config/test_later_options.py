@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from normexp.config.compose import compose
-from normexp.config.identity import config_hash
-from normexp.config.later_options import LATER_OPTIONS, with_later_options, without_later_options
+from normexp.config.identity import LATER_OPTIONS, config_hash, with_later_options, without_later_options
 from normexp.config.recipe import choice_of
 from normexp.config.run_spec import resolved
 from normexp.config.settings import decay_of
