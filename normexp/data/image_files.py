@@ -9,6 +9,7 @@ import os
 import stat
 import tarfile
 import time
+import warnings
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -79,8 +80,11 @@ def decode_all(
 
     Raises Unreadable for a bad image, OSError if the file cannot be written.
     """
+    from PIL.Image import DecompressionBombWarning
+
     waiting: deque[tuple[object, Future[np.ndarray]]] = deque()
-    with path.open("wb") as file, ThreadPoolExecutor(cores()) as threads:
+    with warnings.catch_warnings(), path.open("wb") as file, ThreadPoolExecutor(cores()) as threads:
+        warnings.simplefilter("error", DecompressionBombWarning)  # Pillow only warns of the smaller bombs
 
         def write_until(left: int) -> None:
             while len(waiting) > left:

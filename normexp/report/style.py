@@ -163,14 +163,14 @@ def shorten(name: str) -> str:
 
 def spread(
     wanted: Sequence[float], gap: float, within: tuple[float, float] = (-math.inf, math.inf)
-) -> Sequence[float]:
+) -> list[float]:
     """Places nearest to the wanted ones (ascending, by the sum of squares) that keep a gap."""
     from scipy.optimize import isotonic_regression
 
     steps = gap * np.arange(len(wanted))
     low, high = within
     places = isotonic_regression(np.subtract(wanted, steps)).x if len(wanted) else steps
-    return np.clip(places, low, max(low, high - gap * (len(wanted) - 1))) + steps
+    return (np.clip(places, low, max(low, high - gap * (len(wanted) - 1))) + steps).tolist()
 
 
 @cache
