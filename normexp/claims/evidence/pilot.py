@@ -46,8 +46,9 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
     while (cell := next((own for own in bank.cells.values() if not own.updates), None)) is not None:
         if most <= 0:
             return MORE
+        whole = with_facts(bank, cell)  # data that are not here reject nothing
         try:
-            pilot = Pilot(bank, cell, out)
+            pilot = Pilot(bank, whole, out)
         except ValueError as error:  # it cannot be built
             row, status = {"rejected": str(error), "seconds": 0.0}, 0
         else:
@@ -72,8 +73,9 @@ def show_plan(bank: Bank, out: Path) -> int:
     reject stays in its place here, since its successor has to be drawn."""
     costs = []
     for cell in (own for own in bank.cells.values() if not own.updates):
+        whole = with_facts(bank, cell)
         try:
-            rules = Pilot(bank, cell, out).rules
+            rules = Pilot(bank, whole, out).rules
             found = progress(rules, {})
             costs += [len(found.wanted) * rules.start * rules.step_seconds]
             word = f"{len(found.wanted)} runs of {rules.start} updates of {1000 * rules.step_seconds:.3g} ms"
@@ -99,14 +101,19 @@ def where_computed() -> dict[str, str]:
     return {"commit": here.get("commit", ""), "torch": version("torch"), "processor": processor()}
 
 
+def with_facts(bank: Bank, cell: BankCell) -> BankCell:
+    """The setting with the rates of its first search and the facts of its data. Raises ValueError for data that cannot
+    be read."""
+    return complete(replace(cell, rates=bank.known_population.rates[cell.labels["optimizer"]]))
+
+
 class Pilot:
-    """The pilot of one setting. Raises ValueError for one that cannot be built."""
+    """The pilot of one complete setting. Raises ValueError for one that cannot be built."""
 
     def __init__(self, bank: Bank, cell: BankCell, out: Path):
         self.bank, self.cache = bank, out / "cache"
-        population = bank.known_population
-        self.length, self.seed = population.length, int(population.length["seed"])
-        self.cell = complete(replace(cell, rates=population.rates[cell.labels["optimizer"]]))
+        self.length, self.cell = bank.known_population.length, cell
+        self.seed = int(self.length["seed"])
         self._composer = composer()
         self._folders: dict[PilotRun, Path] = {}
         self._rows: dict[PilotRun, dict[str, Any]] = {}
