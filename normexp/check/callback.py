@@ -1,5 +1,7 @@
 """A Lightning callback that checks the norms once, before the first batch of a fit."""
 
+from typing import Any
+
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 
@@ -24,12 +26,23 @@ class CheckNorms(Callback):
         self.strict, self.samples = strict, samples
         self.result: Result | None = None
 
-    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Check the module with the trainer's data, optimizer, precision, accumulation and number of processes."""
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        """A new fit is checked anew."""
+        self.result = None
+
+    def on_train_batch_start(
+        self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Check the module with its first batch, and the trainer's optimizer, precision, accumulation and processes.
+
+        The loader is not asked for another batch: that would move one whose workers persist.
+        """
+        if self.result is not None:
+            return
         precision = str(trainer.precision)
         self.result = check(
             module,
-            trainer.train_dataloader,
+            [batch],
             optimizer=trainer.optimizers[0] if trainer.optimizers else None,
             precision=precision if precision in PRECISIONS else None,
             accumulate=trainer.accumulate_grad_batches,

@@ -127,9 +127,8 @@ def size_of(batch: Any) -> int | None:
 def _batches(data: Any) -> tuple[Any, Any]:
     """(a training batch, another one)."""
     if hasattr(data, "train_dataloader"):
-        if not getattr(data, "_normexp_ready", False):
-            data.prepare_data()
-            data.setup("fit")
+        data.prepare_data()
+        data.setup("fit")
         data = data.train_dataloader()
     if isinstance(data, (Tensor, Mapping)) or (isinstance(data, tuple) and isinstance(data[0], Tensor)):
         return data, data

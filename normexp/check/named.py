@@ -73,7 +73,7 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
 def _of_run(folder: Path) -> tuple[nn.Module, Any]:
     """The module and data of a run, with the weights of its last checkpoint."""
     from normexp.config.identity import saved_identity
-    from normexp.config.saved import saved_spec
+    from normexp.config.run_spec import saved_spec
     from normexp.runs import read_summary
     from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint

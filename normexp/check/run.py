@@ -75,6 +75,10 @@ def check(
         raise ValueError(
             f"module={type(module).__name__}: is no torch module; pass a network or a LightningModule"
         )
+    if loss is None and not getattr(module, "automatic_optimization", True):
+        raise ValueError(
+            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
+        )
     step = as_step(module, loss)
     batches, batch_size, said = two_batches(loader, module, samples)
     asked = Asked(

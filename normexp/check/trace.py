@@ -189,6 +189,8 @@ class _Watch:
         with unheard():
             rows = to_rows(derivative(site.module, part), axis)
             limits = bounds(site.module)
+            if limits and limits[0] == 0 and limits[1] > 1:  # ReLU6: its lower end is that of ReLU
+                limits = None
             saturated = None
             if limits:
                 with torch.no_grad():

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from normexp.cli.errors import one_line_errors, prepare
-from normexp.config.invocation import command, program, typed
+from normexp.config.process import command, program, typed
 
 FOUND = 1  # exit status with --strict
 

@@ -185,12 +185,21 @@ def converted(network: Network) -> Iterable[Found]:
             f"for m in model.modules():\n    if hasattr(m, 'momentum'): m.momentum = {1 - momentum:.3g}",
             tuple(p.path for p in swapped),
         )  # fmt: skip
+    still = [p for p in network.tracked if p.follows_batches and getattr(p.module, "momentum", None) == 0]
+    if still:
+        yield Found(
+            "warning",
+            f"{len(still)} norms have momentum=0: in torch their running statistics never move.",
+            0, "share that a new batch gets",
+            "for m in model.modules():\n    if hasattr(m, 'momentum'): m.momentum = 0.1  # torch's default",
+            tuple(p.path for p in still),
+        )  # fmt: skip
     library = network.asked.converted_from
     batch = [p for p in network.tracked if p.kind == "batch"]
     if not batch:
         return
     if library is None:
-        if not swapped:
+        if not swapped and not still:
             raise NotChecked(
                 "pass converted_from= (keras, tensorflow, jax, flax) if the weights come from there"
             )

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from normexp.check.finding import Found, finding
+from normexp.check.findings.statistics import fresh
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.monitors.gradients import growth_rate
@@ -68,6 +69,8 @@ def one_value(network: Network) -> Iterable[Found]:
         for c in network.trace.calls
         if c.place.centers and network.values(c) < 3
     }
+    if network.trace.error is not None:
+        few.pop(network.trace.inside, None)  # it has said so itself
     if few:
         least = min(few.values())
         path = min(few, key=few.__getitem__)
@@ -97,9 +100,10 @@ def eps(network: Network) -> Iterable[Found]:
     if large:
         path = max(large, key=lambda name: large[name][0])
         share, variance = large[path]
-        value = next(p.eps for p in network.places if p.path == path)
+        place = next(p for p in network.places if p.path == path)
+        value = place.eps
         yield Found(
-            "warning",
+            "note" if place.tracked and fresh(place) else "warning",  # the scale at initialization says little
             f"eps={value:g} is {share:.0%} of variance + eps in {path} (median variance {variance:.2g}): its output "
             f"has {math.sqrt(1 - share):.2g} of the size that it should have.",
             share, "eps / (variance + eps), median statistic",
@@ -124,6 +128,9 @@ def overflow(network: Network) -> Iterable[Found]:
     with network.quiet(train=True), torch.no_grad():
         for call in network.trace.calls:
             x = call.x[: max(1, 2**20 // max(1, call.x[0].numel()))]
+            x = torch.cat(
+                [x, torch.zeros_like(x[:1])]
+            )  # as padding gives: an eps that rounds to 0 divides 0 by 0
             if math.isfinite(call.largest) and (lost := lost_in(call.place.module, x, kind, mixed)) > 0:
                 broken[call.place.path] = max(lost, broken.get(call.place.path, 0.0))
     largest = max(
@@ -222,9 +229,7 @@ def gradient_band(network: Network) -> Iterable[Found]:
     the last ones. In networks without skip connections BatchNorm itself makes it grow, by 1.2 a layer."""
     found = [size for size in network.trace.sensitivity.values() if size > 0 and math.isfinite(size)]
     if len(found) < 4:
-        if network.trace.error is None and len(network.trace.sensitivity) < 4:
-            return
-        raise NotChecked("too few weights get a gradient; is requires_grad set?")
+        raise NotChecked("fewer than four weights get a gradient; pass a network that trains")
     rate = float(growth_rate(torch.tensor(found, dtype=torch.float64))) ** 0.5
     across = rate ** (len(found) - 1)
     if across > BAND or across < 1 / BAND:
