@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normexp.check.result import Finding, Layer, Result
-from normexp.report.drawing import Drawing, narrow, narrow_all, room, save_all
-from normexp.report.fonts import families
-from normexp.report.page import ENVIRONMENT, picture
-from normexp.report.style import FAINT, OWN, SETTINGS, plain_log_scale
-from normexp.report.svg import dark_colors, tell
+from normexp.report.drawing import Drawing, dark_colors, narrow, narrow_all, room, save_all, tell
+from normexp.report.page import ENVIRONMENT
+from normexp.report.style import FAINT, OWN, drawing_style, plain_log_scale
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
 COLORS = {"error": "#A32020", "warning": OWN["layernorm"], "note": OWN["batchnorm"]}
@@ -24,13 +21,13 @@ MOST_ROWS = 8
 def write_page(result: Result, folder: Path, *, made_by: str = "") -> Path:
     """Write `index.html` and `figures/` under a folder. Returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({**SETTINGS, "font.family": families()}):
+    with drawing_style():
         shown = drawings(result)
         wide = save_all(shown, folder / "figures", made_by)
         with narrow():
             slim = narrow_all(drawings(result))
     html = ENVIRONMENT.from_string(TEMPLATE.read_text()).render(
-        result=result, drawings=shown, picture=lambda one: picture(one, wide, slim), made_by=made_by,
+        result=result, drawings=shown, shapes={"wide": wide, "narrow": slim}, made_by=made_by,
         dark=dark_colors([*COLORS.values(), *SERIES.values()]), colors=COLORS,
     )  # fmt: skip
     (folder / "index.html").write_text(html)
