@@ -1,4 +1,4 @@
-"""From evidence to the verdict of a claim over several settings: registration, looks, contrast, manipulation check."""
+"""From evidence to the verdict of a claim over several settings: its registration and its manipulation check."""
 
 import functools
 from collections.abc import Sequence
@@ -12,8 +12,6 @@ from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
-from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.random_effects import INCONCLUSIVE
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import (
     REGISTRY,
@@ -33,7 +31,7 @@ def conclude(
     stored: StoredVerdict | None = None,
     registries: Sequence[Path] | None = None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Table and verdict of a claim over several settings, look by look until it decides.
+    """Table and verdict of a claim over several settings.
 
     Args:
         known: the finished runs of a training claim.
@@ -42,32 +40,28 @@ def conclude(
 
     Raises ValueError with one line if a run is missing, or if runs of the ledger were computed by other code.
     """
-    paths = registries_of() if registries is None else registries
-    made = StoredSource(claim, stored.known_table) if stored else ComputedSource(claim)
+    made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
     source: Source = known or made
-    row, why, registry = registration(claim, paths, (stored.record["row"] or 0) if stored else None)
-    for count in claim.looks:
-        seeds = claim.seed_range(count)
-        settings = source("", claim.settings, seeds)
-        contrast = _contrast(claim, source)
-        runs = known.read_runs() if known else pd.DataFrame({"run": [], "seconds": [], "bank": []})
-        late, against = 0, ""
+    settings = source("", claim.settings, claim.seed_range)
+    checks = source(MANIPULATION, claim.settings, claim.seed_range) if claim.manipulation else None
+    runs = known.read_runs() if known else pd.DataFrame({"run": [], "seconds": [], "bank": []})
+    row, why, late = None, "hand-picked settings make no word, so there is nothing to register", 0
+    if claim.drawn:
+        paths = registries_of() if registries is None else registries
+        row, why, registry = registration(claim, paths, (stored.record["row"] or 0) if stored else None)
         if row and registry and len(runs):
             late, against = runs_before_registration(row, runs, registry, claim.bank)
-        if against:
-            row, why = None, against
-        verdict = judge(
-            settings,
-            claim,
-            looks=len(claim.looks),
-            row=row,
-            late=f"registered after {late} of {len(runs)} runs" if late else "",
-            contrast=contrast,
-            manipulation=source(MANIPULATION, claim.settings, seeds) if claim.manipulation else None,
-            extra={"unregistered_because": why, "runs": _cost(runs, known)},
-        )
-        if verdict["verdict"] != INCONCLUSIVE:
-            break
+            row, why = (None, against) if against else (row, why)
+    verdict = judge(
+        settings,
+        claim,
+        row=row,
+        drawn=claim.drawn,
+        asked=claim.first,
+        late=f"registered after {late} of {len(runs)} runs" if late else "",
+        manipulation=checks,
+        extra={"unregistered_because": why, "runs": _cost(runs, known)},
+    )
     return source.table(), verdict
 
 
@@ -114,8 +108,3 @@ def _cost(runs: pd.DataFrame, known: Known | None) -> dict[str, Any]:
     trained = int(runs["folder"].isin(new).sum()) if "folder" in runs else 0
     seconds = round(float(each.sum()), 1)
     return {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}
-
-
-def _contrast(claim: Claim, source: Source) -> dict[str, list[Setting]]:
-    own = claim.contrast
-    return {name: source(name, cells, own.seed_range) for name, cells in own.groups.items()} if own else {}

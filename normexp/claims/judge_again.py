@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.conclude import conclude, from_ledger, registries_of
-from normexp.claims.evidence.stored import COSTS, PLACE, StoredEvidence, older
+from normexp.claims.evidence.stored import COSTS, PLACE, StoredEvidence
 from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -23,22 +23,17 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
     Raises ValueError with one line for files that are not those of the manifest, and for evidence with a gap.
     """
     evidence = StoredEvidence(root / PLACE)
-    stored = evidence.verdict(claim)
     if claim.settings and claim.evidence == "training":
         if not any(len(evidence.rows(claim, cell)) for cell in claim.cells.values()):
-            return older(claim, stored.record) if stored and stored.table is None else None
+            return None
         costs: dict[str, Any] = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
         verdict = from_ledger(claim, evidence)[1]
-    elif stored is None:
+    elif (stored := evidence.verdict(claim)) is None:
         return None
-    elif stored.table is None:
-        return older(claim, stored.record)
     else:
         costs = {key: stored.record[key] for key in COSTS if key in stored.record}
         if claim.settings:
             verdict = conclude(claim, stored=stored, registries=registries_of(evidence.folder))[1]
         else:
-            verdict = judge(
-                stored.table, claim, looks=len(claim.looks) if claim.evidence == "training" else 1
-            )
+            verdict = judge(stored.table, claim)
     return verdict | costs | {"untuned": False, "untuned_word": None}

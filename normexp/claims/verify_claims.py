@@ -295,13 +295,10 @@ def _end(own: Verification, line: str | None) -> int:
 
 
 def in_one_setting(known: Known) -> Evidence:
-    """Table and verdict of a training claim in one setting: the first look that decides, or the last."""
+    """Table and verdict of a training claim in one setting."""
     claim, rates = known.claim, known.tuned()
-    for seeds in map(claim.seed_range, claim.looks):
-        table = known.values(seeds)
-        verdict = judge(table, claim, looks=len(claim.looks))
-        if verdict["verdict"] != "inconclusive":
-            break
+    table = known.values(claim.seed_range)
+    verdict = judge(table, claim)
     chosen = {f"{arm} {level}".strip(): lr for (arm, level), lr in rates.items()} if claim.tune else {}
     edges = (min(claim.tune["lr"]), max(claim.tune["lr"])) if claim.tune else ()
     return table, verdict | {
@@ -319,7 +316,7 @@ def without_training(claim: Claim, registries: Sequence[Path] | None = None) -> 
     from normexp.claims.evidence.initial import gather  # loads torch
     from normexp.claims.evidence.search import search
 
-    table = search(claim) if claim.search else gather(claim, claim.looks[-1])
+    table = search(claim) if claim.search else gather(claim)
     return table, judge(table, claim)
 
 
@@ -356,13 +353,13 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
 
 
 def run_count(claim: Claim) -> int:
-    """Most training runs: for the seeds of the last look, and for those that tune the learning rate; over settings at
+    """Most training runs: for its seeds, and for those that tune the learning rate; over settings at
     the rates of each cell, before any grid expands."""
     each = len(claim.arms) * len(claim.levels)
     if claim.settings:
         rates = {name: len(cell.rates) if claim.rate == "own" else 1 for name, cell in claim.cells.items()}
-        return each * sum(len(seeds) * rates[name] for name, seeds in claim.seeds_in.items())
-    return each * (claim.looks[-1] + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
+        return each * claim.seeds * sum(rates.values())
+    return each * (claim.seeds + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
 
 
 def by_setting(found: Sequence[tuple[Known, list[RunSpec]]]) -> list[str]:

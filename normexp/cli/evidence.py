@@ -212,11 +212,10 @@ def write(action: str, bank: Bank, path: Path) -> str:
     from normexp.claims.pages.bank_page import draw_rates, page
     from normexp.runs.files import atomic_write
 
-    stored = StoredEvidence(EVIDENCE)
-    rows = stored.grid_rows(bank.grid.cells)
+    rows = StoredEvidence(EVIDENCE).grid_rows(bank.grid.cells)
     bank = expanded_lr_grid(bank, rows)
     figure = "images/bank_rates.png"
     draw_rates(bank, rows, path.parent / figure)
     with atomic_write(path) as file:
-        file.write(page(bank, rows, stored, figure).encode())
+        file.write(page(bank, rows, figure).encode())
     return f"{path}, {path.parent / figure}"

@@ -174,7 +174,7 @@ def show_help() -> None:
             sep="\n",
         )
     print(
-        "\nA verdict is supported, refuted, varies, depends or inconclusive; each is a result: the exit status is 0."
+        "\nA verdict is a word, a count of settings, or what was seen here; each is a result: the exit status is 0."
         "\n\nClaims:"
     )
     width = max(len(claim.id) for claim in claims.values())

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.setting_effect import FEWEST_PAIRS
+from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label
 from normexp.report.tables import number, over_examples
@@ -22,12 +22,12 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
             why = "all seeds of two arms differ by the same, and their runs kept no test examples"
         return f"No interval can be given: {why}. {scope(study)}"
     most = int(rows["pairs"].max())
-    rows = rows[rows["pairs"] >= min(most, FEWEST_PAIRS)]
+    rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = pluralize(most, "seed"), label(study.metric)
     many = f", wide enough for all {len(study.differences)} differences" if len(study.differences) > 1 else ""
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
-    few = most < FEWEST_PAIRS
+    few = most < FEWEST_SEEDS
     if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
         return (
@@ -48,7 +48,7 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
     size = f"{number(abs(difference), study.metric)}{points(study)}"
     text = f"{first}{at} has a {what} {size} {word} than {against(second)} ({ends}; {how})."
     if few:
-        text = f"{seeds.capitalize()} rank no arms, {FEWEST_PAIRS} are needed. Seen here: {text}"
+        text = f"{seeds.capitalize()} rank no arms, {FEWEST_SEEDS} are needed. Seen here: {text}"
     elif len(rows) > 1:
         others, more = pluralize(len(rows) - 1, "difference"), len(clear) - 1
         excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"

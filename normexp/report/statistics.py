@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.setting_effect import crossed
 from normexp.runs.intervals import half_widths, t_quantile
 
 LEVEL = 0.95
@@ -84,16 +83,36 @@ def estimate(
         return NOTHING
     mean, n = float(numbers.mean()), len(numbers)
     if n > 1 and examples is not None:
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # the third cumulant of two values, which is not used
-            noise = crossed(examples[known], resolution)
-        half = float(t_quantile(level, noise.df) * np.sqrt(noise.variance))
+        variance, df = crossed(examples[known], resolution)
+        half = float(t_quantile(level, df) * math.sqrt(variance))
         return Estimate(mean, mean - half, mean + half, n)
     if n < 2 or np.ptp(numbers) <= 1e-9 * np.abs(numbers).max():
         return Estimate(mean, math.nan, math.nan, n)
     half = float(half_widths(numbers.std(ddof=1), n, level))
     return Estimate(mean, mean - half, mean + half, n)
+
+
+def crossed(z: np.ndarray, resolution: float = 0.0) -> tuple[float, float]:
+    """(variance, degrees of freedom) of the mean of `z` (seeds, examples). Every seed had the same examples; both are
+    samples.
+
+    The crossed model has components for seed, example and rest. V_seed + V_example - V_rest is an unbiased estimate of
+    the variance of the mean. V_seed is the variance of the seeds' means divided by n, V_example that of the examples'
+    means divided by E, V_rest that of the residuals divided by n E (Searle 1971). A bootstrap that draws seeds and
+    examples independently estimates the same (Owen 2007). Degrees of freedom are Satterthwaite's.
+
+    Args:
+        resolution: variance to add to the examples' part, because a test set cannot show finer differences.
+    """
+    n, examples = z.shape
+    seeds, means = z.mean(1), z.mean(0)  # (n,), (E,)
+    rest = z - seeds[:, None] - means + z.mean()
+    of_seeds = float(seeds.var(ddof=1)) / n
+    of_examples = float(means.var(ddof=1)) / examples + resolution
+    of_rest = float((rest**2).sum()) / ((n - 1) * (examples - 1)) / (n * examples)
+    variance = max(of_seeds + of_examples - of_rest, of_seeds, of_examples)
+    spread = of_seeds**2 / (n - 1) + of_examples**2 / (examples - 1) + of_rest**2 / (n - 1) / (examples - 1)
+    return variance, max(variance**2 / spread if spread > 0 else n - 1.0, n - 1.0)
 
 
 def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from normexp.claims.judge.setting_effect import FEWEST_PAIRS
+from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.report.statistics import Estimate
 from normexp.report.study import Study, label
 
@@ -53,7 +53,7 @@ def comparison(study: Study, baseline: str) -> pd.DataFrame:
 def is_better(study: Study, difference: Estimate) -> bool:
     """Whether a difference shows that its first arm is better, by its interval and enough seeds."""
     clear = difference.low > 0 if study.higher_is_better else difference.high < 0
-    return clear and difference.n >= FEWEST_PAIRS
+    return clear and difference.n >= FEWEST_SEEDS
 
 
 def number(value: float, metric: str, *, signed: bool = False) -> str:

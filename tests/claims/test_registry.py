@@ -13,12 +13,11 @@ from repository import git
 from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
 from normexp.claims.spec.registration import history_of, kept_commits, not_after, open_registry
 from normexp.claims.spec.registry import REGISTRY, Row, alpha_of, digest, latest, read_registry, register
-from normexp.claims.spec.settings import Contrast
 from normexp.cli.register import main
 
 # One of the project's claims, in one setting, at two sizes of the batch.
 ONE_SETTING = dataclasses.replace(
-    CLAIMS["P13a"], settings={}, cells={}, seeds=[10, 20], first_seed=100,
+    CLAIMS["P13a"], settings={}, cells={}, seeds=20, first_seed=100,
     factor={"batch_size": [16, 64]}, arms={"batchnorm": ["norm=batchnorm"]},
     fixed=["model=cnn", "data=mnist", "data.train_size=10000", "max_epochs=5"],
 )  # fmt: skip
@@ -206,13 +205,10 @@ def test_the_resolved_protocol_has_every_value_and_notices_each():
     assert len(resolved_protocol(settings)["cells"]) == 4
 
 
-def test_laws_need_no_registration_and_contrasts_register_their_seeds():
+def test_laws_need_no_registration_and_others_register_their_seeds():
     with pytest.raises(ValueError, match="claim=S01: evidence=law needs no registration"):
         resolved_protocol(CLAIMS["S01"])
-    contrast = Contrast(varies="x", key="data", groups={"a": {"a": ["data=mnist"]}}, first_seed=200, seeds=60)
-    claim = dataclasses.replace(ONE_SETTING, contrast=contrast)
-    assert seeds_of(claim) == [[100, 120], [200, 260]]
-    assert "contrast a: a / batchnorm / 16" in resolved_protocol(claim)["cells"]
+    assert seeds_of(ONE_SETTING) == [[100, 120]]
 
 
 def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path, capsys):

@@ -91,7 +91,7 @@ def test_every_case_can_be_drawn_again_and_changes_one_part():
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
     """What was found when the claim was judged; that the search finds it again is a slow test."""
-    return StoredEvidence().verdict(CLAIMS["P17b"]).known_table
+    return StoredEvidence().verdict(CLAIMS["P17b"]).table
 
 
 @pytest.mark.slow

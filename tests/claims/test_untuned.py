@@ -18,7 +18,7 @@ from normexp.claims.verify_claims import verify_all
 CLAIMS = COMMITTED | {
     "P08": dataclasses.replace(
         COMMITTED["P08"], settings={}, cells={}, metric="test/accuracy", better="higher", seeds=5, rate="own",
-        failed="left_out", tune={"lr": [0.1, 0.3], "seeds": 2}, fixed=["model=mlp"],
+        tune={"lr": [0.1, 0.3], "seeds": 2}, fixed=["model=mlp"],
         comparisons=[Comparison(kind="equivalent", arm="rmsnorm", baseline="layernorm", margin=0.01)],
     )
 }  # fmt: skip
@@ -52,12 +52,12 @@ def ask(out: Path, *, tuned: bool, name: str = "P08") -> None:
 def test_the_untuned_verdict_lies_beside_the_tuned_one_and_both_words_are_shown(tmp_path, capsys):
     ask(tmp_path, tuned=True)
     ask(tmp_path, tuned=False)
-    assert word(tmp_path / "P08" / "verdict.json") == "supported"
-    assert word(tmp_path / "P08" / "untuned" / "verdict.json") == "refuted"
+    assert word(tmp_path / "P08" / "verdict.json") == "seen here"
+    assert word(tmp_path / "P08" / "untuned" / "verdict.json") == "not seen here"
     said = capsys.readouterr().out
-    assert "P08  SUPPORTED" in said
-    assert "P08 (untuned)  REFUTED" in said
-    assert "with each arm's own learning rate: SUPPORTED" in said
+    assert "P08  SEEN HERE: " in said
+    assert "P08 (untuned)  NOT SEEN HERE: 0.4 (" in said
+    assert "with each arm's own learning rate: SEEN HERE" in said
 
 
 def test_alone_it_says_that_the_tuned_verdict_is_not_known_and_the_page_has_none(tmp_path, capsys):
@@ -70,7 +70,7 @@ def test_alone_it_says_that_the_tuned_verdict_is_not_known_and_the_page_has_none
 def test_the_page_shows_it_with_the_tuned_verdict_and_never_instead(tmp_path):
     ask(tmp_path, tuned=True)
     ask(tmp_path, tuned=False)
-    assert written(tmp_path).startswith("**supported (one setting, unregistered)** (untuned: refuted)")
+    assert written(tmp_path).startswith("**seen here: ")
     (tmp_path / "P08" / "untuned" / "verdict.json").rename(tmp_path / "P08" / "verdict.json")
     assert written(tmp_path).startswith("not yet run")
 
@@ -78,7 +78,7 @@ def test_the_page_shows_it_with_the_tuned_verdict_and_never_instead(tmp_path):
 def written(out: Path) -> str:
     """P08's row from its verdict on."""
     write_page(out / "page.md", CLAIMS, verdicts_in(CLAIMS, out))
-    return next(row for row in (out / "page.md").read_text().split("\n") if row.startswith("| P08 ")).split(
+    return next(row for row in (out / "page.md").read_text().split("\n") if row.startswith("| [P08]")).split(
         " | "
     )[2]
 
@@ -96,4 +96,4 @@ def test_a_sentence_that_cannot_be_tested_writes_that_with_its_reason(tmp_path):
     assert (verdict["verdict"], verdict["reason"]) == ("cannot be tested", CLAIMS["S26"].reason)
     found = verdicts_in(CLAIMS, tmp_path)
     write_page(tmp_path / "page.md", CLAIMS, found)
-    assert "| S26 |" in (tmp_path / "page.md").read_text()
+    assert "| [S26]" in (tmp_path / "page.md").read_text()

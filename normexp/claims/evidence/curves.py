@@ -80,7 +80,7 @@ def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd
     """Setting -> the runs that its verdict rests on, the claim's own and those of the grid, named by their arms."""
     stored = StoredEvidence(root / PLACE)
     each = {
-        cell.name: runs[runs["seed"].isin(claim.seeds_in[cell.name])]
+        cell.name: runs[runs["seed"].isin(list(claim.seed_range))]
         for cell in _cells(claim, verdict)
         if len(runs := stored.rows(claim, cell))
     }

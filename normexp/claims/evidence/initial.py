@@ -16,7 +16,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from normexp.claims.evidence.protocol import names_data, unchecked
-from normexp.claims.evidence.sources import initial_labels, setting_of_table
+from normexp.claims.evidence.sources import initial_labels
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.laws.network import Network
 from normexp.claims.spec.claim import Claim
@@ -28,17 +28,17 @@ from normexp.config.targets import resolve_target
 from normexp.training.build_model import build_model
 
 
-def gather(claim: Claim, seeds: int) -> pd.DataFrame:
+def gather(claim: Claim) -> pd.DataFrame:
     """One value per arm, level of the factor and seed."""
     rows = []
     # Seeds in the outer loop, so that measured times drift alike in all arms.
-    for seed in claim.seed_range(seeds):
+    for seed in claim.seed_range:
         for level in claim.levels:
             for arm, choice in claim.arms.items():
                 value = _value(claim, choice, *_case(claim, choice, level), seed)
                 rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
     table = make_table(rows)
-    check_complete(table, list(claim.arms), claim.levels, list(claim.seed_range(seeds)))
+    check_complete(table, list(claim.arms), claim.levels, list(claim.seed_range))
     return table
 
 
@@ -83,8 +83,9 @@ def initial_setting(
         options={**claim.options, **options},
         function=function or claim.function,
         first_seed=seeds.start,
+        seeds=len(seeds),
     )
-    return setting_of_table(name, gather(own, len(seeds)), initial_labels(claim, overrides))
+    return Setting.of_table(gather(own), name, labels=initial_labels(claim, overrides))
 
 
 class Sizes(NamedTuple):

@@ -98,7 +98,7 @@ def keep_runs(folder: Path, known: Known) -> int:
     codes: dict[str, Any] = {}
     tables = []
     for cell in claim.cells.values():
-        rows, _ = known.cell_runs(cell, claim.seeds_in[cell.name])
+        rows, _ = known.cell_runs(cell, claim.seed_range)
         if "bank" in rows and not of_grid:
             rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
         if "folder" not in rows or rows.empty or not rows["folder"].notna().any():
@@ -148,7 +148,7 @@ def _measures(claim: Claim) -> set[str]:
 
 def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
     """Hashes of the runs whose test examples a verdict reads."""
-    rows, _ = known.cell_runs(cell, claim.seeds_in[cell.name])
+    rows, _ = known.cell_runs(cell, claim.seed_range)
     return {run for one in _measures(claim) for run in runs_at(rows, cell, one, claim.rate)["hash"]}
 
 
@@ -157,7 +157,7 @@ def _read_in_grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> set[str]:
     those at each seed's best rate by error and by loss, on every grid."""
     if cell.draw:  # the runs at each seed's best rate
         return set(tuned_runs(runs, "error")["hash"])
-    each = len(claim.arms) * claim.looks[-1]
+    each = len(claim.arms) * claim.seeds
     asked: list[Grid] = grids(runs, cell, "error", each)
     wanted: set[str] = set(runs.loc[runs["lr"] == asked[0][0], "hash"])
     for measure, rates in itertools.product(MEASURES, asked):

@@ -1,7 +1,7 @@
 """What a training claim still needs, and what is known of it: `plan`, `table`, and the settings for the judge.
 
-A verdict is `while missing := plan(...): run(missing)`, then the judge. Runs that tune, seeds of the next look and
-rates of an expanded grid are more turns of that loop. Runs on this disk and those of the ledger are read alike.
+A verdict is `while missing := plan(...): run(missing)`, then the judge. Runs that tune and rates of an expanded grid
+are more turns of that loop. Runs on this disk and those of the ledger are read alike.
 """
 
 import itertools
@@ -18,7 +18,6 @@ from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs
 from normexp.claims.evidence.sources import MANIPULATION, table_of
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
-from normexp.claims.judge import judge
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
@@ -140,14 +139,14 @@ class Known:
 
     def judged(self, cell: BankCell) -> pd.DataFrame:
         """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""
-        rows, _ = self.cell_runs(cell, self.claim.seeds_in[cell.name])
+        rows, _ = self.cell_runs(cell, self.claim.seed_range)
         return runs_at(rows, cell, self.measure, self.claim.rate) if len(rows) else rows
 
     def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
         """The settings of a part of the claim for the judge, see `Source`. Raises ValueError if a run is missing."""
         found = []
         for cell in (self.claim.cells[name] for name in cells):
-            rows, missing = self.cell_runs(cell, self.claim.seeds_in[cell.name])
+            rows, missing = self.cell_runs(cell, self.claim.seed_range)
             if missing:
                 what = " ".join(f"{word}" for word in _words(missing[0]))
                 raise ValueError(
@@ -195,15 +194,11 @@ class Known:
         return {"trained": trained, "from_cache": len(rows) - trained, "training_seconds": round(seconds, 1)}
 
     def compared(self) -> list[tuple[RunKey, Path]]:
-        """In one setting: the runs of the last look that the verdict compares, with their folders."""
+        """In one setting: the runs that the verdict compares, with their folders."""
         if self.disk is None:
             return []
-        rates = self.tuned()
-        for seeds in map(self.claim.seed_range, reversed(self.claim.looks)):
-            keys = seed_keys(self.claim, rates, seeds)
-            if not _missing(self, keys):
-                return [(key, spec.folder) for key, spec in zip(keys, self.disk.specs(keys), strict=True)]
-        return []
+        keys = seed_keys(self.claim, self.tuned(), self.claim.seed_range)
+        return [(key, spec.folder) for key, spec in zip(keys, self.disk.specs(keys), strict=True)]
 
     # In one setting.
 
@@ -244,33 +239,21 @@ def plan(claim: Claim, known: Known) -> "list[RunSpec]":
 
 
 def missing_keys(claim: Claim, known: Known) -> list[RunKey]:
-    """The same as keys: runs that tune, then those of each look until one decides."""
+    """The same as keys: runs that tune, then those that are judged."""
     if claim.settings:
         return [
-            key
-            for name, cell in claim.cells.items()
-            for key in known.cell_runs(cell, claim.seeds_in[name])[1]
+            key for name, cell in claim.cells.items() for key in known.cell_runs(cell, claim.seed_range)[1]
         ]
     if missing := _missing(known, tuning_keys(claim)):
         return missing
-    rates = known.tuned()
-    for seeds in map(claim.seed_range, claim.looks):
-        if missing := _missing(known, seed_keys(claim, rates, seeds)):
-            return missing
-        if judge(known.values(seeds), claim, looks=len(claim.looks))["verdict"] != "inconclusive":
-            break
-    return []
+    return _missing(known, seed_keys(claim, known.tuned(), claim.seed_range))
 
 
 def most_missing(claim: Claim, known: Known) -> int:
-    """Most runs that are missing. The verdict may need fewer: seeds are added only until it decides, and the runs it
-    needs are known only after the learning rates are."""
+    """Most runs that are missing: those that a claim of one setting needs are known only after the rates are."""
     missing, more = missing_keys(claim, known), 0
-    if missing and not claim.settings:
-        if missing[0].seed >= TUNING_SEEDS:
-            more = len(claim.arms) * len(claim.levels) * claim.looks[-1]
-        else:
-            missing = _missing(known, seed_keys(claim, known.tuned(), claim.seed_range(claim.looks[-1])))
+    if missing and not claim.settings and missing[0].seed >= TUNING_SEEDS:
+        more = len(claim.arms) * len(claim.levels) * claim.seeds
     different = {spec.folder for spec in known.disk.specs(missing)} if known.disk else missing
     return len(different) + more
 

@@ -8,7 +8,9 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from normexp.claims.judge.several_settings import RULES
+from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
+from normexp.claims.judge.settings_count import RULES
+from normexp.claims.judge.tuning import RATE_RULES
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Seeds, digest
@@ -18,7 +20,7 @@ from normexp.config.identity import identity
 
 FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),
-    *("seeds", "first_seed", "better", "tune", "replicas", "failed"),
+    *("seeds", "first_seed", "better", "tune", "replicas", "universal", "first"),
 )
 POPULATION_RULES = {
     "draws": "each choice by a PCG64 seeded with SHA-256 of seed/stratum/number of the draw/choice, the order of "
@@ -50,11 +52,8 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         **{name: getattr(claim, name) for name in FIELDS},
         "comparisons": [comparison.shown() for comparison in claim.comparisons],
         "manipulation": _manipulation(claim),
-        "contrast": {"varies": claim.contrast.varies, "seeds": claim.contrast.seeds}
-        if claim.contrast
-        else None,
         "monitors": [override for override in claim.fixed if override.startswith("monitor")],
-        "rules": RULES,
+        "rules": RULES | RATE_RULES | FAILURE_RULES,
         **options_of_settings(claim),
         **_grids(claim),
         **own,
@@ -82,17 +81,9 @@ def bank_digest(bank: Bank) -> str:
 
 def options_of_settings(claim: Claim) -> dict[str, Any]:
     """The options of the function that settings change, by name of the setting; empty if none does."""
-    found = {name: split_options(own)[1] for name, own in families(claim).items()}
+    found = {name: split_options(own)[1] for name, own in claim.settings.items()}
     kept = {name: options for name, options in found.items() if options}
     return {"options of settings": kept} if kept else {}
-
-
-def families(claim: Claim) -> dict[str, list[str]]:
-    """Overrides of every setting by name, with those of the contrast's groups."""
-    found = dict(claim.settings or {"": []})
-    for group, own in claim.contrast.groups.items() if claim.contrast else ():
-        found |= {f"contrast {group}: {name}": overrides for name, overrides in own.items()}
-    return found
 
 
 def _grids(claim: Claim) -> dict[str, Any]:
@@ -116,7 +107,7 @@ def _manipulation(claim: Claim) -> dict[str, Any] | None:
 def cells(claim: Claim) -> dict[str, list[str]]:
     """Overrides of every setting, arm and level, by name."""
     found = {}
-    for setting, overrides in families(claim).items():
+    for setting, overrides in (claim.settings or {"": []}).items():
         for arm, own in claim.arms.items():
             for level in claim.levels:
                 factor = [
@@ -183,10 +174,8 @@ def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def seeds_of(claim: Claim) -> Seeds:
-    """The seeds that the verdict may judge, and the seeds of its contrast."""
-    own = claim.seed_range(claim.looks[-1])
-    fresh = claim.contrast
-    return [[seeds.start, seeds.stop] for seeds in (own, *([fresh.seed_range] if fresh else ()))]
+    """The seeds that the verdict judges."""
+    return [[claim.seed_range.start, claim.seed_range.stop]]
 
 
 def bank_protocol(bank: Bank) -> dict[str, Any]:

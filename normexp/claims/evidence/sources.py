@@ -2,10 +2,9 @@
 
 from typing import Protocol
 
-import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.bank import labels_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import Cells, split_options
@@ -14,8 +13,7 @@ MANIPULATION = "manipulation"
 
 
 class Source(Protocol):
-    """Gives the settings of a part of a claim: "" for the claim itself, the name of a contrast's group, or
-    `MANIPULATION`."""
+    """Gives the settings of a part of a claim: "" for the claim itself, or `MANIPULATION`."""
 
     def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]: ...
 
@@ -58,7 +56,7 @@ class StoredSource:
                 f"claim={self.claim.id}: setting={missing[0]}: is not in the stored table; verify it anew"
             )
         return [
-            setting_of_table(name, by_setting[name], initial_labels(self.claim, overrides))
+            Setting.of_table(by_setting[name], name, labels=initial_labels(self.claim, overrides))
             for name, overrides in cells.items()
         ]
 
@@ -95,12 +93,3 @@ def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
     found = labels_of([*split_options(overrides)[0], *claim.fixed])
     noise = "random tokens" if found.get("model") == "GPT" else "Gaussian noise"
     return {"data": noise} | found
-
-
-def setting_of_table(name: str, table: pd.DataFrame, kinds: dict[str, str]) -> Setting:
-    """A setting with one number per seed. A value that is not a number is a failure."""
-    outcomes: dict[Arm, Outcomes] = {}
-    for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
-        values = rows.sort_values("seed")["value"].to_numpy(float)
-        outcomes[str(arm), level] = Outcomes(np.sort(rows["seed"].to_numpy()), values, ~np.isfinite(values))
-    return Setting(name, outcomes, labels=kinds)

@@ -6,7 +6,7 @@
   those at the best rate of each seed on validation, and those at the lowest rate, for sentences about a small rate.
 - `claims/<id>/runs.csv`, `claims/<id>/<cell>.npz`: the same for the runs that a claim trained itself.
 - `verdicts/<id>.json`, `verdicts/<id>.csv.gz`: protocol, cost and values of a claim about networks at initialization or
-  about one setting. A record without values is an older verdict: its word and numbers as they were published.
+  about one setting.
 - `registry.jsonl`, `commits.json`: the registered protocols, and what the registry was at each commit of these runs.
 - `code.json` beside rows says what each digest of code in them stands for.
 - `manifest.json`: the digest of each file, and the code of normexp that computed the rows.
@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.protocol import precision_of
-from normexp.claims.judge.verdict import ONE_SETTING
 from normexp.claims.spec.bank import BankCell, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.code import different_code
@@ -53,17 +52,10 @@ def ledger_of_bank(name: str, folder: Path = EVIDENCE) -> Path:
 
 @dataclass(frozen=True)
 class StoredVerdict:
-    """The stored record of one claim. `table` is None for an older verdict."""
+    """The stored record and values of one claim."""
 
     record: dict[str, Any]
-    table: pd.DataFrame | None
-
-    @property
-    def known_table(self) -> pd.DataFrame:
-        """`table`. Raises ValueError if there is none."""
-        if self.table is None:
-            raise ValueError(f"claim={self.record['id']}: its values are not stored, only its word")
-        return self.table
+    table: pd.DataFrame
 
 
 class StoredEvidence:
@@ -186,13 +178,11 @@ class StoredEvidence:
         return sorted(found)
 
     def verdict(self, claim: Claim) -> StoredVerdict | None:
-        """The stored record of a claim's present protocol, or its older verdict; None if there is neither."""
+        """The stored record and values of a claim's present protocol; None if there are none."""
         path = self.read(f"verdicts/{claim.id}.json")
         if path is None:
             return None
         record = json.loads(path.read_text())
-        if "verdict" in record:
-            return StoredVerdict(record, None) if record["sentence"] == claim.sentence else None
         if record["protocol"] != claim.protocol:
             return None
         values = self.read(f"verdicts/{claim.id}.csv.gz")
@@ -232,21 +222,6 @@ class StoredEvidence:
         """Every file of rows, examples, curves and values."""
         kinds = ("bank/*", "claims/**/*", "verdicts/*")
         return [path for kind in kinds for path in self.folder.glob(kind) if path.is_file()]
-
-
-def older(claim: Claim, record: dict[str, Any]) -> dict[str, Any]:
-    """A verdict that is older than settings and the registry, in the form that pages read. It has no p."""
-    return {
-        "id": claim.id,
-        "sentence": claim.sentence,
-        "evidence": claim.evidence,
-        "scope": ONE_SETTING,
-        "note": "",
-        "p_adjusted": None,
-        "as_expected": None,
-        "settings": [],
-        **record,
-    }
 
 
 def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:

@@ -1,4 +1,4 @@
-"""One comparison: its arms, the smallest effect that matters, and the effects that support or refute it."""
+"""One comparison: its arms, the effect of each seed, the smallest effect that matters, and the side of it."""
 
 import math
 from collections.abc import Mapping
@@ -6,14 +6,19 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import stats
 
-from normexp.claims.judge.estimate import Region
 from normexp.claims.judge.outcomes import Arm, Outcomes
 
 Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
 TRENDS = ("increasing", "decreasing", "flat")
 DIFFERENCES = ("greater", "smaller", "different", "equivalent")
+EQUAL = ("equivalent", "flat")
+PRACTICAL = "practical"
+Side = Literal["beyond", "within", "opposite"]
+Region = list[tuple[float, float]]  # of effects, as intervals
+# What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
+FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
+LOSS_MARGIN = 0.02  # nats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +28,11 @@ class Comparison:
     - greater, smaller, different, equivalent: the value of `arm` minus the value of `baseline` at the same seed, or
       minus the number `target`. It is the mean over the factor's levels, or the value at one level `at`.
     - increasing, decreasing, flat: the slope of the value over the factor, minus the slope of `baseline` or the number
-      `target` if there is one. `by: rank` takes Kendall's tau instead of the slope. With `over: ARM` the slope is taken
-      over the values of that arm at the same seed and level, instead of the factor.
+      `target` if there is one. With `over: ARM` the slope is taken over the values of that arm at the same seed and
+      level, instead of the factor.
 
-    `margin` is the smallest effect that matters, fixed beforehand. `log` compares logarithms of values. `log2_factor`
-    fits slopes over log2 of the factor.
+    `margin` is the smallest effect that matters, fixed beforehand: a number, or `practical` (see `practical_margin`).
+    `log` compares logarithms of values. `log2_factor` fits slopes over log2 of the factor.
     `every` is a universal sentence: each single value is at most a bound, at least a bound, or equal to it within
     `tolerance`. A bound is a number, a list along the factor, or one of these for each arm.
     """
@@ -37,10 +42,9 @@ class Comparison:
     baseline: str | None = None
     target: float | None = None  # a comparison with 0 must be asked for
     at: Any = None
-    margin: float = 0.0
+    margin: float | Literal["practical"] = 0.0
     log: bool = False
     log2_factor: bool = False
-    by: Literal["slope", "rank"] = "slope"
     over: str | None = None
     at_most: Any = None
     at_least: Any = None
@@ -60,14 +64,7 @@ class Comparison:
         if comparison.kind != "every" and comparison.arm is None:
             raise ValueError(f"{path}: kind={comparison.kind}: name the arm")
         comparison._check_against(path)
-        if comparison.kind in ("equivalent", "flat") and comparison.margin <= 0:
-            raise ValueError(
-                f"{path}: kind={comparison.kind}: needs a margin above 0, or nothing could show it"
-            )
-        if comparison.kind == "different" and comparison.margin < 0:
-            raise ValueError(
-                f"{path}: comparison.margin={comparison.margin}: must be 0 or above for kind=different"
-            )
+        comparison._check_margin(path)
         return comparison
 
     def _check_against(self, path: str) -> None:
@@ -80,6 +77,21 @@ class Comparison:
         if self.kind in DIFFERENCES and self.log and self.target is not None and self.target <= 0:
             raise ValueError(
                 f"{path}: target={self.target}: has no logarithm; give one above 0 or leave out log"
+            )
+
+    def _check_margin(self, path: str) -> None:
+        if self.margin == PRACTICAL:
+            if self.kind not in DIFFERENCES or self.baseline is None or self.log:
+                raise ValueError(
+                    f"{path}: margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; "
+                    "give a baseline and leave out log, or write a number"
+                )
+            return
+        if self.kind in EQUAL and self.margin <= 0:
+            raise ValueError(f"{path}: kind={self.kind}: needs a margin above 0, or nothing could show it")
+        if self.kind == "different" and self.margin < 0:
+            raise ValueError(
+                f"{path}: comparison.margin={self.margin}: must be 0 or above for kind=different"
             )
 
     @property
@@ -97,42 +109,39 @@ class Comparison:
         unset = {field.name: field.default for field in fields(self)}
         return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
-    def supporting(self) -> Region:
-        """The effects that support the sentence."""
-        m = self.margin
-        if self.kind in ("greater", "increasing"):
-            return [(m, math.inf)]
-        if self.kind in ("smaller", "decreasing"):
-            return [(-math.inf, -m)]
-        return [(-math.inf, -m), (m, math.inf)] if self.kind == "different" else [(-m, m)]
+    @property
+    def holds_if(self) -> Side:
+        """The side of the margin on which the sentence is true."""
+        return "within" if self.kind in EQUAL else "beyond"
 
-    def refuting(self) -> Region:
-        """All other effects. For a claimed difference, these include effects that are too small to matter."""
-        m = self.margin
-        if self.kind in ("greater", "increasing"):
-            return [(-math.inf, m)]
+    def side(self, effect: float, margin: float) -> Side:
+        """Where an effect lies. Beyond: further than the margin in the direction of the sentence (for an equivalence:
+        above it). Opposite: further than the margin the other way. A margin below 0 claims no worse than that."""
         if self.kind in ("smaller", "decreasing"):
-            return [(-m, math.inf)]
-        return [(-m, m)] if self.kind == "different" else [(-math.inf, -m), (m, math.inf)]
+            effect = -effect
+        if effect > margin or (self.kind == "different" and effect < -margin):
+            return "beyond"
+        return "opposite" if effect < -abs(margin) else "within"
 
-    def weights(self, levels: list) -> dict[Arm, float]:
-        """The weight of each arm and level. The effect is the weighted sum of their values, minus the target."""
-        if self.over is not None:
-            raise ValueError(
-                f"over={self.over}: is not judged over settings; compare with a baseline or a target"
-            )
-        levels = levels if self.at is None else [self.at]
-        if self.kind in TRENDS:
-            x = self._x(levels)
-            each = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-        else:
-            each = np.full(len(levels), 1 / len(levels))
-        arm, baseline = self.named_arm, self.baseline
-        found = {(arm, level): float(weight) for level, weight in zip(levels, each, strict=True)}
-        if baseline is not None:
-            for level, weight in zip(levels, each, strict=True):
-                found[baseline, level] = found.get((baseline, level), 0.0) - float(weight)
-        return found
+    def region(self, margin: float) -> Region:
+        """The effects with which the sentence is true, as intervals."""
+        if self.kind in ("greater", "increasing"):
+            return [(margin, math.inf)]
+        if self.kind in ("smaller", "decreasing"):
+            return [(-math.inf, -margin)]
+        return [(-margin, margin)] if self.kind in EQUAL else [(-math.inf, -margin), (margin, math.inf)]
+
+    def complement(self, margin: float) -> Region:
+        """All other effects."""
+        if self.kind in ("greater", "increasing"):
+            return [(-math.inf, margin)]
+        if self.kind in ("smaller", "decreasing"):
+            return [(-margin, math.inf)]
+        return [(-margin, margin)] if self.kind == "different" else [(-math.inf, -margin), (margin, math.inf)]
+
+    def margin_at(self, baseline: float, measure: str) -> float:
+        """The margin in a setting whose baseline has this mean value."""
+        return practical_margin(baseline, measure) if self.margin == PRACTICAL else float(self.margin)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
@@ -147,63 +156,50 @@ class Comparison:
             return math.log(self.target)
         return self.target or 0.0
 
-    def effects(self, outcomes: Mapping[Arm, Outcomes], better: str | None) -> np.ndarray:
-        """(n,) the effect of each seed.
+    def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
+        """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal.
 
-        A value that is not finite (a diverged run) is infinitely bad, in the direction opposite to `better`, and two of
-        them tie. Raises ValueError if there is one without a direction, or in a slope.
+        Raises ValueError for logarithms of values of 0 or below.
         """
         levels = [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
         if not levels:
             raise ValueError(f"comparison: no value of arm={self.arm} at={self.at}; check the yaml")
-        arm, baseline = (
-            self._values(outcomes, name, levels, better) for name in (self.named_arm, self.baseline)
-        )
+        arm = self._values(outcomes, self.named_arm, levels)
+        baseline = self._values(outcomes, self.baseline, levels) if self.baseline else np.zeros_like(arm)
         if self.kind in TRENDS:
-            x = self._x(levels)[None]
-            if self.over is not None:
-                x = np.stack([outcomes[self.over, level].values for level in levels], 1)
-            arm, baseline = (None if own is None else self._trend(own, x) for own in (arm, baseline))
-        with np.errstate(invalid="ignore"):  # of equal infinities
-            effects = np.asarray(
-                arm if baseline is None else np.nan_to_num(arm - baseline, posinf=math.inf, neginf=-math.inf)
-            )
-            if effects.ndim == 2:
-                effects = np.nan_to_num(effects.mean(1), posinf=math.inf, neginf=-math.inf)
+            x = np.array(levels, float)[None] if self.over is None else self._raw(outcomes, self.over, levels)
+            x = np.log2(x) if self.log2_factor else x
+            effects = _slope(arm - baseline, x)
+        else:
+            effects = (arm - baseline).mean(1)
+        scale = 1e-9 * max(np.abs(arm).max(), np.abs(baseline).max())
+        if np.isfinite(scale) and scale > 0:
+            effects = np.round(effects / scale) * scale
         return effects - self.scaled_target
 
-    def _values(
-        self, outcomes: Mapping[Arm, Outcomes], arm: str | None, levels: list, better: str | None
-    ) -> np.ndarray | None:
-        """(n, levels) the values of an arm, or their logarithms; None without an arm."""
-        if arm is None:
-            return None
-        values = np.stack([outcomes[arm, level].values for level in levels], 1)
-        diverged = ~np.isfinite(values)
-        if diverged.any() and better is None:
-            raise ValueError(
-                f"evidence: arm={arm} has {diverged.sum()} values that are not finite and the claim does not say which "
-                "direction is worse; set better: lower or better: higher"
-            )
-        values = np.where(diverged, math.inf if better == "lower" else -math.inf, values)
-        if not self.log:
-            return values
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(values, 0))
+    def _raw(self, outcomes: Mapping[Arm, Outcomes], arm: str, levels: list) -> np.ndarray:
+        """(n, levels) the values of an arm."""
+        return np.stack([outcomes[arm, level].values for level in levels], 1)
 
-    def _x(self, levels: list) -> np.ndarray:
-        """The levels as numbers, over which slopes are taken."""
-        x = np.array(levels, float)
-        return np.log2(x) if self.log2_factor else x
+    def _values(self, outcomes: Mapping[Arm, Outcomes], arm: str, levels: list) -> np.ndarray:
+        """The same, or their logarithms."""
+        values = self._raw(outcomes, arm, levels)
+        if self.log and (values <= 0).any():
+            raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
+        return np.log(values) if self.log else values
 
-    def _trend(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The slope of each row of `values` (n, levels) over `x` (n or 1, levels), or Kendall's tau: (n,)."""
-        if self.by == "rank":
-            rows = zip(np.broadcast_to(x, values.shape), values, strict=True)
-            return np.array(
-                [0.0 if (y == y[0]).all() else stats.kendalltau(own, y).statistic for own, y in rows]
-            )
-        if not np.isfinite(values).all():
-            raise ValueError("comparison: a slope needs values that are finite; use by: rank with 8 seeds")
-        x = x - x.mean(1, keepdims=True)
-        return (values * x).sum(1) / (x**2).sum(1)
+
+def practical_margin(baseline: float, measure: str) -> float:
+    """The smallest difference that matters in practice. Errors: .3 points where the baseline errs under 3%, a tenth of
+    its errors up to 10%, one point above. Losses: .02 nats."""
+    if measure == "loss":
+        return LOSS_MARGIN
+    if baseline < FINE:
+        return FINE_MARGIN
+    return SHARE * baseline if baseline <= COARSE else COARSE_MARGIN
+
+
+def _slope(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The slope of each row of `values` (n, levels) over `x` (n or 1, levels): (n,)."""
+    x = x - x.mean(1, keepdims=True)
+    return (values * x).sum(1) / (x**2).sum(1)

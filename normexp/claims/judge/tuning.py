@@ -12,6 +12,10 @@ CELL = ["setting", "arm", "level"]
 COLUMNS = [*CELL, "rate", "seed", "score", "tie", "value", "failed"]
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
+RATE_RULES = {
+    "share of seeds at an edge above which a grid is widened": EDGE_SHARE,
+    "widenings, at most": MOST_WIDENINGS,
+}
 
 
 def rate_table(rows: Sequence[dict] | pd.DataFrame) -> pd.DataFrame:

@@ -1,114 +1,180 @@
 """The verdict of a claim, as in `verdict.json`."""
 
 import math
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.estimate import ALPHA
-from normexp.claims.judge.one_setting import INCONCLUSIVE, REFUTED, SUPPORTED, Judgement, judge_one_setting
+from normexp.claims.judge.comparison import PRACTICAL
+from normexp.claims.judge.estimate import ALPHA, share_interval
+from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.random_effects import VARIES
-from normexp.claims.judge.several_settings import Rules, judge_contrast, judge_settings
+from normexp.claims.judge.settings_count import (
+    FEWEST,
+    REFUTED,
+    SUPPORTED,
+    UNDECIDED,
+    count,
+    counterexample,
+    p_of_share,
+    word_of,
+    worst_setting,
+)
 from normexp.runs.files import write_json
 
 if TYPE_CHECKING:
-    from normexp.claims.spec.claim import Claim, Manipulation
+    from normexp.claims.spec.claim import Claim
     from normexp.claims.spec.registry import Row
 
 VERDICT = "verdict.json"
 UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning
 UNTESTABLE = "cannot be tested"
 NO_COUNTEREXAMPLE = "no counterexample"
-ONE_SETTING = "one setting, unregistered"
-UNREGISTERED = "unregistered"
-J = TypeVar("J", bound=Judgement)
+SEEN, NOT_SEEN = "seen here", "not seen here"
+COUNTED = "counted"  # of settings that make no word about a population
+WORDS = (
+    *(SUPPORTED, REFUTED, "divided", UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED),
+    *("not yet run", UNTESTABLE),
+)
 
 
 def judge(
     evidence: pd.DataFrame | list[Setting],
     claim: "Claim",
     *,
-    looks: int = 1,
     row: "Row | None" = None,
+    drawn: bool = False,
+    asked: int = FEWEST,
     late: str = "",
-    contrast: dict[str, list[Setting]] | None = None,
     manipulation: list[Setting] | None = None,
+    again: Setting | None = None,
     extra: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Judge a claim's evidence. The keys `effect`, `interval`, `p_raw` and the like belong to the comparison that
-    decided. `comparisons` has all.
+    """Judge a claim's evidence. `comparisons` has the counts of each comparison; see `count`.
 
     Args:
         evidence: over one setting a table with the columns arm, factor, seed and value; over several the runs of every
-            arm in each of them, for the seeds that this look may see.
-        looks: how many times the claim may be judged in all. Each look spends its share of alpha.
-        row: over settings, the claim's registration with the alpha of its verdict. None: the scope says "unregistered".
-        late: over settings, words for the scope if the row came after some of the runs.
-        contrast: over settings, the groups of settings of the claim's contrast, on fresh seeds.
-        manipulation: over settings, the settings with the values of the manipulation check.
+            arm in each of them.
+        row: the claim's registration with the alpha of its verdict. None: the scope says "unregistered".
+        drawn: whether a written seed drew the settings from a distribution. A list that somebody chose makes no word.
+        asked: the number of drawn settings without which there is no word.
+        late: words for the scope if the row came after some of the runs.
+        manipulation: the settings with the values of the manipulation check.
+        again: the worst setting of a universal sentence with fresh seeds.
         extra: more keys of the verdict, such as its cost.
     """
     if isinstance(evidence, pd.DataFrame):
-        return _one_setting(claim, evidence, looks) | (extra or {})
-    rules = Rules(
-        failed=claim.failed,
-        measure="failed" if claim.metric == "failed" else "value",
-        better=claim.better,
-        alpha=(row.alpha if row else ALPHA) / looks,
-    )
-    judgements = judge_settings(evidence, claim.comparisons, rules)
-    decided = deciding(judgements)
-    word, scope, found, check = decided.verdict, decided.scope, None, None
-    if claim.contrast and contrast:  # by the first comparison; the seeds of the verdict count as seen
-        seen = {int(seed) for setting in evidence for own in setting.outcomes.values() for seed in own.seeds}
-        found = judge_contrast(claim.contrast.varies, contrast, claim.comparisons[0], rules, seen)
-        if found.confirmed:
-            word, scope = found.word, found.scope
-            decided = replace(decided, p_raw=found.p, p_adjusted=found.p, note="")
-    if claim.manipulation and manipulation:
-        check = _manipulation(claim.manipulation, manipulation, rules)
-        if not check["held"] and word != INCONCLUSIVE:  # "refuted" blames a cause too
-            word, scope, decided = INCONCLUSIVE, decided.scope, replace(decided, note=check["note"])
-    kept = asdict(decided)
+        return _one_setting(claim, evidence) | (extra or {})
+    level = 1 - (row.alpha if row else ALPHA)
+    counts = [count(evidence, comparison, level) for comparison in claim.comparisons]
+    together = [
+        all(rows) for rows in zip(*([s["holds"] for s in own["settings"]] for own in counts), strict=True)
+    ]
+    holds, n = sum(together), len(evidence)
+    kind = "drawn" if drawn else "hand-picked"
+    what = f"{_holds_in(claim)} in {holds} of {n} {kind} settings"
+    word, note, p = COUNTED, "", None
+    if drawn and n >= max(asked, FEWEST):
+        if claim.universal:
+            word, note = _universal(claim, evidence, again)
+        else:
+            word, p = word_of(share_interval(holds, n, level)), p_of_share(holds, n)
+    elif drawn:
+        note = f"{max(asked, FEWEST)} settings are asked for, and there is no word before"
+    check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
+    if check and not check["held"]:
+        note = "; ".join(filter(None, (note, check["note"])))
+        word, p = (word if word == COUNTED else UNDECIDED), None
+    first = counts[0]
+    registered = late if row else "unregistered"
     return {
-        **_head(claim, word, ", ".join(filter(None, (scope, late if row else UNREGISTERED))), kept),
-        "comparisons": [asdict(judgement) for judgement in judgements],
+        **_head(claim, word, ", ".join(filter(None, (what, registered if drawn else "")))),
+        "effect": first["median"] if drawn else None,
+        "interval": first["median_interval"] if drawn else None,
+        "level": level,
+        "share": holds / n,
+        "share_interval": share_interval(holds, n, level),
+        "holds": holds,
+        "n": n,
+        "drawn": drawn,
+        "p": p,
+        "n_seeds": max((s["seeds"] for s in first["settings"]), default=0),
+        "note": note,
+        "comparison": first["comparison"],
+        "comparisons": counts,
         "arms": arm_means(evidence),
-        **{
-            key: kept[key] for key in ("settings", "failures", "prediction", "between", "worst_case", "pairs")
+        "settings": first["settings"],
+        "failures": {
+            name: {"failed": own, "of": first["runs"][name]} for name, own in first["failures"].items()
         },
-        "contrast": found and found._asdict(),
         "manipulation": check,
         "registered": row and {"row": row.number, "hash": row.hash, "date": row.date, "alpha": row.alpha},
         **(extra or {}),
     }
 
 
-def _one_setting(claim: "Claim", table: pd.DataFrame, looks: int) -> dict[str, Any]:
-    """The verdict from one setting. A law has no scope. Cases never support a universal sentence that mathematics does
-    not prove; it then has "no counterexample" among them."""
-    trained = claim.evidence == "training"
-    judgements = judge_one_setting(
-        table, claim.comparisons, better=claim.better, looks=looks, trained=trained
+def _holds_in(claim: "Claim") -> str:
+    """What is counted, in words."""
+    if len(claim.comparisons) > 1:
+        return f"all {len(claim.comparisons)} comparisons hold"
+    own = claim.comparisons[0]
+    if own.margin != PRACTICAL and own.margin < 0:
+        return "no worse than the margin"
+    return f"{own.holds_if} the margin"
+
+
+def _universal(claim: "Claim", settings: Sequence[Setting], again: Setting | None) -> tuple[str, str]:
+    """The word of a universal sentence: its worst setting, with fresh seeds, refutes it at 5% there alone."""
+    worst = worst_setting(settings, claim.comparisons[0])
+    if again is None or again.name != worst:
+        return UNDECIDED, f"the worst setting, {worst}, is to be trained again with fresh seeds"
+    p, mean = counterexample(again, claim.comparisons[0], ALPHA)
+    low, high = mean.interval(1 - ALPHA)
+    shown = f"{worst}, {mean.df + 1:.0f} fresh seeds: {mean.effect:.3g} ({low:.3g} to {high:.3g})"
+    return (
+        (REFUTED, f"counterexample: {shown}") if p <= ALPHA else (NO_COUNTEREXAMPLE, f"the worst is {shown}")
     )
+
+
+def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: bool) -> dict[str, Any]:
+    """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
+    own = claim.manipulation
+    assert own is not None
+    found = count(settings, own.comparison, level)
+    held = found["share_interval"][0] > 0.5 if drawn else found["holds"] == found["n"]
+    text = f"the manipulation check holds in {found['holds']} of {found['n']}"
+    note = "" if held else f"{text}, so nothing is said of the cause ({own.measure})"
+    return found | {"measure": own.measure, "held": held, "note": note}
+
+
+def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
+    """The verdict from one setting. A law has no scope. Cases never support a universal sentence that mathematics does
+    not prove; it then has "no counterexample" among them. Networks show what was seen here, and no more."""
+    trained = claim.evidence == "training"
+    judgements = judge_one_setting(table, claim.comparisons, trained=trained)
     decided = deciding(judgements)
-    word, scope = decided.verdict, "" if claim.evidence == "law" else ONE_SETTING
+    word, scope = decided.verdict, ""
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
     if claim.search and word == REFUTED:
         scope = f"by a counterexample, after a search of {len(table)} cases"
     elif universal and word == SUPPORTED and claim.expected != SUPPORTED:
         word, scope = NO_COUNTEREXAMPLE, f"in {len(table)} cases"
+    elif claim.evidence != "law" and not universal:
+        word = SEEN if word == SUPPORTED else NOT_SEEN
     runs = table.assign(lost=~np.isfinite(table["value"].to_numpy(float))).groupby("arm", sort=False)["lost"]
     means = table.groupby(["arm", "factor"], sort=False)["value"].mean()
     arms: dict[str, dict[str, float]] = {}
     for arm, level, mean in means.reset_index().itertuples(index=False):
         arms.setdefault(str(arm), {})[str(level)] = float(mean)
     return {
-        **_head(claim, word, scope, asdict(decided)),
+        **_head(claim, word, scope),
+        **{key: value for key, value in asdict(decided).items() if key != "verdict"},
+        "level": 1.0 if decided.comparison["kind"] == "every" else 1 - ALPHA,
+        "p": None,
         "comparisons": [asdict(judgement) for judgement in judgements],
         "arms": arms,
         "settings": [],
@@ -118,21 +184,13 @@ def _one_setting(claim: "Claim", table: pd.DataFrame, looks: int) -> dict[str, A
     }
 
 
-def deciding(judgements: list[J]) -> J:
+def deciding(judgements: list[Judgement]) -> Judgement:
     """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-    for word in (REFUTED, VARIES, INCONCLUSIVE, SUPPORTED):
+    for word in (REFUTED, UNDECIDED, SUPPORTED):
         for judgement in judgements:
             if judgement.verdict == word:
                 return judgement
     raise ValueError("claim: it has no comparison; add one")
-
-
-def _manipulation(own: "Manipulation", settings: list[Setting], rules: Rules) -> dict[str, Any]:
-    rules = replace(rules, measure="value", failed="left_out")
-    judgement = judge_settings(settings, [own.comparison], rules)[0]
-    held = judgement.verdict == SUPPORTED
-    note = "" if held else f"the manipulation check did not hold: {own.measure} is {judgement.verdict}"
-    return asdict(judgement) | {"measure": own.measure, "held": held, "note": note}
 
 
 def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
@@ -146,47 +204,26 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
     return means
 
 
-def _of_the_claim(claim: "Claim") -> dict[str, Any]:
-    """The parts of a claim that its verdict repeats."""
-    own = (
-        "id",
-        "name",
-        "sentence",
-        "measure",
-        "source",
-        "evidence",
-        "kind",
-        "paper_effect",
-        "budget",
-        "protocol",
-    )
-    return {key: getattr(claim, key) for key in own} | {"covers": list(claim.covers)}
-
-
-def _head(claim: "Claim", word: str, scope: str, decided: dict[str, Any]) -> dict[str, Any]:
-    """The keys that every verdict has, from the claim, its word and the comparison that decided."""
-    keys = ("effect", "interval", "level", "n_seeds", "method", "p_raw", "p_adjusted", "more_seeds", "note")
+def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
+    """The keys that every verdict has, from the claim and its word."""
+    own = ("measure", "source", "evidence", "kind", "paper_effect", "budget", "protocol")
     return {
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
-        **{key: decided[key] for key in (*keys, "comparison")},
-        **_of_the_claim(claim),
+        **{key: getattr(claim, key) for key in own},
+        "covers": list(claim.covers),
         "means": claim.note,
         "expected": claim.expected,
-        "as_expected": None if claim.expected is None else word == claim.expected,
+        "as_expected": None if claim.expected is None or word == COUNTED else word == claim.expected,
     }
 
 
 def untestable(claim: "Claim", command: str) -> dict[str, Any]:
     """The verdict for a sentence that no evidence can decide, with the reason."""
     return {
-        **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": UNTESTABLE},
-        **_of_the_claim(claim),
-        **{"effect": None, "interval": None, "level": None, "n_seeds": 0},
-        "reason": claim.reason,
-        **{"scope": "", "settings": [], "failures": {}},
-        "untuned": False,
-        "seconds": 0.0,
-        "command": command,
+        **_head(claim, UNTESTABLE, ""),
+        **{"effect": None, "interval": None, "level": None, "n_seeds": 0, "p": None, "note": ""},
+        **{"reason": claim.reason, "settings": [], "failures": {}},
+        **{"untuned": False, "seconds": 0.0, "command": command},
     }
 
 

@@ -3,33 +3,68 @@
 import textwrap
 from typing import Any
 
-from normexp.claims.judge.verdict import ONE_SETTING
+from normexp.claims.judge.verdict import COUNTED, NOT_SEEN, SEEN
 
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 
 
 def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters."""
-    low, high = verdict["interval"]
-    universal = verdict["comparison"]["kind"] == "every"
-    span = f"all values from {low:.4g} to {high:.4g}" if universal else (
-        f"{verdict['level']:.4g} interval {low:.4g} to {high:.4g}, {verdict['method']}"
-    )  # fmt: skip
-    effect = "decisive value" if universal else describe_effect(verdict["comparison"])
-    seeds = f"{verdict['n_seeds']} seeds" + (" a setting" if verdict["settings"] else "")
     lines = [
         f"{title(verdict, upper=True)}: {verdict['sentence']}",
-        f"{verdict['measure']}: {effect} {verdict['effect']:.4g} ({span}, {seeds}); "
-        f"asked: {describe_question(verdict['comparison'])}."
-        + (f" {verdict['note'][0].upper()}{verdict['note'][1:]}." if verdict["note"] else "")
-        + (f" {verdict['means']}" if verdict["means"] else ""),
+        f"{verdict['measure']}: {numbers(verdict)}",
     ]
+    lines[1] += f"; asked: {describe_question(verdict['comparison'])}."
+    lines[1] += f" {verdict['note'][0].upper()}{verdict['note'][1:]}." if verdict["note"] else ""
+    lines[1] += f" {verdict['means']}" if verdict["means"] else ""
     if verdict["as_expected"] is False:
         lines.append(
             f"UNEXPECTED: mathematics says {verdict['expected']}; look for an error before you believe this."
         )
     lines.append(f"source: {verdict['source']}")
     return "\n".join(textwrap.fill(line, width, subsequent_indent="    ") for line in lines)
+
+
+def numbers(verdict: dict[str, Any]) -> str:
+    """The numbers behind the word, in one line."""
+    if verdict["settings"]:
+        first = verdict["comparisons"][0]
+        return f"{describe_effect(verdict['comparison'])} {counts(first, drawn=verdict['drawn'])}"
+    universal = verdict["comparison"]["kind"] == "every"
+    effect = "decisive value" if universal else describe_effect(verdict["comparison"])
+    low, high = map(number, verdict["interval"])
+    span = f"all values from {low} to {high}"
+    if not universal:
+        span = f"{verdict['level']:.4g} interval {low} to {high}, {verdict['method']}"
+    return f"{effect} {number(verdict['effect'])} ({span}, {verdict['n_seeds']} seeds)"
+
+
+def counts(own: dict[str, Any], *, drawn: bool) -> str:
+    """The counts of a comparison over settings, its failures, and for drawn settings share and median."""
+    parts = [f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"]
+    if own["failed"]:
+        parts.append(f"no number {own['failed']}")
+    if drawn:
+        parts.append(f"share {own['share']:.2f}{ends(own['share_interval'])}")
+        for name, what in (("", "median"), ("points_", "beside it")):
+            if own[f"{name}median"] is not None:
+                middle = " to ".join(map(number, own[f"{name}middle"]))
+                median = f"{number(own[f'{name}median'])}{ends(own[f'{name}median_interval'])}"
+                parts.append(f"{what} {median}, middle 80% {middle}")
+    if failed := [f"{arm} {lost} of {own['runs'][arm]}" for arm, lost in own["failures"].items() if lost]:
+        parts.append(f"failed runs: {', '.join(failed)}")
+        parts.append(f"given that all trained it holds in {own['trained']['holds']} of {own['trained']['n']}")
+    return "; ".join(parts)
+
+
+def ends(interval: Any) -> str:
+    """An interval behind its number."""
+    return f" ({number(interval[0])} to {number(interval[1])})"
+
+
+def number(value: Any) -> str:
+    """A number with three digits; JSON has infinities as text."""
+    return f"{float(value):.3g}"
 
 
 def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
@@ -39,15 +74,18 @@ def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
 
 
 def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
-    """The word with its scope: "supported in 7 of 8 settings (digits, MNIST; MLP, CNN)"."""
-    word = verdict["verdict"].upper() if upper else verdict["verdict"]
-    scope = verdict.get("scope", "")
+    """The word with its scope: "supported: beyond the margin in 20 of 24 drawn settings"; counts alone where they make
+    no word; in one setting what was seen there."""
+    word, scope = verdict["verdict"], verdict.get("scope", "")
+    if word == COUNTED:
+        return scope
+    if word in (SEEN, NOT_SEEN):
+        seen = f"{number(verdict['effect'])}{ends(verdict['interval'])}, {verdict['n_seeds']} seeds"
+        scope = seen if word == SEEN else f"{seen}, asked was {describe_question(verdict['comparison'])}"
+    says = word.upper() if upper else word
     if not scope:
-        return word
-    if scope == ONE_SETTING:
-        return f"{word} ({scope})"
-    says_more = verdict["verdict"].startswith(("depends", "varies")) or scope.startswith("supported")
-    return f"{word}: {scope}" if says_more else f"{word} {scope}"
+        return says
+    return f"{says}{' ' if scope.startswith(('in ', 'by ')) else ': '}{scope}"
 
 
 def describe_effect(comparison: dict[str, Any]) -> str:
@@ -55,8 +93,7 @@ def describe_effect(comparison: dict[str, Any]) -> str:
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):
-        what = ("Kendall's tau of " if comparison.get("by") == "rank" else "slope of ") + what
-        what += f" over {comparison['over']}" if "over" in comparison else ""
+        what = f"slope of {what}" + (f" over {comparison['over']}" if "over" in comparison else "")
     return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
 
 
@@ -68,11 +105,12 @@ def describe_question(comparison: dict[str, Any]) -> str:
         parts = [f"{text} {_bound(comparison[key])}" for key, text in bounds.items() if key in comparison]
         within = f" within {comparison['tolerance']:g}" if "tolerance" in comparison else ""
         return f"every value {' and '.join(parts)}{within}"
+    size = "what matters in practice" if margin == "practical" else f"{margin:g}"
     if kind in ("equivalent", "flat"):
         if kind == "flat" and "target" in comparison:
-            return f"a slope of {comparison['target']:g} within {margin:g}"
-        return f"{'no slope' if kind == 'flat' else 'no difference'} beyond {margin:g}"
-    return f"{kind} by more than {margin:g}"
+            return f"a slope of {comparison['target']:g} within {size}"
+        return f"{'no slope' if kind == 'flat' else 'no difference'} beyond {size}"
+    return f"{kind} by more than {size}"
 
 
 def _bound(bound: Any) -> str:

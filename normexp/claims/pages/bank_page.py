@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from normexp.claims.evidence.choose_rates import runs_at
-from normexp.claims.evidence.settings_of_runs import failed_runs, norm_table
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.settings_of_runs import failed_runs, setting_of_runs
+from normexp.claims.judge.estimate import SeedMean
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.drawing import new_figure
@@ -20,13 +20,25 @@ from normexp.runs.files import atomic_write
 COLUMNS = 3  # panels side by side
 
 
-def bank_table(bank: Bank, ledger: pd.DataFrame, stored: StoredEvidence) -> str:
-    """Markdown: test error in % with its 95% interval, one row per setting. Incomplete settings are left out."""
-    found = norm_table(bank, ledger, stored)
+def bank_table(bank: Bank, ledger: pd.DataFrame) -> str:
+    """Markdown, one row per setting: the test error of the first norm in %, and what each other norm adds to it in
+    points, paired over seeds, with its 95% interval. A failed run counts as a guess."""
     rows = []
-    for name, own in found.groupby("cell", sort=False) if len(found) else ():
-        cells = {row.norm: _error(row) for row in own.itertuples()}
-        rows.append((bank.cell(str(name)).what, *(cells[norm] for norm in bank.norms)))
+    for cell in finished(bank, ledger):
+        one = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
+        setting = setting_of_runs(cell, one, "error")
+        own = {norm: setting.outcomes[norm, ""] for norm in bank.norms}
+        values = {norm: runs.guessing(1 - cell.chance).values for norm, runs in own.items()}
+        first = values[bank.norms[0]]
+        texts = [
+            f"{100 * first.mean():.2f}",
+            *(_points(100 * (values[norm] - first)) for norm in bank.norms[1:]),
+        ]
+        lost = [
+            f"; {own[norm].failed.sum()} of {len(first)} failed" if own[norm].failed.any() else ""
+            for norm in own
+        ]
+        rows.append((cell.what, *(text + more for text, more in zip(texts, lost, strict=True))))
     return _table(("setting",), bank.norms, rows)
 
 
@@ -34,12 +46,11 @@ def _table(columns: tuple[str, ...], norms: Sequence[str], rows: list[tuple]) ->
     return markdown_table((*columns, *norms), rows, range(len(columns), len(columns) + len(norms)))
 
 
-def _error(row) -> str:
-    """`1.99 (0.62 to 3.30)`; an error is never below 0."""
-    failed = f"; {row.failed} of {row.seeds} failed" if row.failed else ""
-    if np.isnan(row.mean):
-        return f"{row.failed} of {row.seeds} failed"
-    return f"{100 * row.mean:.2f} ({100 * max(row.low, 0.0):.2f} to {100 * row.high:.2f}{failed})"
+def _points(differences: np.ndarray) -> str:
+    """`-1.00 (-1.52 to -0.48)`."""
+    mean = SeedMean.of(differences)
+    low, high = mean.interval(0.95)
+    return f"{mean.effect:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
@@ -100,8 +111,8 @@ def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[s
     axes.set_xlabel("learning rate")
 
 
-def page(bank: Bank, ledger: pd.DataFrame, stored: StoredEvidence, figure: str) -> str:
-    """The whole page, as Markdown. `stored` holds the test examples of the ledger's runs."""
+def page(bank: Bank, ledger: pd.DataFrame, figure: str) -> str:
+    """The whole page, as Markdown."""
     done = finished(bank, ledger)
     return markdown_page(
         "bank.md.j2",
@@ -109,7 +120,7 @@ def page(bank: Bank, ledger: pd.DataFrame, stored: StoredEvidence, figure: str) 
         seeds=bank.seeds,
         runs=int(ledger["cell"].isin([cell.name for cell in done]).sum()),
         missing=[cell.what for cell in bank.cells.values() if cell not in done],
-        errors=bank_table(bank, ledger, stored),
+        errors=bank_table(bank, ledger),
         rates=rate_table(bank, ledger),
         figure=figure,
     )

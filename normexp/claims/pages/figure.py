@@ -14,9 +14,14 @@ from normexp.claims.judge.comparison import TRENDS
 from normexp.claims.judge.verdict_text import describe_effect, title
 from normexp.report.style import Style
 
-KINDS = {"supported": "for", "no counterexample": "for", "refuted": "against"}
+KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666", "aside": "#999999", "paper": "#332288"}
-BOTH_COLOR = "#cc79a7"  # of a word that goes both ways
+SIDES = {
+    "beyond": "open",
+    "within": "open",
+    "opposite": "against",
+    "failed": "aside",
+}  # where a claim does not hold
 
 
 class Line(NamedTuple):
@@ -32,25 +37,30 @@ class Line(NamedTuple):
 
 
 def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Line]:
-    """A row per setting, the mean, and the paper's effect. A verdict from one setting has one effect. `names` are those
-    of settings, for people."""
-    margin = float((verdict.get("comparison") or {}).get("margin") or 0.0)
+    """A row per setting, the median of drawn ones, and the paper's effect. A verdict from one setting has one effect.
+    Bars of settings are one standard error over seeds. `names` are those of settings, for people."""
     lines = []
     for row in verdict["settings"]:
         name = (names or {}).get(row["name"], row["name"])
-        if row["effect"] is None:
+        lost = sum(row["failures"].values())
+        words = f"{row['seeds']} seeds" + (f", {lost} failed runs" if lost else "")
+        if row["number"] is None:
             lines.append(
-                Line(name, math.nan, (math.nan, math.nan), "aside", row["flag"] or "no effect", margin)
+                Line(name, math.nan, (math.nan, math.nan), "aside", f"no number; {words}", row["margin"])
             )
             continue
-        kind = KINDS.get(row["verdict"], "open") if row["votes"] else "aside"
-        lost = row["failures"]["arm"] + (row["failures"]["baseline"] or 0)
-        words = f"{interval(row)}, {row['pairs']} pairs" + (f", {lost} failed" if lost else "")
-        name += f" ({row['flag']})" if row["flag"] else ""
-        lines.append(Line(name, float(row["effect"]), ends_of(row), kind, words, margin))
-    name, kind = "mean over settings" if lines else "this setting", KINDS.get(verdict["verdict"], "open")
-    effect = float(verdict["effect"])
-    lines.append(Line(name, effect, ends_of(verdict), f"mean {kind}", interval(verdict), margin))
+        size, error = float(row["number"]), float(row["error"])
+        span = (size, size) if math.isnan(error) else (size - error, size + error)
+        kind = "for" if row["holds"] else SIDES[row["side"]]
+        lines.append(
+            Line(name, size, span, kind, f"{number(size)} ± {number(error)}, {words}", row["margin"])
+        )
+    lines.sort(key=lambda line: (math.isnan(line.effect), line.effect))
+    margin = lines[0].margin if lines else float((verdict.get("comparison") or {}).get("margin") or 0.0)
+    if verdict["effect"] is not None:
+        name, kind = "median of settings" if lines else "this setting", KINDS.get(verdict["verdict"], "open")
+        effect = float(verdict["effect"])
+        lines.append(Line(name, effect, ends_of(verdict), f"mean {kind}", interval(verdict), margin))
     paper = verdict.get("paper_effect") or {}
     if paper.get("effect") is not None:
         size = float(paper["effect"])
@@ -91,19 +101,9 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         figure = Figure(figsize=(8.5, 2.2 + 0.3 * len(lines)), layout="constrained")
         axes, width = figure.subplots(), 85
         draw_forest(axes, lines)
-        first, last = map(float, verdict["prediction"])
-        place = next(y for y, line in enumerate(lines) if line.kind.startswith("mean"))
-        if math.isfinite(first):
-            axes.plot(
-                [first, last],
-                [place, place],
-                color="black",
-                linewidth=1,
-                label="one more setting, if drawn like these",
-            )
-            figure.legend(frameon=False, fontsize=8, loc="outside lower center")
         axes.set_xlabel(
-            f"{describe_effect(verdict['comparison']).removesuffix(' =')}; gray: too small to matter",
+            f"{describe_effect(verdict['comparison']).removesuffix(' =')}; bars: one standard error; gray: too small "
+            "to matter",
             fontsize=8,
         )
     else:
@@ -120,10 +120,9 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
             )
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
     word = verdict["verdict"]
-    both = word.startswith(("depends", "varies"))
     figure.suptitle(
         f"{textwrap.fill(verdict['sentence'], width)}\n{textwrap.fill(title(verdict), width)}",
-        color=BOTH_COLOR if both else COLORS[KINDS.get(word, "open")],
+        color=COLORS[KINDS.get(word, "open")],
         fontweight="bold",
         fontsize=11,
     )

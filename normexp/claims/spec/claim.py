@@ -7,10 +7,10 @@ from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import SMALL, Bank, BankCell
-from normexp.claims.spec.settings import Cells, Contrast
+from normexp.claims.spec.settings import Cells
 
 EVIDENCE = ("law", "initialization", "training", "none")
-VERDICTS = ("supported", "refuted", "inconclusive")  # verdicts that mathematics may give
+VERDICTS = ("supported", "refuted", "undecided")  # verdicts that mathematics may give
 QUICK = "quick"  # in protocols and verdicts of the bank `small`, and of every file of a user's own
 
 
@@ -41,7 +41,7 @@ class Claim:
         fixed: overrides of every arm.
         options: keyword arguments of the function in every arm.
         factor: one keyword (law, initialization) or override (training), with its values.
-        seeds: their number, or looks such as [5, 10, 20]: the claim is judged at each look until it decides.
+        seeds: their number.
         first_seed: the first seed. After a change of protocol, it lies beyond the seeds of earlier verdicts.
         better: lower or higher; required if runs may diverge.
         replicas: whether all seeds and rates of an arm at a level train together in one process. The results differ
@@ -54,14 +54,13 @@ class Claim:
             code with itself; empty if not stated.
         settings: the family over which the claim is judged: name -> overrides, which come before those of `fixed` and
             `arms`. Empty for one setting.
-        cells: name -> cell of each setting, and of those of the contrast.
+        cells: name -> cell of each setting.
         rate: the learning rate of a run over settings: `own` is each seed's best on validation. If the sentence is
             about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
-        contrast: what the word may depend on, with settings that vary only that, and separate seeds.
-        failed: how a failed run counts over settings: `left_out`, or `guess`.
         first: so many settings, drawn from a distribution by a written seed, are asked for; 0: a list that somebody
             chose, which makes no word.
         drawn_from: the bank whose population they are a sample of.
+        universal: whether the sentence is about all settings, so that its worst one refutes it.
         paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
             `effect` if it is known on the claim's own scale.
         manipulation: a measure and a comparison, which must be supported before a causal word can be.
@@ -82,7 +81,7 @@ class Claim:
     fixed: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     factor: dict[str, list] = field(default_factory=dict)
-    seeds: Any = 5
+    seeds: int = 5
     first_seed: int = 0
     better: str | None = None
     comparisons: list[Comparison] = field(default_factory=list)
@@ -97,10 +96,9 @@ class Claim:
     settings: Cells = field(default_factory=dict)
     cells: dict[str, BankCell] = field(default_factory=dict, compare=False)
     rate: str = "own"
-    contrast: Contrast | None = None
-    failed: str = "left_out"
     first: int = 0
     drawn_from: Bank | None = field(default=None, compare=False)
+    universal: bool = False
     paper_effect: dict[str, Any] | None = None
     manipulation: Manipulation | None = None
     search: dict[str, Any] | None = None
@@ -111,11 +109,13 @@ class Claim:
         return QUICK if self.bank == SMALL else self.bank
 
     @property
-    def looks(self) -> list[int]:
-        return list(self.seeds) if isinstance(self.seeds, list) else [self.seeds]
+    def drawn(self) -> bool:
+        """Whether the settings are a sample of a population."""
+        return self.first > 0
 
-    def seed_range(self, count: int) -> range:
-        return range(self.first_seed, self.first_seed + count)
+    @property
+    def seed_range(self) -> range:
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     @property
     def levels(self) -> list:
@@ -142,11 +142,18 @@ class Claim:
             "better",
             "tune",
             "comparisons",
-            *(["failed"] if self.failed != "left_out" else []),
             *(["rate"] if self.rate != "own" else []),
             *(
                 name
-                for name in ("first_seed", "replicas", "settings", "contrast", "manipulation", "search")
+                for name in (
+                    "first_seed",
+                    "replicas",
+                    "settings",
+                    "universal",
+                    "first",
+                    "manipulation",
+                    "search",
+                )
                 if getattr(self, name)
             ),
         )
@@ -154,25 +161,12 @@ class Claim:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
-    def seeds_in(self) -> dict[str, list[int]]:
-        """Name of a setting -> the seeds judged in it: those of the verdict, of its contrast, or of both."""
-        found = {name: [*self.seed_range(self.looks[-1])] for name in self.settings}
-        if self.contrast:
-            for name in self.contrast.cells:
-                found[name] = [*found.get(name, ()), *self.contrast.seed_range]
-        return found
-
-    @property
     def values(self) -> int:
         """Number of values at the last look."""
         if self.search:
             return int(self.search["cases"])
-        return len(self.arms) * len(self.levels) * self.looks[-1] * max(len(self.settings), 1)
+        return len(self.arms) * len(self.levels) * self.seeds * max(len(self.settings), 1)
 
 
-def _plain(part: Comparison | Contrast | Manipulation) -> dict[str, Any]:
-    return (
-        part.shown()
-        if isinstance(part, Comparison)
-        else {k: v for k, v in vars(part).items() if k != "found"}
-    )
+def _plain(part: Comparison | Manipulation) -> dict[str, Any]:
+    return part.shown() if isinstance(part, Comparison) else vars(part)

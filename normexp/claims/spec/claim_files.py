@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from normexp.claims.judge.comparison import TRENDS, Comparison
+from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
 from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.claims.spec.bank import LOADER, SMALL, Bank, load_bank
 from normexp.claims.spec.claim import EVIDENCE, VERDICTS, Claim, Manipulation
@@ -15,6 +15,14 @@ from normexp.claims.spec.population import sample
 from normexp.claims.spec.settings import TUNING_SEEDS, Settings, check_family, overrides_of
 from normexp.config.folder import CONFIGS
 
+LARGER = "larger settings are cells of a bank now; leave it out and ask with bank=gpu"
+GONE = {
+    "full": LARGER,
+    "paper": LARGER,
+    "contrast": "a word depends on nothing now; leave it out, and ask when a claim holds over drawn settings",
+    "failed": "a failed run counts as a guess, and the row says what holds given that all trained; leave it out",
+}
+OF_TEST = ("test/error", "test/loss")
 NEEDED = ("name", "sentence", "source", "covers", "evidence")
 
 
@@ -51,11 +59,9 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
             them). By default the bank `small`. Names of shipped cells are known beside it.
     """
     node = _parse(path)
-    for key in ("full", "paper"):
+    for key, instead in GONE.items():
         if key in node:
-            raise ValueError(
-                f"{path}: {key}: larger settings are cells of a bank now; leave it out and ask with bank=gpu"
-            )
+            raise ValueError(f"{path}: {key}: {instead}")
     check_values(node, CLAIM, str(path))
     missing = [key for key in NEEDED if key not in node]
     if missing:
@@ -68,7 +74,7 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
         comparisons=[_comparison(item, str(path)) for item in comparisons],
     )
     _check(claim, path)
-    if claim.settings and not claim.first:
+    if claim.settings or claim.drawn:
         check_family(claim, path)
     return claim
 
@@ -87,15 +93,11 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
         bank = bank or load_bank()
         read, is_other = Settings(bank, path), _is_other(asked, bank, node["evidence"], path)
         cells = bank.cells if is_other else read.read(asked)
-        contrast = read.contrast(node["contrast"]) if node.get("contrast") and not is_other else None
         found = {
             "settings": overrides_of(cells),
-            "contrast": contrast,
-            "cells": {**(contrast.found if contrast else {}), **cells},
+            "cells": dict(cells),
             "bank": bank.name if is_other else SMALL,
         }
-    elif node.get("contrast"):
-        found["contrast"] = Settings(bank or load_bank(), path).contrast(node["contrast"])
     if node.get("manipulation"):
         own = node["manipulation"]
         found["manipulation"] = Manipulation(
@@ -139,11 +141,11 @@ def _check(claim: Claim, path: Path) -> None:
         return
     if claim.expected not in (None, *VERDICTS):
         raise ValueError(f"{path}: expected={claim.expected}: choose from {', '.join(VERDICTS)}")
-    if claim.looks[0] < FEWEST_SEEDS and not claim.first:
+    if not (claim.settings or claim.drawn) and claim.seeds < FEWEST_SEEDS:
         raise ValueError(
             f"{path}: seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
         )
-    if not 0 <= claim.first_seed <= TUNING_SEEDS - claim.looks[-1]:
+    if not 0 <= claim.first_seed <= TUNING_SEEDS - claim.seeds:
         raise ValueError(f"{path}: first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
     if len(claim.factor) > 1:
         raise ValueError(f"{path}: factor={list(claim.factor)}: one factor a claim; split the claim")
@@ -163,8 +165,8 @@ def _check(claim: Claim, path: Path) -> None:
         if not getattr(claim.manipulation, needed):
             raise ValueError(f"{path}: manipulation: needs {needed}, as evidence={claim.evidence} has")
         _check_comparison(claim, claim.manipulation.comparison, path)
-    alone = {"contrast": claim.contrast, "failed": claim.failed != "left_out", "rate": claim.rate != "own"}
-    if not claim.settings and any(alone.values()):
+    alone = {"universal": claim.universal, "rate": claim.rate != "own"}
+    if not (claim.settings or claim.drawn) and any(alone.values()):
         key = next(name for name, given in alone.items() if given)
         raise ValueError(f"{path}: {key}: is for claims over several settings; name them under settings")
 
@@ -193,6 +195,11 @@ def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:
     if comparison.kind in TRENDS and comparison.over is None and not _numbers(claim.levels):
         raise ValueError(
             f"{path}: kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM"
+        )
+    if comparison.margin == PRACTICAL and not ((claim.settings or claim.drawn) and claim.metric in OF_TEST):
+        raise ValueError(
+            f"{path}: margin={PRACTICAL}: metric={shorten(claim.metric)}: is for {' and '.join(OF_TEST)} over "
+            "settings; give a number"
         )
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)

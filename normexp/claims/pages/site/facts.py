@@ -8,7 +8,7 @@ from typing import Any
 
 from normexp.claims.evidence.curves import bank_curves, curves_of, ledger_of, own_curves, setting_names
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER
-from normexp.claims.judge.verdict_text import describe_effect, describe_question, with_scope
+from normexp.claims.judge.verdict_text import counts, describe_effect, describe_question, with_scope
 from normexp.claims.pages.figure import KINDS, number
 from normexp.claims.pages.site.drawings import forest, learning, over_rate
 from normexp.claims.pages.verdicts_page import status
@@ -46,7 +46,7 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
         "id": claim.id,
         "sentence": claim.sentence,
         "source": claim.source,
-        "word": re.sub(r"^depends on .*", "depends on X", word),
+        "word": word,
         "shown": shown,
         "says": says,
         "more": more.replace(")", "", 1),
@@ -127,7 +127,7 @@ def facts(
         "pluralize": pluralize,
         "forest": forest(verdict, names),
         "names": names,
-        "effect": effect_in_words(verdict.get("comparison")),
+        "effect": effect_in_words(verdict["comparison"]),
         "table": means_table(verdict, names),
         "rates": [
             over_rate(runs, names[name], colors) for name, runs in ledger.items() if runs["lr"].nunique() > 1
@@ -153,22 +153,22 @@ def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Pa
 
 
 def shown_and_asked(verdict: dict[str, Any]) -> tuple[str, str]:
-    """The effect with its interval, and the question, in words; of logarithms the factors too."""
-    values = [float(verdict["effect"]), *map(float, verdict["interval"])]
-    shown = "{}, interval {} to {}".format(*map(number, values))
-    asked = verdict.get("asked") or describe_question(verdict["comparison"])
-    comparison = verdict.get("comparison") or {}
-    if comparison.get("log") and "margin" in comparison:
-        shown += ", in logarithms: a factor of {}, {} to {}".format(
-            *(number(math.exp(value)) for value in values)
-        )
+    """The numbers and the question, in words; of an effect of logarithms the factors too."""
+    asked = describe_question(verdict["comparison"])
+    comparison = verdict["comparison"]
+    log = comparison.get("log") and "margin" in comparison
+    if log:
         sign = -1 if comparison["kind"] == "smaller" else 1
         asked += f", a factor of {number(math.exp(sign * comparison['margin']))}"
+    if verdict["settings"]:
+        return "; ".join(counts(own, drawn=verdict["drawn"]) for own in verdict["comparisons"]), asked
+    values = [float(verdict["effect"]), *map(float, verdict["interval"])]
+    shown = "{}, interval {} to {}".format(*map(number, values))
+    if log:
+        shown += ", in logarithms: a factor of {}, {} to {}".format(*(number(math.exp(v)) for v in values))
     return shown, asked
 
 
-def effect_in_words(comparison: dict[str, Any] | None) -> str:
-    """The effect, for the caption of the drawing. Empty if an older verdict does not say it."""
-    if comparison is None:
-        return ""
+def effect_in_words(comparison: dict[str, Any]) -> str:
+    """The effect, for the caption of the drawing."""
     return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")

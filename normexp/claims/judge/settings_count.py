@@ -1,0 +1,238 @@
+"""One number a setting, and on which side of the margin each lies: settings are the sample.
+
+The estimand is the share of settings whose measured effect lies where the sentence says. Its interval is exact whatever
+the shape of the effects, as is that of their median; a mean over settings would miss where a few settings differ.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from normexp.claims.judge.comparison import DIFFERENCES, Comparison
+from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
+from normexp.claims.judge.one_setting import paired_runs
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+
+FAILED = "failed"
+FEWEST = 6  # drawn settings for a word
+QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
+MOST_SEEDS = 4  # of a setting near its margin
+FRESH_SEEDS = 10  # of the worst setting of a universal sentence
+DIVIDED, SUPPORTED, REFUTED, UNDECIDED = "divided", "supported", "refuted", "undecided"
+RULES = {  # behind every word over settings; a registered protocol holds them
+    "judge": "settings are the sample",
+    "settings for a word, at least": FEWEST,
+    "divided: the interval of the share within": list(QUARTERS),
+    "seeds of a setting within a standard error of its margin": MOST_SEEDS,
+    "fresh seeds of the worst setting of a universal sentence": FRESH_SEEDS,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingNumber:
+    """The effect of one comparison in one setting.
+
+    Attributes:
+        number: mean over seeds of the arm's value minus the baseline's, or of their log ratio; a failed run counts as a
+            guess. None if every run failed, or one did and the value of guessing is not known.
+        error: its standard error over seeds; nan with one seed.
+        side: `beyond` the margin, `within`, `opposite`, or `failed` where there is no number.
+        points: beside a log ratio the difference in errors or nats, beside a difference the log ratio.
+        trained: the number over the seeds at which every run trained; None if there is none.
+        seeds: number of pairs.
+        failures: arm -> failed runs, over all levels.
+        holds: whether the comparison is true here; `side` alone does not say it of an equivalence.
+    """
+
+    name: str
+    number: float | None
+    error: float
+    margin: float
+    side: str
+    points: float | None
+    trained: float | None
+    seeds: int
+    failures: dict[str, int]
+    holds: bool = False
+
+
+def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
+    """The number of a setting. Raises ValueError for logarithms of values of 0 or below."""
+    own = comparison.reads(setting.outcomes)
+    failures: dict[str, int] = {}
+    for (arm, _), outcomes in own.items():
+        failures[arm] = failures.get(arm, 0) + int(outcomes.failed.sum())
+    seeds = len(next(iter(own.values())).seeds)
+    together, known = paired_runs(own), counted(setting, own)
+    baseline = [o.values.mean() for (arm, _), o in (known or {}).items() if arm == comparison.baseline]
+    margin = comparison.margin_at(float(np.mean(baseline)) if baseline else math.nan, setting.measure)
+    some = len(next(iter(together.values())).seeds) > 0
+    trained = _mean(together, setting, comparison).effect if some else None
+    if known is None:
+        return SettingNumber(
+            name=setting.name, number=None, error=math.nan, margin=margin, side=FAILED, points=None,
+            trained=trained, seeds=seeds, failures=failures,
+        )  # fmt: skip
+    mean = _mean(known, setting, comparison)
+    side = comparison.side(mean.effect, margin)
+    return SettingNumber(
+        name=setting.name,
+        number=mean.effect,
+        error=mean.error if seeds > 1 else math.nan,
+        margin=margin,
+        side=side,
+        points=_beside(known, setting, comparison),
+        trained=trained,
+        seeds=seeds,
+        failures=failures,
+        holds=side == comparison.holds_if,
+    )
+
+
+def counted(setting: Setting, own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes] | None:
+    """The runs with failed ones counted as guesses; None if every run failed. Where the value of guessing is not known,
+    those of the seeds at which all trained; None if there are none."""
+    if all(outcomes.failed.all() for outcomes in own.values()):
+        return None
+    if setting.guess is not None:
+        return {arm: outcomes.guessing(setting.guess) for arm, outcomes in own.items()}
+    found = paired_runs(dict(own))
+    return found if len(next(iter(found.values())).seeds) else None
+
+
+def _mean(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
+    if comparison.log and setting.answer:
+        own = {arm: replace(o, values=o.values + setting.answer / 2) for arm, o in own.items()}
+    return SeedMean.of(comparison.effects(own))
+
+
+def _beside(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> float | None:
+    """The difference beside a log ratio, or the log ratio beside a difference, of errors and losses."""
+    if (
+        setting.measure not in ("error", "loss")
+        or comparison.kind not in DIFFERENCES
+        or not comparison.baseline
+    ):
+        return None
+    other = replace(comparison, log=not comparison.log, margin=0.0)
+    return _mean(own, setting, other).effect
+
+
+def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> dict[str, Any]:
+    """The counts of a comparison over settings, and the settings behind them, as plain values. Keys:
+
+    - `n`, `beyond`, `within`, `opposite`, `failed`: counts of settings; `holds`: those in which the comparison is true
+    - `share` and `share_interval`; `median` and `median_interval`, `middle` (the middle 80% of settings); the same of
+      `points`, beside them
+    - `trained`: the second line, given that every run trained: `n`, `holds`, `median`
+    - `failures`: arm -> failed runs; `runs`: runs of each arm
+    """
+    rows = [number_in(setting, comparison) for setting in settings]
+    sides = [row.side for row in rows]
+    holds, numbers = (
+        sum(row.holds for row in rows),
+        np.array([r.number for r in rows if r.number is not None]),
+    )
+    trained = [row for row in rows if row.trained is not None]
+    points = np.array([row.points for row in rows if row.points is not None])
+    failures: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    for row, setting in zip(rows, settings, strict=True):
+        levels = len(comparison.reads(setting.outcomes)) // len(row.failures)
+        for arm, failed in row.failures.items():
+            failures[arm] = failures.get(arm, 0) + failed
+            runs[arm] = runs.get(arm, 0) + row.seeds * levels
+    return {
+        "comparison": comparison.shown(),
+        "n": len(rows),
+        **{side: sides.count(side) for side in ("beyond", "within", "opposite", FAILED)},
+        "holds": holds,
+        "share": holds / len(rows),
+        "share_interval": share_interval(holds, len(rows), level),
+        **_spread("", numbers, level),
+        **_spread("points_", points, level),
+        "trained": {
+            "n": len(trained),
+            "holds": sum(
+                comparison.side(row.trained or 0.0, row.margin) == comparison.holds_if for row in trained
+            ),
+            "median": float(np.median([row.trained for row in trained])) if trained else None,
+        },
+        "failures": failures,
+        "runs": runs,
+        "settings": [
+            asdict(row) | {"labels": dict(setting.labels)}
+            for row, setting in zip(rows, settings, strict=True)
+        ],
+    }
+
+
+def _spread(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
+    """Median, its interval and the middle 80%."""
+    if not len(values):
+        return {f"{name}median": None, f"{name}median_interval": None, f"{name}middle": None}
+    return {
+        f"{name}median": float(np.median(values)),
+        f"{name}median_interval": median_interval(values, level),
+        f"{name}middle": tuple(np.quantile(values, [0.1, 0.9]).tolist()),
+    }
+
+
+def word_of(share: Ends) -> str:
+    """Supported: the interval of the share lies above one half; refuted: below; divided: it holds one half and lies
+    within a quarter and three quarters; else undecided."""
+    low, high = share
+    if low > 0.5:
+        return SUPPORTED
+    if high < 0.5:
+        return REFUTED
+    return DIVIDED if low >= QUARTERS[0] and high <= QUARTERS[1] else UNDECIDED
+
+
+def p_of_share(holds: int, n: int) -> float:
+    """The exact two-sided binomial p of a share of one half."""
+    return float(stats.binomtest(holds, n).pvalue)
+
+
+def near_margin(settings: Sequence[Setting], comparisons: Sequence[Comparison]) -> list[str]:
+    """Names of the settings that need two more seeds: those with fewer than four whose number lies within a standard
+    error of a margin that decides, on whichever side. With two seeds, these are the settings whose seeds disagree."""
+    found = []
+    for setting in settings:
+        for comparison in comparisons:
+            row = number_in(setting, comparison)
+            if row.number is None or row.seeds >= MOST_SEEDS or math.isnan(row.error):
+                continue
+            ends = [end for part in comparison.region(row.margin) for end in part if math.isfinite(end)]
+            if any(abs(row.number - end) <= row.error for end in ends):
+                found.append(setting.name)
+                break
+    return found
+
+
+def worst_setting(settings: Sequence[Setting], comparison: Comparison) -> str:
+    """The setting in which a universal sentence is furthest from true, in which it is then tried with fresh seeds. One
+    in which every run failed comes first."""
+
+    def room(setting: Setting) -> float:
+        row = number_in(setting, comparison)
+        if row.number is None:
+            return -math.inf
+        return max(min(row.number - low, high - row.number) for low, high in comparison.region(row.margin))
+
+    return min(settings, key=room).name
+
+
+def counterexample(again: Setting, comparison: Comparison, alpha: float) -> tuple[float, SeedMean]:
+    """(p that the sentence is false in this setting, the mean over its fresh seeds). Fresh seeds need no correction for
+    the choice of the setting."""
+    own = counted(again, comparison.reads(again.outcomes))
+    if own is None:
+        return 0.0, SeedMean(math.nan, 0.0, 0.0)
+    margin = number_in(again, comparison).margin
+    mean = _mean(own, again, comparison)
+    return mean.p_within(comparison.complement(margin)), mean

@@ -1,0 +1,291 @@
+"""Settings are the sample: exact intervals against slow twins, every word from constructed settings, failures."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from committed import CLAIMS
+from scipy import optimize, special
+
+from normexp.claims.judge import judge
+from normexp.claims.judge.comparison import Comparison, practical_margin
+from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.claims.judge.settings_count import (
+    count,
+    near_margin,
+    number_in,
+    p_of_share,
+    word_of,
+    worst_setting,
+)
+from normexp.claims.judge.verdict_text import paragraph, with_scope
+
+FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
+SAME = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)
+MORE = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
+ROW = SimpleNamespace(number=7, hash="h", date="d", alpha=0.05)
+
+
+def setting(a, b=(0.0, 0.0), name="s", failed=None, **options) -> Setting:
+    """One number per run of each arm."""
+    arms = {"a": np.atleast_1d(a).astype(float), "b": np.atleast_1d(b).astype(float)}
+    lost = {arm: np.array((failed or {}).get(arm, np.zeros(len(own))), bool) for arm, own in arms.items()}
+    found = {(arm, ""): Outcomes(np.arange(len(own)), own, lost[arm]) for arm, own in arms.items()}
+    return Setting(name, found, **options)
+
+
+def family(effects) -> list[Setting]:
+    """A setting for each effect of a against b, two seeds each."""
+    return [setting((x - 0.01, x + 0.01), name=f"s{place}") for place, x in enumerate(effects)]
+
+
+def claim(*comparisons, **options):
+    known = CLAIMS["P10"]
+    own = {"comparisons": list(comparisons), "universal": False, "manipulation": None} | options
+    return SimpleNamespace(**{**vars(known), **own, "protocol": "p", "budget": "quick"})
+
+
+# Exact intervals.
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 6), (1, 6), (12, 24), (17, 24), (18, 24), (48, 48)])
+def test_the_interval_of_a_share_is_where_the_binomial_tails_are(k, n):
+    """Found by bisection on the tail of the binomial distribution, summed term by term."""
+
+    def at_least(p: float) -> float:
+        return sum(special.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+
+    def at_most(p: float) -> float:
+        return sum(special.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k + 1))
+
+    low = optimize.brentq(lambda p: at_least(p) - 0.025, 1e-12, 1 - 1e-12) if k else 0.0
+    high = optimize.brentq(lambda p: at_most(p) - 0.025, 1e-12, 1 - 1e-12) if k < n else 1.0
+    assert share_interval(k, n, 0.95) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("n", [5, 6, 9, 12])
+def test_the_interval_of_a_median_inverts_the_sign_test_over_all_signs(n):
+    """A value m stays in the interval while so uneven a split of signs round it is no rarer than 5% of all 2^n."""
+    values = np.sort(np.random.default_rng(n).normal(size=n))
+    signs = np.array(list(itertools.product((0, 1), repeat=n))).sum(1)
+
+    def kept(m: float) -> bool:
+        above = int((values > m).sum())
+        tail = min((signs <= above).mean(), (signs >= above).mean())
+        return bool(tail > 0.025)
+
+    low, high = median_interval(values, 0.95)
+    between = [-math.inf, *values, math.inf]
+    middles = [values[0] - 1, *((values[1:] + values[:-1]) / 2), values[-1] + 1]
+    inside = [place for place, m in enumerate(middles) if kept(m)]
+    assert (low, high) == (between[inside[0]], between[inside[-1] + 1])
+
+
+def test_p_is_the_share_of_all_outcomes_that_are_as_uneven():
+    signs = np.array(list(itertools.product((0, 1), repeat=10))).sum(1)
+    for k in range(11):
+        assert p_of_share(k, 10) == pytest.approx((np.abs(signs - 5) >= abs(k - 5)).mean())
+
+
+# Words.
+
+
+@pytest.mark.parametrize(
+    ("holds", "n", "word"),
+    [
+        (18, 24, "supported"), (17, 24, "undecided"), (6, 24, "refuted"), (7, 24, "undecided"), (12, 24, "divided"),
+        (24, 48, "divided"), (32, 48, "supported"), (16, 48, "refuted"), (6, 6, "supported"), (5, 6, "undecided"),
+        (8, 16, "undecided"),
+    ],
+)  # fmt: skip
+def test_words_from_counts_of_drawn_settings(holds, n, word):
+    settings = family([1.0] * holds + [0.2] * (n - holds))
+    found = judge(settings, claim(MORE), row=ROW, drawn=True)
+    assert (found["verdict"], found["holds"], found["n"]) == (word, holds, n)
+    assert word == word_of(share_interval(holds, n, 0.95))
+    assert found["scope"] == f"beyond the margin in {holds} of {n} drawn settings"
+    assert found["p"] == p_of_share(holds, n)
+
+
+def test_a_list_that_somebody_chose_makes_no_word_however_long():
+    found = judge(family([1.0] * 60), claim(MORE), row=ROW)
+    assert (found["verdict"], found["p"], found["effect"], found["interval"]) == ("counted", None, None, None)
+    assert with_scope(found) == "beyond the margin in 60 of 60 hand-picked settings"
+
+
+@pytest.mark.parametrize(("n", "asked"), [(5, 0), (23, 24)])
+def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, asked):
+    found = judge(family([1.0] * n), claim(MORE), row=ROW, drawn=True, asked=asked)
+    assert (found["verdict"], found["p"]) == ("counted", None)
+    assert found["note"] == f"{max(asked, 6)} settings are asked for, and there is no word before"
+
+
+def test_without_a_row_the_scope_says_so():
+    found = judge(family([1.0] * 6), claim(MORE), drawn=True)
+    assert found["scope"].endswith(", unregistered")
+    assert found["registered"] is None
+
+
+def test_all_comparisons_must_hold_in_a_setting():
+    settings = family([1.0] * 12 + [0.2] * 6)
+    found = judge(settings, claim(MORE, Comparison(kind="greater", arm="a", target=0.9)), row=ROW, drawn=True)
+    assert found["scope"] == "all 2 comparisons hold in 12 of 18 drawn settings"
+    assert [own["holds"] for own in found["comparisons"]] == [12, 12]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "effect", "side", "holds"),
+    [
+        (MORE, 0.6, "beyond", True), (MORE, 0.5, "within", False), (MORE, -0.6, "opposite", False),
+        (FEWER, -0.2, "beyond", True), (FEWER, 0.2, "opposite", False), (FEWER, 0.0, "within", False),
+        (SAME, 0.4, "within", True), (SAME, 0.6, "beyond", False), (SAME, -0.6, "opposite", False),
+        (Comparison(kind="different", arm="a", baseline="b", margin=0.5), -0.6, "beyond", True),
+        (Comparison(kind="smaller", arm="a", baseline="b", margin=-0.1), 0.05, "beyond", True),  # not much larger
+        (Comparison(kind="smaller", arm="a", baseline="b", margin=-0.1), 0.2, "opposite", False),
+    ],
+)  # fmt: skip
+def test_sides_of_the_margin(comparison, effect, side, holds):
+    pair = (np.exp([effect] * 2), (1.0, 1.0)) if comparison.log else ((effect, effect), (0.0, 0.0))
+    found = number_in(setting(*pair), comparison)
+    assert (found.side, found.holds, found.number) == (side, holds, pytest.approx(effect, abs=1e-8))
+
+
+def test_slopes_give_one_number_a_setting():
+    levels = (1, 2, 4)
+    outcomes = {
+        (arm, level): Outcomes(np.arange(2), rate * math.log2(level) + np.arange(2.0), np.zeros(2, bool))
+        for arm, rate in (("a", 3.0), ("b", 1.0))
+        for level in levels
+    }  # fmt: skip
+    rising = Comparison(kind="increasing", arm="a", baseline="b", log2_factor=True, margin=1.0)
+    found = number_in(Setting("s", outcomes), rising)
+    assert (found.number, found.side, found.points) == (pytest.approx(2.0), "beyond", None)
+
+
+# One number a setting.
+
+
+def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each():
+    own = setting((0.02, 0.0), (0.05, 0.03), measure="error", answer=0.01)
+    found = number_in(own, FEWER)
+    logs = np.log([0.025 / 0.055, 0.005 / 0.035])
+    assert found.number == pytest.approx(logs.mean())
+    assert found.error == pytest.approx(logs.std(ddof=1) / math.sqrt(2))
+    assert found.points == pytest.approx(-0.03)
+    assert math.isnan(number_in(setting(0.02, 0.05), FEWER).error)
+
+
+def test_a_failed_run_counts_as_a_guess_and_the_second_line_says_what_holds_without():
+    own = setting((0.1, 0.1), (0.1, 5.0), failed={"b": [False, True]}, measure="error", guess=0.9)
+    found = number_in(own, FEWER)
+    assert found.number == pytest.approx(math.log(0.1 / 0.9) / 2)
+    assert (found.side, found.trained, found.failures) == ("beyond", 0.0, {"a": 0, "b": 1})
+    both = count([own, own], FEWER, 0.95)
+    assert (both["holds"], both["trained"]) == (2, {"n": 2, "holds": 0, "median": 0.0})
+    assert (both["failures"], both["runs"]) == ({"a": 0, "b": 2}, {"a": 4, "b": 4})
+
+
+@pytest.mark.parametrize("comparison", [FEWER, MORE, SAME])
+def test_where_every_run_failed_no_claim_holds_not_even_an_equivalence(comparison):
+    lost = setting((0.1, 0.1), (0.1, 0.1), failed={"a": [1, 1], "b": [1, 1]}, guess=0.9)
+    found = count([lost, *family([0.0])], replace_log(comparison), 0.95)
+    assert found["failed"] == 1
+    assert not found["settings"][0]["holds"]
+    assert found["n"] == 2
+
+
+def replace_log(comparison: Comparison) -> Comparison:
+    return Comparison(**{**comparison.shown(), "log": False})
+
+
+def test_where_the_value_of_guessing_is_not_known_pairs_decide_or_nothing_does():
+    half = setting((1.0, 9.0), (0.0, 0.0), failed={"a": [False, True]})
+    assert number_in(half, MORE).number == 1.0
+    none = setting((1.0, 9.0), (0.0, 0.0), failed={"a": [False, True], "b": [True, False]})
+    assert (number_in(none, MORE).number, number_in(none, MORE).side) == (None, "failed")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "measure", "margin"),
+    [
+        (0.01, "error", 0.003), (0.0299, "error", 0.003), (0.03, "error", 0.003), (0.05, "error", 0.005),
+        (0.10, "error", 0.010), (0.11, "error", 0.010), (0.65, "error", 0.010), (2.0, "loss", 0.02),
+    ],
+)  # fmt: skip
+def test_margins_of_practice_follow_the_baselines_errors(baseline, measure, margin):
+    assert practical_margin(baseline, measure) == pytest.approx(margin)
+    practical = Comparison(kind="smaller", arm="a", baseline="b", margin="practical")
+    for step, side in ((-1.1, "beyond"), (-0.9, "within"), (1.1, "opposite")):
+        own = setting([baseline + step * margin] * 2, [baseline] * 2, measure=measure)
+        found = number_in(own, practical)
+        assert (found.side, found.margin) == (side, pytest.approx(margin))
+    assert found.points == pytest.approx(math.log1p(1.1 * margin / baseline))
+
+
+def test_medians_spread_and_points_are_numpys():
+    effects = np.random.default_rng(0).normal(size=25)
+    settings = [setting(0.1 * np.exp([x, x]), (0.1, 0.1), name=str(x), measure="error") for x in effects]
+    found = count(settings, FEWER, 0.95)
+    assert found["median"] == pytest.approx(np.median(effects))
+    assert found["median_interval"] == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
+    assert found["middle"] == pytest.approx(np.quantile(effects, [0.1, 0.9]).tolist())
+    assert found["points_median"] == pytest.approx(0.1 * math.expm1(np.median(effects)))
+
+
+# Rules that ask for more runs.
+
+
+def test_settings_within_a_standard_error_of_the_margin_need_two_more_seeds_on_either_side():
+    def seeds(*values):
+        return setting(values, [0.0] * len(values), name=str(values))
+
+    far, above, below = seeds(0.8, 0.9), seeds(0.45, 0.65), seeds(0.35, 0.55)
+    four, alone = seeds(0.4, 0.6, 0.4, 0.6), seeds(0.5)
+    assert near_margin([far, above, below, four, alone], [MORE]) == [above.name, below.name]
+    assert near_margin([seeds(-0.6, -0.45)], [SAME]) == [str((-0.6, -0.45))]
+    assert near_margin([seeds(-0.6, -0.45)], [MORE]) == []  # only the margin that decides counts
+
+
+def test_the_worst_setting_of_a_universal_sentence_is_tried_again_and_refutes_it_there_alone():
+    settings = family([1.0] * 11 + [0.45])
+    whatever = claim(MORE, universal=True)
+    assert worst_setting(settings, MORE) == "s11"
+    waits = judge(settings, whatever, row=ROW, drawn=True)
+    assert (waits["verdict"], waits["p"]) == ("undecided", None)
+    assert waits["note"] == "the worst setting, s11, is to be trained again with fresh seeds"
+    noise = np.linspace(-0.05, 0.05, 10)
+    below, above = (setting(x + noise, np.zeros(10), name="s11") for x in (0.4, 0.49))
+    assert judge(settings, whatever, row=ROW, drawn=True, again=below)["verdict"] == "refuted"
+    assert judge(settings, whatever, row=ROW, drawn=True, again=above)["verdict"] == "no counterexample"
+    lost = setting(noise, noise, name="s11", failed={"a": [1] * 10, "b": [1] * 10})
+    assert worst_setting([*settings, lost], MORE) == "s11"
+    assert judge(settings, whatever, row=ROW, drawn=True, again=lost)["verdict"] == "refuted"
+
+
+def test_a_manipulation_that_fails_forbids_the_word_and_is_said():
+    own = SimpleNamespace(comparison=MORE, measure="noise")
+    causal = claim(MORE, manipulation=own)
+    settings = family([1.0] * 12)
+    assert (
+        judge(settings, causal, row=ROW, drawn=True, manipulation=family([1.0] * 12))["verdict"]
+        == "supported"
+    )
+    found = judge(settings, causal, row=ROW, drawn=True, manipulation=family([0.1] * 12))
+    assert (found["verdict"], found["p"]) == ("undecided", None)
+    assert found["note"] == "the manipulation check holds in 0 of 12, so nothing is said of the cause (noise)"
+
+
+def test_the_paragraph_has_counts_share_median_and_failures():
+    settings = [
+        *family([1.0] * 9 + [0.2, -0.7]),
+        setting((2.0, 2.0), (0.0, 0.0), "lost", {"b": [1, 0]}, guess=0.9),
+    ]
+    found = judge(settings, claim(MORE), row=ROW, drawn=True)
+    found |= {"untuned": False, "command": "c"}
+    text = " ".join(paragraph(found, 10_000).split())
+    assert "P10 SUPPORTED: beyond the margin in 10 of 12 drawn settings:" in text
+    assert "beyond 10, within 1, opposite 1 of 12; share 0.83 (0.516 to 0.979)" in text
+    assert "failed runs: b 1 of 24; given that all trained it holds in 10 of 12" in text
