@@ -80,7 +80,7 @@ class Comparison:
             )
 
     def _check_margin(self, path: str) -> None:
-        if self.margin == PRACTICAL:
+        if isinstance(self.margin, str):
             if self.kind not in DIFFERENCES or self.baseline is None or self.log:
                 raise ValueError(
                     f"{path}: margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; "

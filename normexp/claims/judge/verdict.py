@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.comparison import PRACTICAL
 from normexp.claims.judge.estimate import ALPHA, share_interval
 from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
@@ -122,7 +121,7 @@ def _holds_in(claim: "Claim") -> str:
     if len(claim.comparisons) > 1:
         return f"all {len(claim.comparisons)} comparisons hold"
     own = claim.comparisons[0]
-    if own.margin != PRACTICAL and own.margin < 0:
+    if not isinstance(own.margin, str) and own.margin < 0:
         return "no worse than the margin"
     return f"{own.holds_if} the margin"
 
