@@ -1,12 +1,16 @@
 """What the process of a cell gets, and what it does."""
 
 import dataclasses
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from normexp.config.process import typed
+from normexp.config.allowed import allowed_packages
+from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
+
+LOGGERS = {"tensorboard", "csv"}  # others keep connections and threads
 
 
 @dataclass
@@ -24,12 +28,23 @@ class TrainJob:
     threads: int | None = None
 
 
-def train_job(job: TrainJob) -> None:
-    """Train the runs of a job. Target of a process."""
+def train_job(job: TrainJob) -> bool:
+    """Train the runs of a job. Target of a process. Returns whether the process may train another job: its global state
+    is as before, and nothing but this project's code ran in it."""
     from normexp.training.train import train  # loads torch
 
     sys.argv = job.argv
-    train([_with_threads(spec, job.threads) for spec in job.specs], typed(job.argv))
+    with preserve_global_state():
+        train([_with_threads(spec, job.threads) for spec in job.specs], typed(job.argv))
+    gc.collect()  # network and data hold each other, and the next run needs their memory
+    return all(_leaves_no_trace(spec) for spec in job.specs)
+
+
+def _leaves_no_trace(spec: RunSpec) -> bool:
+    config = spec.config
+    logs = {config["logger"]} if isinstance(config["logger"], str) else set(config["logger"])
+    own = allowed_packages() or spec.allowed
+    return config["trainer"].get("devices") == 1 and not config["compile"] and not own and logs <= LOGGERS
 
 
 def _with_threads(spec: RunSpec, threads: int | None) -> RunSpec:

@@ -87,6 +87,30 @@ def test_error_of_a_job_is_one_line_behind_its_traceback_and_takes_nobody_along(
     assert log(tmp_path, 0).read_text().startswith("Traceback")
 
 
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_process_does_one_job_after_the_other_if_the_job_leaves_no_trace(tmp_path, stays):
+    made = engine(jobs.stay, tmp_path, 4, lambda c: {"word": c.name, "stays": stays}, [{}, {}])
+    for _ in made.run():
+        pass
+    assert [cell.state for cell in made.cells] == ["completed"] * 4
+    logs = [log(tmp_path, index).read_text().split() for index in range(4)]
+    assert [word for _, word in logs] == [cell.name for cell in made.cells]  # each has its own log
+    assert len({pid for pid, _ in logs}) == (2 if stays else 4)
+    assert not made.place._idle
+
+
+def test_a_process_that_was_killed_between_two_jobs_is_replaced(tmp_path):
+    made = engine(jobs.stay, tmp_path, 2, lambda c: {"word": c.name, "stays": True})
+    for cell in made.run():
+        if cell is made.cells[0] and cell.state == "completed":
+            (idle,) = made.place._idle
+            idle.process.kill()
+            idle.process.join()
+    assert [cell.state for cell in made.cells] == ["completed"] * 2
+    assert made.said == []
+    assert len({log(tmp_path, index).read_text().split()[0] for index in (0, 1)}) == 2
+
+
 def test_no_more_jobs_at_a_time_than_slots_and_each_slot_used(tmp_path):
     made = engine(jobs.speak, tmp_path, 5, lambda c: {"word": "x"}, [{"SLOT": "a"}, {"SLOT": "b"}])
     running, most = 0, 0

@@ -11,7 +11,7 @@ from normexp.sweeps.places.place import Place
 
 
 def choose_place(
-    target: Callable[[Any], None],
+    target: Callable[[Any], Any],
     options: Options,
     trainers: Sequence[Mapping[str, Any]],
     cells: int,

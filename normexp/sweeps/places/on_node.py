@@ -28,7 +28,7 @@ class Share:
         environment: environment variables of all jobs.
     """
 
-    target: Callable[[Any], None]
+    target: Callable[[Any], Any]
     jobs: Sequence[Job]
     threads: int
     folder: Path

@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass
 class Job:
-    """The work of one process: `target(payload)`.
+    """The work of one run: `target(payload)`.
 
     Args:
         key: of the cell, equal in every launch of the same study.
         payload: sent by pickle.
-        log: stdout and stderr of the process. A second try of the same launch appends to the file.
+        log: stdout and stderr meanwhile. A second try of the same launch appends to the file.
         folders: of its runs. Their checkpoints show whether a try made progress.
     """
 
@@ -61,7 +61,7 @@ class Place(ABC):
     threads: int  # CPU threads of each run
     keeps_jobs = False  # jobs outlive this process
 
-    def __init__(self, target: Callable[[Any], None]):
+    def __init__(self, target: Callable[[Any], Any]):
         self.target = target
         self.said: list[str] = []  # lines for the screen, taken by the engine
 

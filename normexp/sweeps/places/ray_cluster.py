@@ -30,7 +30,7 @@ class RayCluster(Place):
         folder: not used, because all nodes must see the runs' folders anyway.
     """
 
-    def __init__(self, target: Callable[[Any], None], options: Options, folder: Path, *, threads: int):
+    def __init__(self, target: Callable[[Any], Any], options: Options, folder: Path, *, threads: int):
         super().__init__(target)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:

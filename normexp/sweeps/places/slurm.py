@@ -44,7 +44,7 @@ class Slurm(Place):
 
     keeps_jobs = True
 
-    def __init__(self, target: Callable[[Any], None], options: Options, folder: Path, *, threads: int):
+    def __init__(self, target: Callable[[Any], Any], options: Options, folder: Path, *, threads: int):
         super().__init__(target)
         try:
             import submitit  # noqa: F401

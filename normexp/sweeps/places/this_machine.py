@@ -1,8 +1,9 @@
 """Jobs in processes of this machine: each has a console log and its share of the threads, and is stopped cleanly.
 
-A server process makes the common imports once, and each job is a fork of it. So a new process takes milliseconds
-instead of the five seconds for importing torch and Lightning. Where forking is unsafe (macOS, Windows), each job makes
-its own imports.
+A process lives as long as the launch and does one job after the other, in a place for jobs of its own. A server process
+makes the common imports once, and the others are forks of it: so a new process takes milliseconds instead of the five
+seconds for importing torch and Lightning, and only its first run warms up. Where forking is unsafe (macOS, Windows),
+each process makes its own imports.
 """
 
 import multiprocessing
@@ -14,25 +15,50 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from typing import Any
 
-from normexp.sweeps.places.child import PRELOAD, STOPS, THREADS, enter
+from normexp.sweeps.places.child import PRELOAD, STOPS, THREADS, work
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
 
 GRACE = 60.0  # seconds between the request to stop and the kill, at a time limit
 
 
-class _Running(NamedTuple):
-    process: BaseProcess
-    job: Job
-    slot: Mapping[str, str]
-    until: float  # end of its time
+class _Worker:
+    """A process, and the job that it does."""
+
+    def __init__(self, context: BaseContext, target: Callable[[Any], Any], slot: Mapping[str, str]):
+        self.slot = slot
+        self.jobs, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+            target=work, args=(target, theirs, dict(slot))
+        )
+        self.process.start()
+        theirs.close()
+
+    def take(self, job: Job, seconds: float) -> None:
+        """Begin a job, for so many seconds. Raises OSError if the process is gone."""
+        self.jobs.send(job)
+        self.job, self.until, self.timed_out = job, time.monotonic() + seconds, False
+
+    def answer(self) -> bool | None:
+        """Whether the process that has done its job takes another one; None where it died."""
+        try:
+            return self.jobs.recv() if self.jobs.poll() else None
+        except (EOFError, OSError):
+            return None
+
+    def leave(self) -> int:
+        """Let the process end. Returns its exit code."""
+        self.jobs.close()
+        self.process.join()
+        return self.process.exitcode or 0
 
 
 class ThisMachine(Place):
     """As many jobs at a time as there are slots. If this process dies, its jobs stop themselves.
 
     Args:
+        target: gives True if its process may do another job.
         slots: environment variables of each place for a job, e.g. `{"CUDA_VISIBLE_DEVICES": "1"}`.
         threads: CPU threads of each job. With more threads than cores, jobs take many times as long.
         time_limit: seconds after which a job saves a checkpoint and makes room for others; None for no limit.
@@ -40,73 +66,94 @@ class ThisMachine(Place):
 
     def __init__(
         self,
-        target: Callable[[Any], None],
+        target: Callable[[Any], Any],
         slots: Sequence[Mapping[str, str]],
         threads: int,
         time_limit: float | None = None,
     ):
         super().__init__(target)
         self.at_once, self.threads, self.time_limit = len(slots), threads, time_limit
-        self._free = list(reversed(slots))
-        self._running: dict[int, _Running] = {}  # by the process's sentinel
+        self._free = list(reversed(slots))  # without a process
+        self._idle: list[_Worker] = []
+        self._busy: list[_Worker] = []
         self._started: list[Event] = []
-        self._timed_out: set[int] = set()
         # Libraries read these variables when they are loaded.
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
         self._context = processes()  # whose server makes its imports while the caller still checks the grid
 
     @property
     def room(self) -> int:
-        return len(self._free)
+        return len(self._free) + len(self._idle)
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
         for job in jobs:
-            slot = self._free.pop()
             job.log.parent.mkdir(parents=True, exist_ok=True)
-            process = self._context.Process(  # type: ignore[attr-defined]
-                target=enter, args=(self.target, job, dict(slot))
-            )
-            process.start()
-            until = time.monotonic() + (self.time_limit or float("inf"))
-            self._running[process.sentinel] = _Running(process, job, slot, until)
+            self._busy.append(self._worker_with(job))
             self._started.append(Started(job))
         return []
+
+    def _worker_with(self, job: Job) -> _Worker:
+        seconds = self.time_limit or float("inf")
+        while self._idle:
+            worker = self._idle.pop()
+            try:
+                worker.take(job, seconds)
+                return worker
+            except OSError:  # it was killed while it waited
+                worker.leave()
+                self._free.append(worker.slot)
+        worker = _Worker(self._context, self.target, self._free.pop())
+        worker.take(job, seconds)
+        return worker
 
     def poll(self, seconds: float) -> list[Event]:
         events, self._started = self._started, []
         self._watch_the_clock()
-        if not self._running:
+        if not self._busy:
             time.sleep(0 if events else seconds)  # an empty wait is an error on Windows
             return events
-        ready = connection.wait(list(self._running), timeout=0 if events else seconds)
-        for sentinel in [own for own in self._running if own in ready]:
-            own = self._running.pop(sentinel)
-            own.process.join()
-            self._free.append(own.slot)
-            code = own.process.exitcode or 0
-            timed_out = sentinel in self._timed_out
-            self._timed_out.discard(sentinel)
-            lost = f"killed by signal {-code}" if code < 0 else None
-            events.append(Ended(own.job, code, lost, timed_out))
+        ends = {end: worker for worker in self._busy for end in (worker.jobs, worker.process.sentinel)}
+        ready = connection.wait(list(ends), timeout=0 if events else seconds)
+        for worker in {id(ends[end]): ends[end] for end in ready}.values():  # type: ignore[index]
+            self._busy.remove(worker)
+            events.append(self._ended(worker))
         return events
+
+    def _ended(self, worker: _Worker) -> Ended:
+        again, code = worker.answer(), 0
+        if again:
+            self._idle.append(worker)
+        else:
+            left = worker.leave()
+            code = left if again is None else 0
+            self._free.append(worker.slot)
+        lost = f"killed by signal {-code}" if code < 0 else None
+        return Ended(worker.job, code, lost, worker.timed_out)
 
     def _watch_the_clock(self) -> None:
         now = time.monotonic()
-        for sentinel, own in self._running.items():
-            if now > own.until + GRACE:
-                own.process.kill()
-            elif now > own.until and sentinel not in self._timed_out:
-                self._timed_out.add(sentinel)
-                own.process.terminate()
+        for worker in self._busy:
+            if now > worker.until + GRACE:
+                worker.process.kill()
+            elif now > worker.until and not worker.timed_out:
+                worker.timed_out = True
+                worker.process.terminate()
 
     def stop(self, *, force: bool) -> None:
-        for own in self._running.values():
-            own.process.kill() if force else own.process.terminate()
+        for worker in self._busy:
+            worker.process.kill() if force else worker.process.terminate()
+
+    def close(self) -> None:
+        super().close()
+        while self._idle:
+            worker = self._idle.pop()
+            worker.leave()
+            self._free.append(worker.slot)
 
     def wait(self) -> None:
         """Until no job is left."""
-        for own in self._running.values():
-            own.process.join()
+        for worker in self._busy:
+            worker.process.join()
 
     def __str__(self) -> str:
         return f"{self.at_once} at a time, {each(self.threads)}"
