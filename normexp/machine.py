@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,23 @@ def memory() -> int:
     with contextlib.suppress(OSError, ValueError):  # "max" means no limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return min(limits, default=2**63)
+
+
+def peak_memory() -> int:
+    """Bytes of main memory that this process held at its peak; 0 where the system does not tell (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def own_memory() -> int:
+    """Bytes of main memory that this process holds now without the files that it maps, which processes share. Where
+    the system does not tell (macOS, Windows), its peak."""
+    status = Path("/proc/self/status")
+    found = re.search(r"RssAnon:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return 1024 * int(found[1]) if found else peak_memory()
 
 
 def precision_here(trainer: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from normexp.config.code import changed
 from normexp.config.run_spec import RunSpec
 from normexp.runs import read_summary
 from normexp.sweeps.places.child import STOPS
+from normexp.sweeps.places.place import Used
 from normexp.sweeps.queue import Elsewhere, elsewhere
 
 # planned, running and elsewhere (trained by another launch) are passing states. Skipped runs were finished before.
@@ -25,6 +26,8 @@ class Cell:
         name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
         specs: its run, or the runs that train side by side.
         estimate: seconds; None where a GPU computes.
+        memory: estimated bytes of its process; 0 where unknown.
+        used: what its process used, where the place tells.
         tries: how often in a row it was lost without a new checkpoint.
     """
 
@@ -37,6 +40,8 @@ class Cell:
     log: Path | None = None
     tries: int = 0
     other_code: list[str] = field(default_factory=list)
+    memory: int = 0
+    used: Used | None = None
 
     @property
     def folders(self) -> list[Path]:

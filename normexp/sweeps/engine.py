@@ -133,6 +133,7 @@ class Engine:
         else:
             code = 0 if event.lost and cell.status() else event.exit_code
             cell.finish(code, time.monotonic() - own.since, stopped=self.stopped_by is not None)
+            cell.used = event.used
             if event.timed_out and cell.tries >= TRIES:
                 cell.state = "failed"
                 cell.error = f"no checkpoint within its time limit, {TRIES} times; give it more (time_limit)"

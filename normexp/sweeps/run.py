@@ -81,7 +81,7 @@ def run(
             board.update(cell)
             record.note(cell)
     means = _write_means(study, engine.cells) if study else None
-    show_end(engine.cells, time.monotonic() - started, console, study, means)
+    show_end(engine.cells, time.monotonic() - started, console, study, means, place.threads)
     if engine.stopped_by is None:
         return int(any(cell.state in ("failed", "interrupted") for cell in engine.cells))
     if engine.stopped_by != signal.SIGINT:

@@ -12,7 +12,7 @@ from normexp.config.code import in_words
 from normexp.config.process import command
 from normexp.config.settings import how_to_look
 from normexp.format import duration
-from normexp.machine import precision_here
+from normexp.machine import in_bytes, precision_here
 from normexp.sweeps.board import counts
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place
@@ -50,12 +50,7 @@ def show_plan(
         precisions = dict.fromkeys(precision_here(cell.config["trainer"]) for cell in to_run)
         if list(precisions) != ["32-true"]:
             rows["precision"] = ", ".join(precisions)
-        times = [cell.estimate for cell in to_run if cell.estimate is not None]
-        rows["estimate"] = (
-            f"about {duration(max(sum(times) / min(max(place.at_once, 1), len(to_run)), max(times)))}"
-            if len(times) == len(to_run)
-            else "known after the first runs (a GPU computes)"
-        )
+        rows["estimate"] = estimate(to_run, place)
     grid = Table.grid(padding=(0, 2))
     for name, text in (rows | dict(more or {})).items():
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
@@ -63,6 +58,37 @@ def show_plan(
     if to_run:  # not in the table, which would break a path into lines that cannot be copied
         width = max(map(len, rows))
         console.print(f"[bold]{'logs':<{width}}[/bold]  {escape(str(logs))}", highlight=False, soft_wrap=True)
+
+
+def estimate(cells: Sequence[Cell], place: Place) -> str:
+    """`about 3 min: 6 core-minutes, 1.1 GB a process`. On an otherwise idle machine."""
+    times = [cell.estimate for cell in cells if cell.estimate is not None]
+    if len(times) < len(cells):
+        return "known after the first runs (a GPU computes)"
+    wall = max(sum(times) / min(max(place.at_once, 1), len(cells)), max(times))
+    memory = max(cell.memory for cell in cells)
+    more = f", {in_bytes(memory)} a process" if memory else ""
+    return f"about {duration(wall)}: {core_minutes(sum(times) * max(place.threads, 1))}{more}"
+
+
+def core_minutes(seconds: float) -> str:
+    """Time of one core for people."""
+    return f"{seconds / 60:.3g} core-minutes"
+
+
+def planned_and_used(cells: Sequence[Cell], threads: int) -> str | None:
+    """`planned 6 core-minutes, used 6.4 (1.07); memory of a process: planned 1.1 GB, used 1.2 GB`, over the runs of
+    this launch of which both are known; None where there is none."""
+    known = [cell for cell in cells if cell.used and cell.estimate is not None and cell.state == "completed"]
+    if not known:
+        return None
+    planned = sum(cell.estimate or 0.0 for cell in known) * max(threads, 1)
+    used = sum(cell.used.seconds for cell in known if cell.used)
+    line = f"planned {core_minutes(planned)}, used {used / 60:.3g} ({used / planned:.2f} of it)"
+    if memory := max(cell.memory for cell in known):
+        most = max(cell.used.memory for cell in known if cell.used)
+        line += f"; memory of a process: planned {in_bytes(memory)}, used {in_bytes(most)}"
+    return line
 
 
 def count(cells: Sequence[Cell]) -> str:
@@ -77,13 +103,16 @@ def show_end(
     console: Console,
     study: Path | None = None,
     means: Path | None = None,
+    threads: int = 1,
 ) -> None:
-    """Print the results, the failures with their reasons, and what to do next.
+    """Print the results, what they cost, the failures with their reasons, and what to do next.
 
     Args:
         means: the folder of TensorBoard's runs of means over seeds.
     """
     console.print(f"\n{counts(cells)} in {duration(seconds)}", highlight=False)
+    if cost := planned_and_used(cells, threads):
+        console.print(cost, highlight=False, soft_wrap=True)
     for cell in cells:
         if cell.state == "failed":
             console.print(

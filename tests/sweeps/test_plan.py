@@ -12,6 +12,7 @@ from rich.console import Console
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration
+from normexp.sweeps import estimate
 from normexp.sweeps.board import Board, counts
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside
@@ -35,11 +36,11 @@ def make(monkeypatch):
         built.append(spec.config)
         if spec.config["batch_size"] == 1:
             raise ValueError("batch_size=1: one value per channel")
-        return types.SimpleNamespace(module=types.SimpleNamespace(total_steps=100), config=spec.config)
+        return types.SimpleNamespace(config=spec.config)
 
-    monkeypatch.setattr("normexp.sweeps.plan.build", build)
-    monkeypatch.setattr("normexp.sweeps.plan.seconds_per_step", lambda parts: 0.01)
-    monkeypatch.setattr("normexp.sweeps.plan.torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr(estimate, "build", build)
+    monkeypatch.setattr(estimate.Estimates, "_seconds", lambda self, parts, together: 2.4)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
 
     def made(configs: list[dict]) -> list[Cell]:
         names = [f"batch_size={c['batch_size']} seed={c['seed']}" for c in configs]
@@ -57,7 +58,8 @@ def test_cells_that_differ_in_seed_alone_are_built_once(make, tmp_path):
     assert [own["batch_size"] for own in make.built] == [2, 8]
     assert len({cell.folder for cell in cells}) == 6
     assert {cell.state for cell in cells} == {"planned"}
-    assert cells[0].estimate == pytest.approx(1 + 100 * 0.01 * 1.4)
+    assert cells[0].estimate == 2.4
+    assert cells[0].memory > 2**20
 
 
 def test_finished_runs_are_skipped_by_identity(make, tmp_path):

@@ -5,13 +5,15 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
 from normexp.cli.errors import one_line
-from normexp.sweeps.places.place import Job
+from normexp.machine import peak_memory
+from normexp.sweeps.places.place import Job, Used
 from normexp.training.folder import WAIT
 
 PRELOAD = ["normexp.sweeps.places.preloaded"]
@@ -38,8 +40,9 @@ def work(target: Callable[[Any], Any], jobs: Connection, environment: Mapping[st
             job: Job = jobs.recv()
         except EOFError:
             return
+        before = time.process_time()
         again = _do(target, job)
-        jobs.send(again)
+        jobs.send((again, Used(time.process_time() - before, peak_memory())))
 
 
 def _do(target: Callable[[Any], Any], job: Job) -> bool:

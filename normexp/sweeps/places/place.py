@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass
@@ -39,12 +39,21 @@ class Ended:
         exit_code: negative for a signal, as in Python; None if nobody saw it end.
         lost: the reason if it ended without a result, e.g. "its node is gone". It is tried again.
         timed_out: it reached the time limit, and may resume from its checkpoint.
+        used: what its process used, where that is known.
     """
 
     job: Job
     exit_code: int | None
     lost: str | None = None
     timed_out: bool = False
+    used: "Used | None" = None
+
+
+class Used(NamedTuple):
+    """What a process used for a job: seconds of a core, and bytes of memory at its peak."""
+
+    seconds: float
+    memory: int
 
 
 Event = Started | Ended

@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from normexp.sweeps.places.child import PRELOAD, STOPS, THREADS, work
-from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
+from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, Used, each
 
 GRACE = 60.0  # seconds between the request to stop and the kill, at a time limit
 
@@ -40,8 +40,8 @@ class _Worker:
         self.jobs.send(job)
         self.job, self.until, self.timed_out = job, time.monotonic() + seconds, False
 
-    def answer(self) -> bool | None:
-        """Whether the process that has done its job takes another one; None where it died."""
+    def answer(self) -> tuple[bool, Used] | None:
+        """Whether the process that has done its job takes another one, and what it used; None where it died."""
         try:
             return self.jobs.recv() if self.jobs.poll() else None
         except (EOFError, OSError):
@@ -120,15 +120,18 @@ class ThisMachine(Place):
         return events
 
     def _ended(self, worker: _Worker) -> Ended:
-        again, code = worker.answer(), 0
-        if again:
+        code, used = 0, None
+        answer = worker.answer()
+        if answer is not None:
+            again, used = answer
+        if answer is not None and again:
             self._idle.append(worker)
         else:
             left = worker.leave()
-            code = left if again is None else 0
+            code = left if answer is None else 0
             self._free.append(worker.slot)
         lost = f"killed by signal {-code}" if code < 0 else None
-        return Ended(worker.job, code, lost, worker.timed_out)
+        return Ended(worker.job, code, lost, worker.timed_out, used)
 
     def _watch_the_clock(self) -> None:
         now = time.monotonic()
