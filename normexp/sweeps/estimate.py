@@ -107,7 +107,7 @@ def pace_of(parts: Parts, together: int) -> tuple[float, float]:
     trained.train()
     fused = not str(parts.config["trainer"].get("precision")).startswith("16")
     weights = list(trained.model.parameters())
-    made = module.optimizers_of(weights, fused=fused, replica_axes=int(together > 1))
+    made = module.optimizers_of(weights, fused=fused)
     optimizer = made["optimizer"] if isinstance(made, dict) else made
 
     def step() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from normexp.config.allowed import allowed_packages
+from normexp.config.folder import allowed_packages
 from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
 
