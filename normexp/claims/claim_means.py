@@ -8,7 +8,7 @@ import pandas as pd
 from normexp.claims.evidence.disk_runs import RunKey
 from normexp.report.tensorboard_means import FOLDER, in_path, write_means
 from normexp.runs import failed, finished_summary
-from normexp.runs.metrics import read_metrics
+from normexp.runs.read import read_metrics
 
 
 def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path | None:

@@ -15,7 +15,7 @@ from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.report.unfinished_runs import read_ledgers
 from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.columns import decided_by, varying
-from normexp.runs.metrics import check_metric, read_metrics
+from normexp.runs.read import check_metric, read_metrics
 from normexp.runs.table import samples_seen
 
 # Choices that decide other keys: a norm decides `norm.*`.

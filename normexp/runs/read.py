@@ -1,25 +1,175 @@
-"""One reader of a finished run. What its files say twice must agree, so a file that is another's, older, half or edited
-is refused in one line. Whoever takes a number from a run reads it here.
+"""The files of a finished run: `metrics.csv`, of many runs read in one pass; `test_examples.npz`, the loss on each test
+example and whether its answer was right, which a bootstrap over test examples needs; and the summary beside them.
+
+What they say twice must agree, so a file that is another's, older, half or edited is refused in one line. Whoever takes
+a number from a run reads it here.
 """
 
+import difflib
+import io
 import math
 import re
-from collections.abc import Collection
+import zipfile
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.identity import config_hash, saved_identity
-from normexp.runs.metrics import METRICS, read_metrics, read_rows
+from normexp.runs.files import atomic_write
 from normexp.runs.summary import SUMMARY, damaged, read_summary
-from normexp.runs.test_examples import TEST_EXAMPLES, TestExamples, load_test_examples
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they take a while to import, and reading a summary does not need them
+    import numpy as np
     import pandas as pd
 
+METRICS = "metrics.csv"
+HEADER = b"step,epoch,seconds,metric,value\n"
+TEST_EXAMPLES = "test_examples.npz"
 CLOCK = ("epochs", "seconds", "accuracy")
 CLOSE = 1e-6  # of a mean over examples that was added up in another order and precision
+
+
+def read_metrics(
+    folders: Sequence[Path], steps: Sequence[int], metrics: Iterable[str] | None = None
+) -> "pd.DataFrame":
+    """Columns `run` (index into `folders`), step, epoch, seconds, metric, value, in the order of the files.
+
+    All files are parsed as one text. So a thousand runs take a second, without an index that could be out of date.
+
+    Args:
+        steps: number of steps of each run, from its summary. The last step is always recorded, so a file that ends
+            earlier was cut off.
+
+    Raises ValueError for a file that is absent, cut off or of another form, and for a metric that no run recorded.
+    """
+    import numpy as np
+
+    texts, rows = [], []
+    for folder in folders:
+        text, count = read_rows(folder / METRICS)
+        texts.append(text)
+        rows.append(count)
+    try:
+        frame = _parse(b"".join(texts))
+    except ValueError:
+        for folder, text in zip(folders, texts, strict=True):
+            _blame(folder / METRICS, text)
+        raise
+    frame.insert(0, "run", np.repeat(np.arange(len(folders)), rows))
+    last = frame.groupby("run")["step"].max().reindex(range(len(folders)), fill_value=-1)
+    for folder, found, wanted in zip(folders, last, steps, strict=True):
+        if found != wanted:
+            raise ValueError(
+                f"{folder / METRICS}: ends at step {found}, but the run took {wanted} steps; remove the run's folder "
+                "and run it again"
+            )
+    if metrics is None:
+        return frame
+    for name in (metrics := list(metrics)):
+        check_metric(name, frame["metric"].cat.categories)
+    return frame[frame["metric"].isin(metrics)].reset_index(drop=True)
+
+
+def _parse(text: bytes) -> "pd.DataFrame":
+    import pandas as pd
+
+    numbers = {"step": "int64", "epoch": "float64", "seconds": "float64", "value": "float64"}
+    return pd.read_csv(io.BytesIO(HEADER + text), dtype={**numbers, "metric": "category"})
+
+
+def _blame(path: Path, text: bytes) -> None:
+    try:
+        _parse(text)
+    except ValueError as error:
+        why = str(error).strip().splitlines()[0]
+        raise ValueError(f"{path}: damaged ({why}); remove the run's folder and run it again") from None
+
+
+def check_metric(name: str, known: Iterable[str]) -> None:
+    """Raise ValueError, with the nearest names, for a metric that no run recorded."""
+    known = sorted(known)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3) or known[:10]
+        raise ValueError(f"metric={name}: recorded by none of these runs; the nearest are {', '.join(near)}")
+
+
+def read_rows(path: Path) -> tuple[bytes, int]:
+    """The rows of one file without its header, and their number."""
+    try:
+        header, _, text = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        why = "absent" if isinstance(error, FileNotFoundError) else error.strerror
+        raise ValueError(
+            f"{path}: {why}, though the run has a summary; if its folder was just deleted, read again, otherwise "
+            "remove it and run it again"
+        ) from None
+    count = text.count(b"\n")
+    if header + b"\n" != HEADER:
+        raise ValueError(
+            f"{path}: the columns are not {HEADER.decode().strip()}; written by another version?"
+        )
+    if (text and not text.endswith(b"\n")) or text.count(b",") != 4 * count:
+        raise ValueError(
+            f"{path}: cut off or damaged after {count} rows; remove the run's folder and run it again"
+        )
+    return text, count
+
+
+@dataclass(frozen=True, eq=False)
+class TestExamples:
+    """The final weights on each test example, in the order of the test split.
+
+    Attributes:
+        right: bool, (N,) for images; (N, T) for windows of a text, one answer per token.
+        loss: cross-entropy in nats, float32 (N,); for a window, the mean over its tokens.
+        test_set: digest of the examples and their order. Runs with the same digest can be compared example by example.
+            Empty if the data has no digest.
+    """
+
+    __test__ = False  # tells pytest that this is no test
+
+    right: "np.ndarray"
+    loss: "np.ndarray"
+    test_set: str
+
+
+def write_test_examples(folder: Path, examples: TestExamples) -> None:
+    """Write the file whole or not at all. `right` takes one bit per answer (10,000 answers: 1.25 KB)."""
+    import numpy as np
+
+    with atomic_write(folder / TEST_EXAMPLES) as file:
+        np.savez_compressed(
+            file,
+            right=np.packbits(examples.right),
+            shape=np.array(examples.right.shape),
+            loss=examples.loss.astype(np.float32),
+            test_set=np.array(examples.test_set),
+        )
+
+
+def load_test_examples(folder: str | Path) -> TestExamples | None:
+    """The test examples of a run; None if it kept none, such as a run of an earlier version.
+
+    Raises ValueError with one line for a file that cannot be read or was cut.
+    """
+    import numpy as np
+
+    path = Path(folder) / TEST_EXAMPLES
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
+            shape = tuple(kept["shape"].tolist())
+            right = np.unpackbits(kept["right"], count=int(np.prod(shape))).astype(bool).reshape(shape)
+            examples = TestExamples(right, kept["loss"], str(kept["test_set"]))
+        if len(examples.loss) != len(right):
+            raise ValueError(f"{len(examples.loss)} losses of {len(right)} examples")
+        return examples
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise damaged(path, reason, path.parent) from None
 
 
 @dataclass(frozen=True, eq=False)

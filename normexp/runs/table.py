@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.runs.columns import flatten, repeating, varying
-from normexp.runs.metrics import read_metrics
-from normexp.runs.read import read_checked
+from normexp.runs.read import read_checked, read_metrics
 from normexp.runs.summary import SUMMARY
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it

@@ -20,8 +20,7 @@ from normexp.claims.pages.bank_page import bank_table
 from normexp.claims.spec.bank import BankCell, load_bank
 from normexp.cli.evidence import main
 from normexp.runs import TestExamples
-from normexp.runs.metrics import HEADER
-from normexp.runs.test_examples import write_test_examples
+from normexp.runs.read import HEADER, write_test_examples
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, SEEDS, RATES, NORMS = 40, 5, (0.01, 0.03, 0.1), ("none", "batchnorm")

@@ -14,8 +14,7 @@ from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.population import equal_passes
 from normexp.runs import TestExamples
-from normexp.runs.metrics import HEADER
-from normexp.runs.test_examples import write_test_examples
+from normexp.runs.read import HEADER, write_test_examples
 
 CLAIM = yaml.safe_load("""
 name: two_is_few

@@ -7,7 +7,7 @@ import pytest
 
 from normexp.claims.evidence.metric import check_metric, read_metric
 from normexp.claims.spec.claim import Claim
-from normexp.runs.metrics import HEADER
+from normexp.runs.read import HEADER
 
 ROWS = [
     (0, "high/a", 3),

@@ -15,7 +15,7 @@ from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvid
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs.intervals import half_widths
-from normexp.runs.metrics import read_metrics
+from normexp.runs.read import read_metrics
 
 METRIC, DIGITS = "val/accuracy", 4
 KEYS = ["cell", *KEY]

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.spec.claim import Claim
-from normexp.runs.metrics import read_metrics
+from normexp.runs.read import read_metrics
 
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy", "error")
 FINAL = [f"{split}/{name}" for split in SPLITS for name in NAMES]
