@@ -128,7 +128,7 @@ def test_a_pilot_that_was_cut_off_in_its_line_is_left_out(tmp_path):
         ({"settings": 0}, "settings=0: must be a whole number"),
         ({"strata": {}}, "strata: must be kinds of models by name"),
         ({"strata": {"mlp": {"share": 0}}}, r"strata.mlp.share=0: must be a whole number"),
-        ({"strata": {"mlp": {"share": 1}}}, "strata.mlp.choose: must choose data, model and optimizer"),
+        ({"strata": {"mlp": {"share": 1}}}, "strata.mlp.choose: must choose model"),
         (
             {"choose": TINY["choose"] | {"w": {"key": "a", "low": 0, "high": 2}}},
             "choose.w: give low and high",
@@ -142,3 +142,12 @@ def test_a_mistake_is_one_line(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as error:
         load_bank(write(tmp_path, TINY | change))
     assert "\n" not in str(error.value)
+
+
+def test_networks_before_training_need_no_pilots(tmp_path):
+    """A bank without lengths, rates and grid: its settings are looked at as they are drawn."""
+    cells = load_bank("networks").cells
+    assert len(cells) == 200
+    assert Counter(cell.labels["model"] for cell in cells.values())["MLP"] == 80
+    with pytest.raises(ValueError, match="grid: is missing"):
+        load_bank(write(tmp_path, {key: value for key, value in TINY.items() if key != "grid"}))

@@ -84,10 +84,13 @@ def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[G
 
 
 def rates_of(cell: BankCell, overrides: Sequence[str]) -> Grid:
-    """The first grid of an arm in a drawn setting: that of its norm in the pilot; for a norm that had none, the one in
-    the middle of the five. At another batch size, rates move with its ratio (SGD) or the root of it (AdamW), in whole
-    steps of the grid."""
-    rates = cell.arm_rates.get(value_of("norm", overrides), cell.rates)
+    """The first grid of an arm in a drawn setting: that of its norm in the pilot; for a norm that had none, that of the
+    norm with whose name it begins (layernorm_detach), else the one in the middle of all. At another batch size, rates
+    move with its ratio (SGD) or the root of it (AdamW), in whole steps of the grid."""
+    norm = value_of("norm", overrides)
+    rates = next(
+        (own for name, own in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_")), cell.rates
+    )
     asked, own = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
     if not asked or asked == own:
         return rates

@@ -117,6 +117,8 @@ class Known:
 
     def _rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
         factor = [f"{name}={level}" for name in self.claim.factor]
+        if self.claim.rate != "own":  # the same in every arm
+            return rates_of(cell, [*self.claim.fixed, *factor])
         return rates_of(cell, [*self.claim.fixed, *self.claim.arms[arm], *factor])
 
     def _runs_at_rates(

@@ -20,7 +20,8 @@ import numpy as np
 from normexp.claims.spec.bank import FACTS, Bank, BankCell, check_keys, load_bank, value_of
 from normexp.claims.spec.claim_checks import is_named, is_number, is_texts, is_whole
 
-KEYS = ("seed", "settings", "strata", "rates", "length", "grid")
+KEYS = ("seed", "settings", "strata")
+TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
 LENGTH = ("updates", "passes", "start_seconds", "seconds", "learned", "gain", "early", "widenings", "seed")
 PILOTS = "pilots.jsonl"
 MOST_DRAWS = 1000  # of a stratum
@@ -124,7 +125,8 @@ def drawn_bank(node: dict[str, Any], path: Path) -> Bank:
     population = read_population(node, path)
     pilots = read_pilots(pilots_file(path))
     rejected = {name for name, row in pilots.items() if "rejected" in row}
-    norms, seeds = tuple(node["grid"]["norms"]), node["grid"]["seeds"]
+    grid = node.get("grid", {})
+    norms, seeds = tuple(grid.get("norms", ())), grid.get("seeds", 0)
     cells = {
         name: with_pilot(_cell(name, draw, norms, seeds), pilots.get(draw.name, {}))
         for name, draw in population.drawn(rejected)
@@ -166,15 +168,14 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
 
 def read_population(node: dict[str, Any], path: Path) -> Population:
     """Check the yaml of a population."""
-    check_keys(node, KEYS, ("shared", "choose"), f"{path}: ")
+    trained = any(key in node for key in TRAINED)
+    needed = (*KEYS, *TRAINED) if trained else KEYS
+    check_keys(node, needed, ("shared", "choose"), f"{path}: ")
     for key in ("seed", "settings"):
         if not is_whole(node[key]) or node[key] < (key == "settings"):
             raise ValueError(f"{path}: {key}={node[key]}: must be a whole number")
-    check_keys(node["grid"], ("norms", "seeds"), (), f"{path}: grid.")
-    check_keys(node["length"], LENGTH, (), f"{path}: length.")
-    for key, value in node["length"].items():
-        if not is_number(value) or value <= 0:
-            raise ValueError(f"{path}: length.{key}={value}: must be a positive number")
+    if trained:
+        _check_training(node, path)
     shared = node.get("shared") or []
     if not is_texts(shared):
         raise ValueError(f"{path}: shared={shared}: must be a list of texts")
@@ -187,23 +188,30 @@ def read_population(node: dict[str, Any], path: Path) -> Population:
         if not is_whole(own["share"]) or own["share"] < 1:
             raise ValueError(f"{where}share={own['share']}: must be a whole number of at least 1")
         choose = (node.get("choose") or {}) | (own.get("choose") or {})
-        if not {"data", "model", "optimizer"} <= choose.keys():
-            raise ValueError(f"{where}choose: must choose data, model and optimizer")
+        if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
+            raise ValueError(f"{where}choose: must choose {min(missing)}")
         for label, one in choose.items():
             _check_choice(one, f"{where}choose.{label}")
         strata[str(name)] = Stratum(own["share"], tuple(own.get("fixed") or ()), choose)
-    rates = node["rates"]
-    if not is_named(rates, lambda r: isinstance(r, list) and len(r) > 2 and all(is_number(x) for x in r)):
-        raise ValueError(f"{path}: rates: must be three or more numbers for each optimizer")
     return Population(
         seed=node["seed"],
         settings=node["settings"],
         shared=tuple(shared),
         strata=strata,
-        rates={name: tuple(map(float, own)) for name, own in rates.items()},
-        length=node["length"],
+        rates={name: tuple(map(float, own)) for name, own in node.get("rates", {}).items()},
+        length=node.get("length", {}),
         node=node,
     )
+
+
+def _check_training(node: dict[str, Any], path: Path) -> None:
+    check_keys(node["grid"], ("norms", "seeds"), (), f"{path}: grid.")
+    check_keys(node["length"], LENGTH, (), f"{path}: length.")
+    for key, value in node["length"].items():
+        if not is_number(value) or value <= 0:
+            raise ValueError(f"{path}: length.{key}={value}: must be a positive number")
+    if not is_named(node["rates"], lambda r: isinstance(r, list) and len(r) > 2 and all(map(is_number, r))):
+        raise ValueError(f"{path}: rates: must be three or more numbers for each optimizer")
 
 
 def _check_choice(one: Any, where: str) -> None:
