@@ -29,6 +29,8 @@ SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if i
 def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.DataFrame:
     """One run of a cell per norm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
     the grid."""
+    if cell.draw and rate != "own":  # each arm was trained at that rate alone
+        return runs
     return tuned_runs(runs, measure) if rate == "own" else runs[runs["lr"] == cell.rate(rate)]
 
 
