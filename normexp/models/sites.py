@@ -11,12 +11,12 @@ class Site(NamedTuple):
     """One measuring place. Within one kind, names are unique, and alphabetical order is forward order.
 
     kind "linear" is a linear map (dense layer or convolution), "residual" the residual stream, read at an
-    ``nn.Identity`` that the stream passes through, "embedding" a table of vectors. The same sites
-    exist under every norm.
+    ``nn.Identity`` that the stream passes through, "branch" what a branch adds to the stream of the same name, read in
+    the same way, "embedding" a table of vectors. The same sites exist under every norm.
     """
 
     layer: str
-    kind: Literal["norm", "activation", "linear", "residual", "embedding"]
+    kind: Literal["norm", "activation", "linear", "residual", "branch", "embedding"]
     module: nn.Module
 
 

@@ -111,6 +111,7 @@ class Residual(nn.Module):
         if norm_position in ("sandwich", "keel"):
             self.norm_output = norm(width, channel_dim=-1, layer=k)
         self.dropout = nn.Dropout(dropout)
+        self.summand = nn.Identity()  # what the branch adds
         self.stream = nn.Identity()
 
     @property
@@ -129,7 +130,7 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         before, after, of_sum = self.places
         y = masked(self.branch, self.normalized(before, x, mask), mask)
-        y = self.dropout(self.normalized(after, y, mask))
+        y = self.summand(self.dropout(self.normalized(after, y, mask)))
         total = self.stream(x + y if self.share is None else self.share * x + y)
         return total if of_sum is None else masked(of_sum, total, mask)
 
@@ -145,7 +146,7 @@ class Residual(nn.Module):
         sites += self.branch.sites(layer)
         if after is not None:
             sites.append(Site(f"{layer}_{'sandwich' if before is not None else 'result'}", "norm", after))
-        sites.append(Site(layer, "residual", self.stream))
+        sites += [Site(layer, "branch", self.summand), Site(layer, "residual", self.stream)]
         return sites if of_sum is None else [*sites, Site(f"{layer}_sum", "norm", of_sum)]
 
 

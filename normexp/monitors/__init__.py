@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from normexp.monitors.gradients import GradientNoiseScale, Gradients
     from normexp.monitors.internal_covariate_shift import CovariateShiftProxies, InternalCovariateShift
     from normexp.monitors.loss_landscape import HessianTopEigenvalue, Smoothness
-    from normexp.monitors.representation import Representation
+    from normexp.monitors.representation import Representation, Stream
 
 __all__ = [
     "Activations",
@@ -38,6 +38,7 @@ __all__ = [
     "Representation",
     "Smoothness",
     "StepMonitor",
+    "Stream",
     "convergence",
     "measure_without_fit",
 ]
@@ -59,6 +60,7 @@ _FILES = {
     "Representation": "representation",
     "Smoothness": "loss_landscape",
     "StepMonitor": "base",
+    "Stream": "representation",
 }
 
 

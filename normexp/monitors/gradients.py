@@ -44,6 +44,14 @@ def growth_rate(norms: Tensor) -> Tensor:
     return torch.exp(-2 * slope)
 
 
+def angle(a: Tensor, b: Tensor) -> Tensor:
+    """The angle between vectors a and b (..., n) in radians, (...). Angles near 0 keep their digits, which the arc
+    cosine would lose."""
+    of_a, of_b = (torch.linalg.vector_norm(x, dim=-1, keepdim=True) for x in (a, b))
+    across, along = (torch.linalg.vector_norm(x, dim=-1) for x in (a * of_b - b * of_a, a * of_b + b * of_a))
+    return 2 * torch.atan2(across, along)
+
+
 class Gradients(StepMonitor):
     """Gradients of the training loss as the optimizer gets them: unscaled, accumulated, before clipping.
 
@@ -56,14 +64,16 @@ class Gradients(StepMonitor):
 
     Args:
         per_parameter: also log `parameter_gradient_norm/<parameter>`.
+        angles: also log `update_angle/<layer>`, the angle in radians between a layer's weights before and after the
+            step (Kosson et al. 2023, arXiv:2305.17212), and `gradient_weight_ratio/<layer>`, |gradient| / |weights|.
     """
 
     reads_gradients = True
     steps_alone = True
 
-    def __init__(self, *, every_n_steps: int, per_parameter: bool = False) -> None:
+    def __init__(self, *, every_n_steps: int, per_parameter: bool = False, angles: bool = False) -> None:
         super().__init__(every_n_steps=every_n_steps)
-        self.per_parameter = per_parameter
+        self.per_parameter, self.angles = per_parameter, angles
         self._activation_norms: dict[str, Tensor] = {}
         self._norms: dict[nn.Parameter, Tensor] = {}
         self._before: dict[nn.Parameter, Tensor] = {}
@@ -72,7 +82,8 @@ class Gradients(StepMonitor):
     def keys(self) -> set[str]:
         keys = {"gradient_norm", "activation_gradient_norm", "update_ratio"}
         keys |= {"gradient_first_last_ratio", "gradient_growth_rate"}
-        return keys | {"parameter_gradient_norm"} if self.per_parameter else keys
+        keys |= {"parameter_gradient_norm"} if self.per_parameter else set()
+        return keys | {"update_angle", "gradient_weight_ratio"} if self.angles else keys
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         self._activation_norms, self._norms, self._before = {}, {}, {}
@@ -116,6 +127,13 @@ class Gradients(StepMonitor):
         groups = {layer: own for layer, own in groups.items() if own} | {"network": list(index.values())}
         layers = joint_norms(torch.stack(list(self._norms.values())), groups)
         values = {f"gradient_norm/{layer}": norm for layer, norm in layers.items()}
+        if self.angles:
+            own = {
+                layer: norms_of([p.detach() for p in self._layers[layer]])
+                for layer in layers
+                if layer != "network"
+            }
+            values |= {f"gradient_weight_ratio/{layer}": layers[layer] / own[layer].norm() for layer in own}
         activations = self._of_activations(self._backward_scale)
         values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
         of_maps = {layer: norm for layer, norm in layers.items() if layer in self._linear}
@@ -146,6 +164,12 @@ class Gradients(StepMonitor):
             change = joint_norms(norms_of(torch._foreach_sub(after, before)), groups)
             size = joint_norms(norms_of(before), groups)
             values |= {f"update_ratio/{layer}": change[layer] / size[layer] for layer in groups}
+            if self.angles:
+                flat = {
+                    layer: [torch.cat([side[i].flatten() for i in own]) for side in (before, after)]
+                    for layer, own in groups.items()
+                }
+                values |= {f"update_angle/{layer}": angle(*sides) for layer, sides in flat.items()}
         self._norms, self._before, self._module = {}, {}, None
         return values
 

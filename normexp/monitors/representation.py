@@ -1,11 +1,16 @@
-"""How depth changes a batch of samples: do they become parallel, and how many directions are left?"""
+"""What depth does to a batch of samples: do they become parallel, how many directions are left? And what does each
+block of a transformer add to its stream, where does attention look, which values stand out?"""
 
+import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
@@ -108,3 +113,144 @@ class Representation(Monitor):
             return vectors
         places = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(0))[: self.max_vectors]
         return vectors[places.to(vectors.device)]
+
+
+def outliers(values: Tensor) -> dict[str, Tensor]:
+    """Of `values` (..., n, C): `outlier_ratio`, the largest absolute value over the median of absolute values (Sun et
+    al. 2024, Massive Activations in Large Language Models, arXiv:2402.17762), (...)."""
+    sizes = values.abs().flatten(-2)
+    return {"outlier_ratio": sizes.amax(-1) / sizes.median(-1).values}
+
+
+def attention_numbers(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    **others: Any,
+) -> dict[str, Tensor]:
+    """Where attention looks; the arguments are those of torch's `scaled_dot_product_attention`, q and k (..., T, d).
+
+    Means over the queries that see two tokens or more, and over heads and samples:
+
+    - attention_entropy: of the weights of tokens, divided by the log of their number; 1 looks at all alike, 0 at one
+    - attention_on_first: the weight of token 0, the sink of Xiao et al. 2023, arXiv:2309.17453
+    - attention_on_sink: that of a learned sink, a first key without value, if there is one
+    """
+    scores = (q.float() @ k.float().mT) * (q.shape[-1] ** -0.5 if scale is None else scale)  # (..., T, S)
+    if is_causal:
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:]).tril() == 0, -math.inf)
+    if attn_mask is not None:
+        boolean = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -math.inf) if boolean else scores + attn_mask
+    weights = scores.softmax(-1)
+    found = {}
+    if not v[..., 0, :].any():  # a learned sink, with a query of its own
+        scores, weights = scores[..., 1:, 1:], weights[..., 1:, :]
+        sink, weights = weights[..., 0], weights[..., 1:]
+        found["attention_on_sink"] = sink.mean()
+        weights = weights / (1 - sink[..., None])
+    seen = scores.isfinite().sum(-1)  # (..., T)
+    entropy = -torch.special.xlogy(weights, weights).sum(-1) / seen.clamp_min(2).log()
+    several = seen >= 2
+    count = several.sum().clamp_min(1)
+    found["attention_entropy"] = (entropy * several).sum() / count
+    found["attention_on_first"] = (weights[..., 0] * several).sum() / count
+    return found
+
+
+class _AttentionCalls(TorchFunctionMode):
+    """Hands each call of torch's fused attention to a listener, before it runs unchanged."""
+
+    def __init__(self, listener: Callable[..., None]) -> None:
+        super().__init__()
+        self.listener = listener
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is F.scaled_dot_product_attention:
+            self.listener(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+class Stream(Monitor):
+    """What blocks do to the residual stream of the held-out batch:
+
+    - `branch_share/<layer>`: |f| / |x|, the mean over tokens of what a branch adds over what it adds to, by L2 norms
+    - `left_out_loss/<block>`: loss without a block's branches minus the loss with all, in nats
+    - `outlier_ratio/<layer>`: see `outliers`, of the stream, or of the inputs of norms in a network without one;
+      `outlier_on_first/<layer>`: the share of texts whose largest value stands at token 0
+    - `attention_entropy/<layer>`, `attention_on_first/<layer>`, `attention_on_sink/<layer>`: see `attention_numbers`,
+      of each call of torch's fused attention, under the name of the linear map before it
+
+    One forward pass, and one more for each block that has branches.
+    """
+
+    def __init__(self, *, every_n_steps: int, batch_size: int = 64) -> None:
+        super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
+
+    def keys(self) -> set[str]:
+        attention = {f"attention_{what}" for what in ("entropy", "on_first", "on_sink")}
+        return attention | {"branch_share", "left_out_loss", "outlier_ratio", "outlier_on_first"}
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        values: dict[str, Tensor] = {}
+        added: dict[str, Tensor] = {}
+        sites, last = sites_of(module), [""]
+        branches = [site for site in sites if site.kind == "branch"]
+        kind = "residual" if any(site.kind == "residual" for site in sites) else "norm"
+        handles = []
+        for site in sites:
+            if site.kind == "linear":
+                hook = functools.partial(lambda layer, *_: last.__setitem__(0, layer), site.layer)
+                handles.append(site.module.register_forward_pre_hook(hook))
+            if site.kind == "branch":
+                hook = functools.partial(lambda layer, m, i, y: added.__setitem__(layer, y), site.layer)
+                handles.append(site.module.register_forward_hook(hook))
+            if site.kind == kind:
+                handles.append(
+                    site.module.register_forward_pre_hook(
+                        functools.partial(self._stream, values, added, site)
+                    )
+                )
+
+        def attends(*args: Any, **options: Any) -> None:
+            with torch.autocast(args[0].device.type, enabled=False):
+                found = attention_numbers(*args, **options)
+            values.update({f"{name}/{last[0]}": value for name, value in found.items()})
+
+        with torch.no_grad():
+            with _AttentionCalls(attends):
+                loss = loss_of(module, batches.held_out)
+            for handle in handles:
+                handle.remove()
+            blocks: dict[str, list[nn.Module]] = {}
+            for site in branches:
+                blocks.setdefault(site.layer.split("_")[0], []).append(site.module)
+            for block, summands in blocks.items():
+                handles = [m.register_forward_hook(lambda m, i, y: torch.zeros_like(y)) for m in summands]
+                values[f"left_out_loss/{block}"] = loss_of(module, batches.held_out) - loss
+                for handle in handles:
+                    handle.remove()
+        return values
+
+    def _stream(
+        self,
+        values: dict[str, Tensor],
+        added: dict[str, Tensor],
+        site: Site,
+        module: nn.Module,
+        inputs: tuple,
+    ) -> None:
+        x = inputs[0].detach()
+        rows = to_rows(x, channel_dim(module, x.ndim))
+        values |= {f"{name}/{site.layer}": value for name, value in outliers(rows).items()}
+        if x.ndim == 3 and channel_dim(module, 3) == -1:
+            largest = x.abs().amax(-1).argmax(-1)  # (N)
+            values[f"outlier_on_first/{site.layer}"] = (largest == 0).float().mean()
+        if site.layer in added:
+            branch = added[site.layer]
+            before, size = (torch.linalg.vector_norm(y.float(), dim=-1) for y in (x - branch, branch))
+            values[f"branch_share/{site.layer}"] = (size / before).mean()

@@ -18,7 +18,7 @@ NORMS = {
 }  # fmt: skip
 MONITORS = (
     "light", "activations", "gradients", "covariate_shift", "internal_covariate_shift", "covariate_shift_proxies",
-    "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation",
+    "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation", "stream",
 )  # fmt: skip
 PRESETS = ("llama", "qwen3", "gemma3", "olmo2", "gptoss", "nanochat")
 SHAPES = [

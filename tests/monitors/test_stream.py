@@ -1,0 +1,162 @@
+"""Measures of transformers, each against loops, closed forms or a changed network."""
+
+import math
+
+import pytest
+import torch
+from small_module import fit
+from torch import nn
+from torch.nn import functional as F
+
+from normexp.config.compose import compose
+from normexp.config.run_spec import specs
+from normexp.monitors import Gradients, Stream
+from normexp.monitors.gradients import angle
+from normexp.monitors.representation import attention_numbers, outliers
+from normexp.training.build import build
+
+SMALL = [
+    "data.context_length=8",
+    "model.width=8",
+    "model.heads=2",
+    "model.depth=2",
+    "trainer=cpu",
+    "batch_size=4",
+]
+
+
+def gpt(*overrides):
+    torch.manual_seed(0)
+    parts = build(specs(["model=gpt", "data=python_docs", *SMALL, *overrides])[0])
+    for p in parts.module.parameters():
+        nn.init.normal_(p, std=0.5)
+    return parts
+
+
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.7])
+def test_numbers_of_attention_match_loops(sink, scale):
+    q, k, v = torch.randn(3, 2, 3, 5, 4, generator=torch.Generator().manual_seed(1)).double()
+    if sink:
+        v[..., 0, :] = 0
+    found = attention_numbers(q, k, v, is_causal=True, scale=scale)
+    entropies, firsts, sinks = [], [], []
+    for n in range(2):
+        for h in range(3):
+            for t in range(int(sink), 5):
+                scores = [(q[n, h, t] @ k[n, h, s]).item() * (scale or 0.5) for s in range(t + 1)]
+                total = sum(math.exp(s) for s in scores)
+                weights = [math.exp(s) / total for s in scores]
+                if sink:
+                    sinks.append(weights.pop(0))
+                    weights = [w / sum(weights) for w in weights]
+                if len(weights) > 1:
+                    entropies.append(-sum(w * math.log(w) for w in weights) / math.log(len(weights)))
+                    firsts.append(weights[0])
+    assert found["attention_entropy"].item() == pytest.approx(sum(entropies) / len(entropies), rel=1e-5)
+    assert found["attention_on_first"].item() == pytest.approx(sum(firsts) / len(firsts), rel=1e-5)
+    assert ("attention_on_sink" in found) == sink
+    if sink:
+        assert found["attention_on_sink"].item() == pytest.approx(sum(sinks) / len(sinks), rel=1e-5)
+
+
+def test_attention_that_looks_at_all_alike_has_entropy_one_and_a_mask_counts():
+    q, k, v = torch.zeros(2, 1, 4, 3), torch.randn(2, 1, 4, 3), torch.ones(2, 1, 4, 3)
+    found = attention_numbers(q, k, v)
+    assert found["attention_entropy"].item() == pytest.approx(1)
+    assert found["attention_on_first"].item() == pytest.approx(1 / 4)
+    mask = torch.tensor([False, True, True, True]).expand(2, 1, 4, 4)
+    masked = attention_numbers(q, k, v, attn_mask=mask)
+    assert masked["attention_entropy"].item() == pytest.approx(1)
+    assert masked["attention_on_first"].item() == 0
+
+
+def test_outliers_are_largest_over_median():
+    values = torch.tensor([[1.0, -2.0, 3.0], [4.0, -50.0, 6.0], [2.0, 2.0, 2.0]])
+    assert outliers(values)["outlier_ratio"].item() == 50 / 2
+    assert outliers(torch.stack([values, 3 * values]))["outlier_ratio"].tolist() == [
+        25,
+        25,
+    ]  # of two replicas
+
+
+@pytest.mark.parametrize("position", ["pre", "post", "sandwich", "output", "keel"])
+def test_share_of_a_branch_and_loss_without_a_block_match_the_network(position):
+    parts = gpt(f"model.norm_position={position}", "norm=rmsnorm")
+    batch = parts.data.probe_batch(4)
+    found = Stream(every_n_steps=1, batch_size=4).measure(parts.module, batch)
+    model = parts.module.model.eval()
+    with torch.no_grad():
+        x = model.embedding(batch[0]) + model.stack.positions
+        for k, block in enumerate(model.stack.blocks, 1):
+            for name, part in (("attention", block.attention), ("mlp", block.mlp)):
+                before, after, _ = part.places
+                y = part.branch(before(x) if before else x)
+                y = after(y) if after else y
+                base = (4 if position == "keel" else 1) * x
+                share = (y.norm(dim=-1) / base.norm(dim=-1)).mean().item()
+                assert found[f"branch_share/layer0{k}_{name}"] == pytest.approx(share, rel=1e-4)
+                total = (base + y).abs()
+                ratio = (total.max() / total.median()).item()
+                assert found[f"outlier_ratio/layer0{k}_{name}"] == pytest.approx(ratio, rel=1e-4)
+                first = (total.amax(-1).argmax(-1) == 0).float().mean().item()
+                assert found[f"outlier_on_first/layer0{k}_{name}"] == pytest.approx(first)
+                x = part(x)
+        losses = []
+        for left_out in (None, 0, 1):
+            x = model.embedding(batch[0]) + model.stack.positions
+            for k, block in enumerate(model.stack.blocks):
+                for part in (block.attention, block.mlp):
+                    of_sum = part.places[2]
+                    kept = (4 if position == "keel" else 1) * x
+                    x = part(x) if k != left_out else of_sum(kept) if of_sum else kept
+            x = x if model.stack.final_norm is None else model.stack.final_norm(x)
+            losses.append(F.cross_entropy(model.output(x).flatten(0, 1), batch[1].flatten()).item())
+    for k in (1, 2):
+        assert found[f"left_out_loss/layer0{k}"] == pytest.approx(losses[k] - losses[0], abs=1e-4)
+
+
+def test_attention_of_the_network_is_measured_by_layer_and_a_sink_is_told_apart():
+    parts = gpt("model.attention_sink=true", "norm=rmsnorm")
+    for block in parts.module.model.stack.blocks:
+        nn.init.constant_(block.attention.branch.sink, 50.0)  # takes all weight
+    found = Stream(every_n_steps=1, batch_size=4).measure(parts.module, parts.data.probe_batch(4))
+    shares = [found[f"attention_on_sink/layer0{k}_attention"] for k in (1, 2)]
+    assert shares == pytest.approx([1, 1], abs=1e-3)
+    plain = gpt("norm=rmsnorm")
+    found = Stream(every_n_steps=1, batch_size=4).measure(plain.module, plain.data.probe_batch(4))
+    assert not any(tag.startswith("attention_on_sink") for tag in found)
+    assert {f"attention_entropy/layer0{k}_attention" for k in (1, 2)} <= found.keys()
+
+
+def test_network_without_a_stream_shows_the_outliers_of_the_inputs_of_norms():
+    cfg = ["model=mlp", "data=digits", "model.width=8", "model.depth=2", "trainer=cpu"]
+    assert compose(cfg)[1]["model"] == "mlp"
+    parts = build(specs(cfg)[0])
+    found = Stream(every_n_steps=1, batch_size=4).measure(parts.module, parts.data)
+    assert {tag.split("/")[0] for tag in found} == {"outlier_ratio"}
+
+
+def test_angles_are_exact_from_a_turn_to_the_smallest():
+    a = torch.tensor([3.0, 0.0])
+    for radians in (math.pi, math.pi / 2, 0.1, 1e-6, 0.0):
+        b = torch.tensor([math.cos(radians), math.sin(radians)])
+        assert angle(a, b).item() == pytest.approx(radians, rel=1e-5, abs=1e-12)
+
+
+def test_angle_and_relative_gradient_of_a_step_match_the_weights():
+    parts = gpt("norm=rmsnorm", "optimizer=sgd", "optimizer.momentum=0.0")
+    monitor = Gradients(every_n_steps=1, angles=True)
+    layer = parts.module.model.stack.blocks[0].attention.branch.qkv
+    before = torch.cat([p.detach().flatten().clone() for p in layer.parameters()])
+    fit(parts.module, [monitor], steps=1, datamodule=parts.data)
+    after = torch.cat([p.detach().flatten() for p in layer.parameters()])
+    cosine = (before.double() @ after.double() / (before.double().norm() * after.double().norm())).clamp(
+        -1, 1
+    )
+    recorded = {tag: dict(series)[0] for tag, series in monitor.recorded.items() if 0 in dict(series)}
+    assert recorded["update_angle/layer01_attention"] == pytest.approx(
+        cosine.acos().item(), rel=0.02, abs=1e-6
+    )
+    ratio = recorded["gradient_norm/layer01_attention"] / before.norm().item()
+    assert recorded["gradient_weight_ratio/layer01_attention"] == pytest.approx(ratio, rel=1e-4)
