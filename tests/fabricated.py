@@ -12,6 +12,7 @@ import numpy as np
 
 from normexp.config.identity import config_hash
 from normexp.runs import TestExamples, write_summary, write_test_examples
+from normexp.runs.summary import digests
 
 STEPS = range(0, 201, 20)
 LAYERS = [f"layer{index:02d}" for index in range(1, 4)]
@@ -125,5 +126,7 @@ def write_study(
 
 
 def edit_summary(folder: Path, **changes) -> None:
-    summary = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(summary | changes))
+    """As a run with other results would have written it."""
+    summary = json.loads((folder / "summary.json").read_text()) | changes
+    summary["digests"] = digests(folder, summary)
+    (folder / "summary.json").write_text(json.dumps(summary))

@@ -113,13 +113,16 @@ def source(study: Study) -> str:
     """Command, hash of the configuration and version, for every file and once for the page."""
     parts = [part for part in study.command.split(" ") if not part.startswith(WHERE)]
     command = " ".join(parts)
-    return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions)}"
+    return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions('normexp'))}"
 
 
 def goes_with(study: Study, name: str, by: str) -> str:
     """A sentence on a value that differs between the arms or levels beside what names them."""
     values = study.summaries.groupby(by, sort=False)[name].first()
-    each = "; ".join(f"{as_text(value)} with {as_text(of)}" for of, value in list(values.items())[:4])
+    each = "; ".join(
+        f"{'none' if value != value else as_text(value)} with {as_text(of)}"
+        for of, value in list(values.items())[:4]
+    )
     return f"{label(name).capitalize()} goes with {label(by)} ({each}), so a difference may be its doing."
 
 
@@ -140,8 +143,15 @@ def cautions(study: Study) -> list[str]:
         found.append(
             f"{empty} of {len(study.arms) * levels} combinations of arm and {label(study.x)} have no run."
         )
-    if len(study.versions) > 1:
-        found.append(f"The runs come from several versions of normexp: {', '.join(study.versions)}.")
+    for library in ("normexp", "torch"):
+        if len(versions := study.versions(library)) > 1:
+            found.append(f"The runs come from several versions of {library}: {', '.join(versions)}.")
+    count, names = study.other_code
+    if count:
+        found.append(
+            f"{count} of {pluralize(len(chosen), 'run')} were computed by another version of {', '.join(names[:3])}, "
+            "so a difference may be the doing of the code; train them again."
+        )
     kinds = chosen["key"].map(lambda key: key[1]).unique()
     if len(kinds) > 1:
         found.append(

@@ -15,7 +15,7 @@ from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.report.unfinished_runs import read_ledgers
 from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.columns import decided_by, varying
-from normexp.runs.read import check_metric, read_metrics
+from normexp.runs.read import check_metric, other_code, read_metrics
 from normexp.runs.table import samples_seen
 
 # Choices that decide other keys: a norm decides `norm.*`.
@@ -222,9 +222,21 @@ class Study:
         commands = list(dict.fromkeys(self.summaries["command"]))
         return commands[0] + (f" (and {len(commands) - 1} more commands)" if len(commands) > 1 else "")
 
-    @property
-    def versions(self) -> list[str]:
-        return sorted(self.summaries["versions.normexp"].unique())
+    def versions(self, name: str) -> list[str]:
+        """The versions of a library with which the runs were computed."""
+        column = self.summaries.get(f"versions.{name}", pd.Series(dtype=str))
+        return sorted(column.dropna().unique())
+
+    @cached_property
+    def other_code(self) -> tuple[int, list[str]]:
+        """How many of the chosen runs were computed by other code than today's while the rest were not, and the parts
+        that differ. No run if all were computed by one version."""
+        runs = self.chosen
+        kinds = runs.groupby(["code", "norm"]) if runs["code"].nunique() > 1 else ()
+        differing = [(len(own), other_code(self.path / own["run"].iloc[0])) for _, own in kinds]
+        return sum(n for n, names in differing if names), sorted(
+            {one for _, names in differing for one in names}
+        )
 
 
 def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:

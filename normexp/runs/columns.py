@@ -1,5 +1,6 @@
 """The summary of a run as one flat row. Some columns say what the run is, others what its results are."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 RESULTS = (
     "run", "status", "hash", "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
 )  # fmt: skip
-DERIVED = ("failed", "chance_loss", "samples")
+DERIVED = ("failed", "chance_loss", "samples", "code")
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
 MOST_LOSS = 10.0  # times the loss of guessing
@@ -30,7 +31,8 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
     (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
     `versions.*`; `steps`, `epochs`, `samples` (null in older runs), `seconds`, `parameters`, `command`, `finished`;
-    `processes` (that share a batch); `failed` (it diverged, or its final loss is above ten times `chance_loss`).
+    `processes` (that share a batch); `code` (a digest of what computed it); `failed` (it diverged, or its final loss is
+    above ten times `chance_loss`).
     """
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
@@ -48,6 +50,8 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     row |= {name: summary[name] for name in RESULTS if name not in row}
     row["processes"] = summary["execution"].get("devices", 1)
     row["samples"] = summary.get("samples")
+    code = json.dumps(summary.get("sources"), sort_keys=True)
+    row["code"] = hashlib.sha256(code.encode()).hexdigest()[:12]
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
 
 

@@ -16,9 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp.config.code import changed
 from normexp.config.identity import config_hash, saved_identity
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import SUMMARY, damaged, read_summary
+from normexp.runs.summary import SUMMARY, damaged, digests, finished_summary, read_summary
 
 if TYPE_CHECKING:  # they take a while to import, and reading a summary does not need them
     import numpy as np
@@ -202,7 +203,8 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
     """The summary of a finished run, held against the files beside it; None if there is none.
 
     Recomputed are the hash (from the configuration), the test accuracy and loss (from the kept test examples), the
-    number of steps (from `metrics.csv`, and from samples and epochs), and how fast the run learned (from it too).
+    number of steps (from `metrics.csv`, and from samples and epochs), and how fast the run learned (from it too). Last,
+    each file has the digest that the summary gives.
     """
     folder = Path(folder)
     summary = read_summary(folder)
@@ -211,7 +213,13 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
         _check_samples(folder, summary)
         _check_curve(folder, summary)
         _check_examples(folder, summary)
+        _check_digests(folder, summary)
     return summary
+
+
+def other_code(folder: Path) -> list[str]:
+    """The parts of today's code that differ from those that computed a finished run."""
+    return changed(finished_summary(folder))
 
 
 def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
@@ -283,6 +291,13 @@ def _check_curve(folder: Path, summary: dict[str, Any]) -> None:
         near = 1e-5 if name.startswith(("epochs", "seconds")) else 1e-9  # the file has six digits of these
         if said != value and (said is None or value is None or not math.isclose(said, value, rel_tol=near)):
             raise damaged(folder / SUMMARY, f"convergence.{name}={said}: {METRICS} gives {value}", folder)
+
+
+def _check_digests(folder: Path, summary: dict[str, Any]) -> None:
+    """No file was changed since the run wrote its summary. Summaries of earlier versions do not say."""
+    said, now = summary.get("digests", {}), digests(folder, summary)
+    if edited := [name for name in now if said.get(name, now[name]) != now[name]]:
+        raise damaged(folder / edited[0], "not as the run wrote it", folder)
 
 
 def summarized(curve: list[dict[str, float]], names: Collection[str]) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 stranger, and tables, reports and screens show it, so each of its values is checked.
 """
 
+import hashlib
 import json
 import math
 import stat
@@ -12,7 +13,7 @@ from normexp.config.settings import GROUPS, ROOT, check_plain, describe, fits_ty
 from normexp.runs.columns import RESULT_GROUPS, RESULTS
 from normexp.runs.files import write_json
 
-SUMMARY = "summary.json"
+SUMMARY, BESIDE = "summary.json", ("metrics.csv", "test_examples.npz")
 MOST_BYTES = 2**24
 NEEDED = {"choices", "config", "metrics", *RESULT_GROUPS, *RESULTS} - {"run"}
 STATUSES = ("completed", "diverged")
@@ -25,7 +26,7 @@ KINDS: dict[str, Any] = {
 LATER: dict[str, Any] = {
     "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
     "first": dict, "failed": bool, "not_finite": list[str],
-    "samples": int,
+    "samples": int, "digests": dict[str, str],
 }  # fmt: skip
 # The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {
@@ -44,11 +45,22 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write `summary.json` last and atomically: its presence means that the run is complete.
 
     Raises ValueError for an unknown status. Numbers that are not finite become null, because JSON has no NaN; the
-    status tells of them.
+    status tells of them. `digests` of it and of the files beside it tell who reads it later that none was changed.
     """
     if summary["status"] not in STATUSES:
         raise ValueError(f"status={summary['status']}: choose from {', '.join(STATUSES)}")
-    write_json(folder / SUMMARY, _finite(summary))
+    summary = _finite(summary)
+    write_json(folder / SUMMARY, summary | {"digests": digests(folder, summary)})
+
+
+def digests(folder: Path, summary: dict[str, Any]) -> dict[str, str]:
+    """SHA-256 of the files from which a finished run is read, and of the summary's other keys."""
+    found = {
+        name: hashlib.sha256((folder / name).read_bytes()) for name in BESIDE if (folder / name).exists()
+    }
+    rest = {key: value for key, value in summary.items() if key != "digests"}
+    found[SUMMARY] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    return {name: digest.hexdigest() for name, digest in found.items()}
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

@@ -22,15 +22,19 @@ NAMED = 5  # a message names so many cells and counts the others
 
 def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
     """Folders of finished and of unfinished runs at or under `path`, sorted. Folders inside a run and hidden folders
-    are not searched.
+    are not searched. Links are followed, to each folder once.
 
     Raises ValueError if `path` is no folder.
     """
     root = Path(path)
     if not root.is_dir():
         raise ValueError(f"path={root}: no such folder; runs go to outputs/<name>, check the name")
-    finished, unfinished = [], []
-    for folder, below, files in os.walk(root):
+    finished, unfinished, seen = [], [], set()
+    for folder, below, files in os.walk(root, followlinks=True):
+        if (place := os.path.realpath(folder)) in seen:
+            below.clear()
+            continue
+        seen.add(place)
         if SUMMARY in files:
             finished.append(Path(folder))
             below.clear()

@@ -1,11 +1,12 @@
 """The report as a whole: everything it promises is there, in one file, and nothing is fetched."""
 
+import json
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from fabricated import write_run, write_study
+from fabricated import edit_summary, write_run, write_study
 
 from normexp.cli import report as command
 from normexp.report.drawing import new_figure
@@ -160,8 +161,9 @@ def test_runs_of_two_studies_that_pair_with_none_are_told(tmp_path):
 
 def test_studies_computed_in_two_ways_are_not_paired(tmp_path, capsys):
     a, b = (write_study(tmp_path / name, ("none",), (2,), seeds=3) for name in "ab")
-    for path in b.glob("mlp/*/summary.json"):
-        path.write_text(path.read_text().replace('"mode": "alone"', '"mode": "replica"'))
+    for folder in b.glob("mlp/*"):
+        execution = json.loads((folder / "summary.json").read_text())["execution"]
+        edit_summary(folder, execution=execution | {"mode": "replica"})
     assert command.main(["--compare", str(a), str(b)]) == 2
     assert "A was computed alone, B replica, and pairs do not mix" in capsys.readouterr().err
 

@@ -192,7 +192,7 @@ def test_samples_are_those_that_were_seen(tmp_path):
         assert seen.loc[1].tolist() == [8 * 59 * step // 20 for step in STEPS]
     older = write_run(tmp_path, "none", 8, 2, **{"trainer.accumulate_grad_batches": 3})
     said = json.loads((older / "summary.json").read_text())
-    del said["samples"]  # an earlier version, which does not say
+    del said["samples"], said["digests"]  # an earlier version, which does not say
     (older / "summary.json").write_text(json.dumps(said))
     seen = load(tmp_path).set_index("seed")["samples"]
     assert seen.loc[2].isna().all()
@@ -220,3 +220,16 @@ def test_begun_and_failed_runs_are_listed(tmp_path):
     rows = open_runs(tmp_path, set(study.summaries["hash"]))
     assert [(row["state"], row["why"]) for row in rows] == [("unfinished", ""), ("failed", "boom")]
     assert study.command == "python train.py -m lr=9"
+
+
+def test_runs_of_several_versions_of_code_and_torch_are_said(tmp_path):
+    write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2)
+    for folder in tmp_path.glob("mlp/*"):  # all by one version, though not by today's
+        edit_summary(folder, sources={"normexp": "0" * 12})
+    assert open_study(tmp_path).other_code == (0, [])
+    for folder in tmp_path.glob("mlp/none-*"):
+        versions = json.loads((folder / "summary.json").read_text())["versions"]
+        edit_summary(folder, sources={}, versions=versions | {"torch": "2.11.0"})
+    said = " ".join(cautions(open_study(tmp_path)))
+    assert "2 of 4 runs were computed by another version of " in said
+    assert "The runs come from several versions of torch: 2.11.0, 2.15.0." in said

@@ -18,6 +18,7 @@ from normexp.config.code import changed
 from normexp.config.recipe import older
 from normexp.config.run_spec import saved_spec
 from normexp.runs import load, load_summaries, read_summary
+from normexp.runs.summary import digests
 from normexp.training.launch import show_replicas
 from normexp.training.screen import asked_otherwise, show_result
 
@@ -57,12 +58,15 @@ def places(node: Any, path: tuple = ()) -> Iterator[tuple]:
             yield from places(value, (*path, key))
 
 
-def edited(summary: dict[str, Any], path: tuple, value: Any) -> str:
+def edited(folder: Path, summary: dict[str, Any], path: tuple, value: Any) -> str:
+    """The edited summary, by one who writes its digest anew."""
     new = copy.deepcopy(summary)
     place = new
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
+    if path[0] != "digests":
+        new["digests"] = digests(folder, new)
     return json.dumps(new)
 
 
@@ -89,7 +93,7 @@ def check(study: tuple[Path, Any], edits: list[tuple[tuple, Any]], *, figures: b
     whole = json.loads((first / "summary.json").read_text())
     refused, wrong = 0, []
     for path, value in edits:
-        (first / "summary.json").write_text(edited(whole, path, value))
+        (first / "summary.json").write_text(edited(first, whole, path, value))
         try:
             use(root, first, study[1], figures=figures)
         except ValueError as error:

@@ -3,10 +3,11 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from fabricated import edit_summary, write_run
 
-from normexp.runs import load, load_summaries, read_run
+from normexp.runs import TestExamples, load, load_summaries, load_test_examples, read_run, write_test_examples
 
 
 @pytest.fixture
@@ -72,3 +73,61 @@ def test_file_of_another_run_is_refused(run, other, name):
     shutil.copy(other / name, run / name)
     with pytest.raises(ValueError, match="damaged"):
         read_run(run)
+
+
+def rewrite(name, change):
+    def edit(run):
+        (run / name).write_text(change((run / name).read_text()))
+
+    return edit
+
+
+def in_another_order(run):
+    kept = load_test_examples(run)
+    order = np.argsort(kept.loss + kept.right)
+    write_test_examples(run, TestExamples(kept.right[order], kept.loss[order], kept.test_set))
+
+
+UNCONTRADICTED = {
+    "metrics.csv": {
+        "rows twice": rewrite("metrics.csv", lambda text: text + text.partition("\n")[2]),
+        "a validation loss": rewrite("metrics.csv", lambda text: text.replace(",val/loss,0", ",val/loss,9")),
+        "a time": rewrite("metrics.csv", lambda text: text.replace("\n100,5.0,1.0", "\n100,5.0,-9")),
+    },
+    "summary.json": {
+        "a choice": rewrite(
+            "summary.json", lambda text: text.replace('"norm": "batchnorm"', '"norm": "none"')
+        ),
+        "seconds": rewrite("summary.json", lambda text: text.replace('"seconds": 2.0', '"seconds": -1e9')),
+        "a key twice": rewrite("summary.json", lambda text: text.rstrip()[:-1] + ', "epochs": 20.0}'),
+    },
+    "test_examples.npz": {"another order": in_another_order},
+}
+CASES = [(name, edit) for name, edits in UNCONTRADICTED.items() for edit in edits]
+
+
+@pytest.mark.parametrize(("name", "edit"), CASES, ids=[" of ".join(case[::-1]) for case in CASES])
+def test_what_no_other_file_contradicts_is_refused_by_its_digest(run, name, edit):
+    before = (run / name).read_bytes()
+    UNCONTRADICTED[name][edit](run)
+    assert (run / name).read_bytes() != before
+    with pytest.raises(ValueError, match=rf"{name}: damaged \((not as the run wrote it|samples=)") as caught:
+        load_summaries(run.parent)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_of_an_earlier_version_has_no_digests_and_is_read(run):
+    summary = json.loads((run / "summary.json").read_text())
+    del summary["digests"]
+    (run / "summary.json").write_text(json.dumps(summary))
+    (run / "test_examples.npz").unlink()
+    assert read_run(run).examples is None
+
+
+def test_links_to_runs_are_followed_once(run, tmp_path):
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / "one").symlink_to(run)
+    (study / "again").symlink_to(run)
+    (study / "around").symlink_to(study)
+    assert len(load_summaries(study)) == 1

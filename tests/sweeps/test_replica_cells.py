@@ -54,9 +54,9 @@ def test_interrupted_cells_go_on_as_replicas(tmp_path):
     arguments += ["val_every_n_steps=500", "batch_size=32", "monitor=none", f"outputs={tmp_path}"]
     process = start(*arguments)
     deadline = time.monotonic() + 300
-    while not list(tmp_path.glob("runs/mlp/*-s3-*/metrics.csv")) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    time.sleep(1)
+    begun = "runs/mlp/*-s3-*/checkpoints/last.ckpt"
+    while len(list(tmp_path.glob(begun))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 128 + signal.SIGINT

@@ -104,9 +104,8 @@ def test_interrupted_sweep_goes_on_where_it_was(tmp_path, number):
     ]
     process = start(*arguments)
     deadline = time.monotonic() + 300
-    while not list(tmp_path.glob("runs/mlp/*-s1-*/metrics.csv")) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    time.sleep(1)
+    while not list(tmp_path.glob("runs/mlp/*-s1-*/checkpoints/last.ckpt")) and time.monotonic() < deadline:
+        time.sleep(0.05)
     # Slurm's reach all processes, the others the sweep alone.
     os.killpg(process.pid, number) if number in SLURM else process.send_signal(number)
     out, _ = process.communicate()
