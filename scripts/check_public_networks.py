@@ -7,7 +7,6 @@
 Needs timm and, for six networks, transformers; the rows of what is not installed stay as they are.
 """
 
-import json
 import sys
 import time
 import warnings
@@ -18,21 +17,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
+from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
 from torch import nn
 
 from normexp.check.inputs import loss_of_output, split
 from normexp.check.run import check
 
-ROOT = Path(__file__).parents[1]
-DATA, PAGE = ROOT / "docs" / "data" / "check.json", ROOT / "docs" / "check.md"
-START, END = "<!-- networks -->\n", "<!-- end of networks -->"
-SAMPLES, SIDE, UPDATES, RATE = 16, 64, 50, 1e-3
+ROWS, PAGE = DATA / "check.json", DOCS / "check.md"
+SAMPLES, SIDE, UPDATES, RATE = 16, 32, 50, 1e-3
 TORCHVISION = (
     "resnet18", "vgg11_bn", "densenet121", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "regnet_y_400mf",
     "shufflenet_v2_x0_5", "googlenet", "convnext_tiny", "swin_t",
 )  # fmt: skip
 TIMM = (
-    "resnet10t", "convnext_atto", "mobilenetv3_small_050", "regnetx_002", "ghostnet_050", "repvgg_a0", "levit_128s",
+    "resnet10t", "convnext_atto", "mobilenetv3_small_050", "regnetx_002", "ghostnet_050", "repvgg_a0", "lcnet_050",
     "edgenext_xx_small", "poolformer_s12", "vit_tiny_patch16_224",
 )  # fmt: skip
 TEXT = {
@@ -86,9 +84,8 @@ def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tup
 
         for name in TIMM:
             more = {"img_size": SIDE} if name.startswith("vit") else {}
-            side = 224 if name == "levit_128s" else SIDE
             make = partial(timm.create_model, name, pretrained=False, num_classes=10, **more)
-            found[f"timm {name}"] = "timm", make, partial(sized, side)
+            found[f"timm {name}"] = "timm", make, partial(batch, "images")
     except ImportError:
         print("timm is not installed")
     try:
@@ -112,10 +109,6 @@ def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tup
     for model, norm in OURS:
         found[f"{model}, {norm}"] = "normexp", partial(own, model, norm), partial(own_batch, model, norm)
     return found
-
-
-def sized(side: int) -> tuple:
-    return torch.randn(SAMPLES, 3, side, side), torch.randint(0, 10, (SAMPLES,))
 
 
 def pixels(kind: str) -> dict:
@@ -182,42 +175,34 @@ def row(name: str, library: str, make: Callable[[], nn.Module], data: Callable) 
     return told
 
 
-def table(rows: list[dict]) -> str:
+def told(rows: list[dict]) -> str:
     """The rows in Markdown."""
-    lines = [
-        "| network | norms | fresh: warnings | notes | after 50 updates: warnings | notes |",
-        "|---|---|--:|---|---|---|",
-    ]
+    cells = []
     for one in rows:
-        cells = [one["network"], one["norms"]]
+        cells.append([one["network"], one["norms"]])
         for when in ("fresh", "updated"):
             bad = [f for f in one[when] if f["severity"] != "note"]
-            cells.append("; ".join(f"`{f['id']}` {f['sentence']}" for f in bad) or "0")
-            cells.append(", ".join(f"`{f['id']}`" for f in one[when] if f["severity"] == "note") or "–")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+            cells[-1].append("; ".join(f"`{f['id']}` {f['sentence']}" for f in bad) or "0")
+            cells[-1].append(", ".join(f"`{f['id']}`" for f in one[when] if f["severity"] == "note") or "–")
+    return table(
+        ["network", "norms", "fresh: warnings", "notes", "after 50 updates: warnings", "notes"], cells
+    )
 
 
 def main(arguments: list[str]) -> None:
-    known = {one["network"]: one for one in json.loads(DATA.read_text())} if DATA.is_file() else {}
+    known = networks()
     if "--table" not in arguments:
         torch.set_num_threads(1)
         warnings.simplefilter("ignore")
-        for name, (library, make, data) in networks().items():
+        for name, (library, make, data) in known.items():
             if not arguments or name in arguments:
-                known[name] = row(name, library, make, data)
-                bad = [
-                    f"{f['id']}: {f['sentence']}"
-                    for w in ("fresh", "updated")
-                    for f in known[name][w]
-                    if f["severity"] != "note"
-                ]
-                print(f"{name}: {known[name]['seconds']} s, {bad or 'no warning'}", flush=True)
-                DATA.write_text(json.dumps(list(known.values()), indent=1) + "\n")
-    if PAGE.is_file():
-        text = PAGE.read_text()
-        head, _, rest = text.partition(START)
-        PAGE.write_text(f"{head}{START}{table(list(known.values()))}{END}{rest.partition(END)[2]}")
+                found = row(name, library, make, data)
+                rows = {one["network"]: one for one in read_rows(ROWS)} | {name: found}
+                write_rows(ROWS, [rows[each] for each in known if each in rows])
+                bad = [f"{f['id']}: {f['sentence']}" for when in ("fresh", "updated") for f in found[when]
+                       if f["severity"] != "note"]  # fmt: skip
+                print(f"{name}: {found['seconds']} s, {bad or 'no warning'}", flush=True)
+    PAGE.write_text(filled(PAGE.read_text(), {"networks": told(read_rows(ROWS))}))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,10 @@ def told(finding: Finding) -> RenderableType:
     parts: list[RenderableType] = [Text(finding.sentence)]
     if finding.layers:
         parts.append(Text(f"in {finding.where()}", style="dim"))
-    cited = "; ".join(f"{link.id} {link.word}" for link in finding.links)
-    parts.append(Text(f"why: {finding.why}" + (f" Verdicts: {cited}." if cited else ""), style="dim"))
+    parts.append(Text(f"why: {finding.why}", style="dim"))
+    if finding.links:
+        first, *others = finding.links
+        more = f" Also {', '.join(link.id for link in others)}." if others else ""
+        parts.append(Text(f"{first.id}, {first.word}: {first.sentence}{more}", style="dim"))
     parts += [Text(line, style="bold") for line in finding.fix.splitlines()]
     return Group(*parts)
