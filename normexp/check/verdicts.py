@@ -11,14 +11,15 @@ PLACES = (
     PACKAGE.parent / "docs" / "verdicts.md",
     PACKAGE / "docs" / "verdicts.md",
 )  # in a checkout; in the wheel
-ROW = re.compile(r"\| (\w+) \| (.+?) \*.*?\| \*\*(.+?)\*\*")
+# | [P10](file) | the sentence. *source* note | **word** | ...
+ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
 
 
 @cache
 def _rows() -> dict[str, Link]:
     text = next((path.read_text() for path in PLACES if path.is_file()), "")
     found = [match for line in text.splitlines() if (match := ROW.match(line))]
-    return {match[1]: Link(match[1], match[2].replace("\\*", "*"), match[3]) for match in found}
+    return {match[1]: Link(match[1], match[2].replace("\\*", "*"), match[3].strip()) for match in found}
 
 
 def links(ids: tuple[str, ...]) -> tuple[Link, ...]:

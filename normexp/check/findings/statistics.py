@@ -14,7 +14,10 @@ from normexp.check.result import NotChecked
 
 GAP = 0.1  # of the loss in batch mode; below, two batches of one network differ as much
 COLD = 0.05  # share of the start (mean 0, variance 1) that is left in a running statistic
-SMALL, ENOUGH = 8, 16  # samples per statistic: below 8 accuracy falls in every setting of P10 and P13
+SMALL, ENOUGH = (
+    8,
+    16,
+)  # samples per statistic: P10 and P13 ask of 2; a choice between that and 16, where P10b begins
 APART = 0.25  # of a standard deviation, between statistics that should agree
 
 

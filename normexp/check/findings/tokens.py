@@ -102,7 +102,7 @@ def shifted_by(call: Call, mask: Tensor) -> float | None:
     return float(torch.maximum(apart.square().mean().sqrt(), wider.square().mean().sqrt()))
 
 
-@finding("sees_future", "P20", "S40a")
+@finding("sees_future", "S40a", "P20")
 def sees_future(network: Network) -> Iterable[Found]:
     """Statistics over the positions of a sequence tell an early position about later ones, past the causal mask:
     the training loss then flatters the model, and generating gives something else."""
