@@ -115,6 +115,8 @@ def cells_of(specs: Sequence[RunSpec], names: Sequence[str], estimates: Sequence
 
 
 def _reason(exit_code: int | None, log: Path | None) -> str:
+    if log and not log.exists():
+        return f"no message, and {log} is not there; if the study was moved during the sweep, move it back"
     lines = log.read_text(errors="replace").split("\n") if log and log.exists() else []
     last = next((line for line in reversed(lines) if line.strip()), "no message")
     if exit_code is None:

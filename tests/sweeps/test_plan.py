@@ -14,7 +14,7 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import duration
 from normexp.sweeps import estimate
 from normexp.sweeps.board import Board, counts
-from normexp.sweeps.cell import Cell
+from normexp.sweeps.cell import Cell, _reason
 from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.plan import plan
 from normexp.sweeps.screen import axes, show_plan
@@ -163,3 +163,11 @@ def test_axes_and_durations_read_well(tmp_path):
     second.name = "norm=none seed=1"
     assert axes([first, second]) == {"norm": ["none"], "seed": ["0", "1"]}
     assert [duration(s) for s in (0.4, 5, 61, 7300)] == ["0.4 s", "5 s", "1:01 min", "2:01 h"]
+
+
+def test_a_log_that_was_moved_away_is_named_with_its_remedy(tmp_path):
+    reason = _reason(1, tmp_path / "logs" / "one.log")
+    assert reason.endswith("one.log is not there; if the study was moved during the sweep, move it back")
+    (tmp_path / "two.log").write_text("Error: seed=x: must be a number\n")
+    assert _reason(1, tmp_path / "two.log") == "seed=x: must be a number"
+    assert _reason(-9, tmp_path / "two.log").startswith("killed by signal 9; ")
