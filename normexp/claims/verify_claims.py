@@ -336,7 +336,7 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
     """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times come from
     the yaml."""
     times = {
-        claim.id: claim.seconds * missing.get(claim.id, 0)
+        claim.id: claim.mean_seconds * missing.get(claim.id, 0)
         if claim.evidence == "training"
         else claim.seconds * claim.values
         for claim in claims

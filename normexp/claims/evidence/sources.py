@@ -90,6 +90,8 @@ def as_table(settings: list[Setting]) -> pd.DataFrame:
 
 def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
     """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
+    if claim.drawn_from:
+        return next(dict(cell.labels) for cell in claim.cells.values() if [*cell.overrides] == overrides)
     found = labels_of([*split_options(overrides)[0], *claim.fixed])
     noise = "random tokens" if found.get("model") == "GPT" else "Gaussian noise"
     return {"data": noise} | found
