@@ -128,7 +128,7 @@ def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):
     with pytest.raises(ValueError, match=r"absent.yaml: no such file; name a yaml with cells"):
         load_bank("absent.yaml")
     with pytest.raises(
-        ValueError, match=r"bank=huge: no such bank; choose from drawn, gpu, small, or name a file"
+        ValueError, match=r"bank=huge: no such bank; choose from drawn, gpu, networks, small, or name a file"
     ):
         load_bank("huge")
 
@@ -158,7 +158,8 @@ def test_another_bank_of_the_project_takes_the_place_of_settings_that_it_lacks()
     path = ROOT / "configs" / "claim" / "P10.yaml"
     claim = read_claim(path, load_bank("gpu"))
     assert set(claim.settings) == set(load_bank("gpu").cells)
-    assert (claim.budget, CLAIMS["P10"].budget) == ("gpu", "quick")
+    assert (claim.budget, CLAIMS["P10"].budget, CLAIMS["P10a"].budget) == ("gpu", "drawn", "quick")
+    assert claim.first == 0  # a list that somebody chose
     law = read_claim(ROOT / "configs" / "claim" / "S01.yaml", load_bank("gpu"))
     assert law.protocol == CLAIMS["S01"].protocol
 

@@ -83,7 +83,8 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
     """The keys that become objects."""
     found: dict[str, Any] = {}
     asked = node.get("settings")
-    if asked and is_sample(asked):
+    chosen = bank is not None and not bank.drawn and bank.name != SMALL and node["evidence"] == "training"
+    if asked and is_sample(asked) and not chosen:
         found = sample(asked, bank, path)
         if ("at" in asked) != (node["evidence"] == "training"):
             raise ValueError(
@@ -91,7 +92,8 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
             )
     elif asked:
         bank = bank or load_bank()
-        read, is_other = Settings(bank, path), _is_other(asked, bank, node["evidence"], path)
+        read = Settings(bank, path)
+        is_other = is_sample(asked) or _is_other(asked, bank, node["evidence"], path)
         cells = bank.cells if is_other else read.read(asked)
         found = {
             "settings": overrides_of(cells),
