@@ -42,8 +42,14 @@ def conclude(
     """
     made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
     source: Source = known or made
-    settings = source("", claim.settings, claim.seed_range)
-    checks = source(MANIPULATION, claim.settings, claim.seed_range) if claim.manipulation else None
+    cells = claim.settings
+    if (
+        known and claim.drawn
+    ):  # in the order drawn; there is no word before all that were asked for are finished
+        cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
+    settings = source("", cells)
+    checks = source(MANIPULATION, cells) if claim.manipulation else None
+    again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None
     runs = known.read_runs() if known else pd.DataFrame({"run": [], "seconds": [], "bank": []})
     row, why, late = None, "hand-picked settings make no word, so there is nothing to register", 0
     if claim.drawn:
@@ -60,6 +66,7 @@ def conclude(
         asked=claim.first,
         late=f"registered after {late} of {len(runs)} runs" if late else "",
         manipulation=checks,
+        again=again,
         extra={"unregistered_because": why, "runs": _cost(runs, known)},
     )
     return source.table(), verdict

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.conclude import conclude, from_ledger, registries_of
+from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.stored import COSTS, PLACE, StoredEvidence
 from normexp.claims.judge import judge
 from normexp.claims.spec.claim import Claim
@@ -24,7 +25,9 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
     """
     evidence = StoredEvidence(root / PLACE)
     if claim.settings and claim.evidence == "training":
-        if not any(len(evidence.rows(claim, cell)) for cell in claim.cells.values()):
+        known = Known(claim, evidence, None)
+        has = known.is_finished if claim.drawn else lambda cell: len(evidence.rows(claim, cell))
+        if not any(map(has, claim.cells.values())):
             return None
         costs: dict[str, Any] = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
         verdict = from_ledger(claim, evidence)[1]

@@ -83,7 +83,7 @@ class MadeRuns:
 def settings_of(bank, stored: StoredEvidence) -> list:
     """The settings of a bank's grid as the judge gets them."""
     claim = grid_claim(bank)
-    return Known(claim, stored, None)("", claim.settings, claim.seed_range)
+    return Known(claim, stored, None)("", claim.settings)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_sentences_about_a_rate_read_one_rate_in_every_arm(kept, rate, lr):
     metric = "test/error" if rate == "lowest" else "failed"  # of other rates, chosen examples alone are kept
     claim = dataclasses.replace(grid_claim(bank), id="Q1", arms=arms, rate=rate, metric=metric)
     known = Known(claim, stored, None)
-    (setting,) = known("", claim.settings, range(SEEDS))
+    (setting,) = known("", claim.settings)
     assert known.read_runs()["run"].tolist() == [
         f"{norm}-{lr}-{seed}" for norm in ("batchnorm", "none") for seed in range(SEEDS)
     ]

@@ -6,9 +6,10 @@ import pytest
 import yaml
 from test_population import PILOT, TINY, write
 
+from normexp.claims.conclude import conclude
 from normexp.claims.evidence.keep import keep_runs, setting_claim
 from normexp.claims.evidence.plan import Known, missing_keys
-from normexp.claims.evidence.protocol import resolved_protocol
+from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
@@ -163,7 +164,7 @@ def test_the_bank_is_kept_in_a_ledger_of_its_own_and_shared_with_claims(tmp_path
     claim = claim_of(tmp_path, bank, arms=arms, comparison=comparison)
     known = Known(claim, stored, None)
     assert missing_keys(claim, known) == []
-    for setting in known("", claim.settings, range(2)):
+    for setting in known("", claim.settings):
         np.testing.assert_allclose(setting.outcomes["batchnorm", ""].values, [0.2, 0.2])
         np.testing.assert_allclose(setting.outcomes["none", ""].values, [0.5, 0.5])
         assert setting.guess == pytest.approx(0.9)
@@ -189,3 +190,59 @@ def test_the_protocol_names_the_banks_own(tmp_path, bank):
     longer = [row | {"updates": 160} for row in pilot_of(bank, ["d001", "d002", "d003"])]
     other = claim_of(tmp_path, load_bank(write(tmp_path, TINY, longer)))
     assert resolved_protocol(other)["bank"] != protocol["bank"]
+
+
+TWO_NORMS = {
+    "arms": {"batchnorm": ["norm=batchnorm"], "none": ["norm=none"]},
+    "comparison": {"kind": "greater", "arm": "none", "baseline": "batchnorm", "margin": 0.01},
+}
+
+
+def test_a_setting_near_its_margin_gets_two_more_seeds_and_others_do_not(tmp_path, bank):
+    def accuracy(key):
+        if key.arm == "none":
+            return 0.5
+        best = 0.8 if key.setting == "d002" else 0.52 if key.seed == 0 else 0.5
+        return best if key.lr == 0.3 else 0.4
+
+    claim = claim_of(tmp_path, bank, **TWO_NORMS)
+    known = Known(claim, None, MadeRuns(tmp_path / "runs", accuracy))
+    assert missing_keys(claim, known) == []
+    assert {name: known.seeds_in(cell) for name, cell in claim.cells.items()} == {
+        "d001": range(4),
+        "d002": range(2),
+    }
+    near, far = known("", claim.settings)
+    np.testing.assert_allclose(near.outcomes["batchnorm", ""].values, [0.48, 0.5, 0.5, 0.5])
+    assert len(far.outcomes["batchnorm", ""].values) == 2
+    assert seeds_of(claim) == [[0, 4]]
+
+
+def test_the_worst_setting_of_a_universal_sentence_is_trained_again_with_ten_fresh_seeds(tmp_path, bank):
+    def accuracy(key):
+        return 0.5 if key.arm == "none" else 0.8 if key.setting == "d001" else 0.6
+
+    claim = claim_of(tmp_path, bank, universal=True, **TWO_NORMS)
+    asked = []
+    made = MadeRuns(tmp_path / "runs", lambda key: asked.append(key) or accuracy(key))
+    known = Known(claim, None, made)
+    assert missing_keys(claim, known) == []
+    fresh = {(key.setting, key.seed) for key in asked if key.seed >= 4}
+    assert fresh == {("d002", seed) for seed in range(4, 14)}
+    again, _ = known.worst(known("", claim.settings))
+    assert (again.name, len(again.outcomes["none", ""].seeds)) == ("d002", 10)
+    assert seeds_of(claim) == [[0, 14]]
+    assert len(known.finished(claim.cells["d002"])["seed"].unique()) == 12
+
+
+def test_a_bank_that_is_half_trained_counts_its_finished_settings_and_gives_no_word(tmp_path, bank):
+    known = Known(
+        setting_claim(bank, "d001"),
+        None,
+        MadeRuns(tmp_path / "runs", lambda key: 0.8 if key.arm == "none" else 0.5),
+    )
+    keep_runs(tmp_path / "ledger" / "tiny", known)
+    claim = claim_of(tmp_path, bank, **TWO_NORMS)
+    _, verdict = conclude(claim, Known(claim, StoredEvidence(tmp_path / "ledger"), None), registries=[])
+    assert (verdict["verdict"], verdict["n"]) == ("counted", 1)
+    assert verdict["note"] == "6 settings are asked for, and there is no word before"

@@ -238,7 +238,7 @@ def test_runs_that_are_not_there_are_one_line(registered, changes, message):
     claim = dataclasses.replace(claim_in(registered), **changes)
     known = Known(claim, StoredEvidence(registered / PLACE), None)
     with pytest.raises(ValueError, match=f"claim=Q02: {message}"):
-        known("", claim.settings, claim.seed_range)
+        known("", claim.settings)
 
 
 def test_a_cell_without_a_ledger_is_named(registered):
@@ -246,7 +246,7 @@ def test_a_cell_without_a_ledger_is_named(registered):
     (registered / LEDGER / "mnist_cnn.csv").unlink()
     known = Known(claim, StoredEvidence(registered / PLACE), None)
     with pytest.raises(ValueError, match="claim=Q02: setting=mnist_cnn: 30 runs are missing"):
-        known("", claim.settings, range(5))
+        known("", claim.settings)
 
 
 def test_runs_of_other_code_carry_no_verdict(registered):
@@ -271,7 +271,7 @@ def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
         initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
     )
     source = ComputedSource(changed)
-    small, same = source("", {"small": changed.settings["small"], "same": batch}, range(5))
+    small, same = source("", {"small": changed.settings["small"], "same": batch})
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
     table = gather(

@@ -98,7 +98,7 @@ def keep_runs(folder: Path, known: Known) -> int:
     codes: dict[str, Any] = {}
     tables = []
     for cell in claim.cells.values():
-        rows, _ = known.cell_runs(cell, claim.seed_range)
+        rows = known.finished(cell)
         if "bank" in rows and not of_grid:
             rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
         if "folder" not in rows or rows.empty or not rows["folder"].notna().any():
@@ -148,7 +148,7 @@ def _measures(claim: Claim) -> set[str]:
 
 def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
     """Hashes of the runs whose test examples a verdict reads."""
-    rows, _ = known.cell_runs(cell, claim.seed_range)
+    rows = known.finished(cell)
     return {run for one in _measures(claim) for run in runs_at(rows, cell, one, claim.rate)["hash"]}
 
 

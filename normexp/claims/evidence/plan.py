@@ -6,7 +6,7 @@ are more turns of that loop. Runs on this disk and those of the ledger are read 
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs
 from normexp.claims.evidence.sources import MANIPULATION, table_of
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
+from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import TUNING_SEEDS, Cells
@@ -139,27 +140,56 @@ class Known:
         """What the metric of the first arm measures; see `measure_of`."""
         return measure_of(self.claim.metric_of(next(iter(self.claim.arms))))
 
+    def seeds_in(self, cell: BankCell) -> range:
+        """The seeds that are judged in a setting: two more where a drawn one lies near its margin."""
+        seeds = self.claim.seed_range
+        if self.claim.drawn and self.claim.seeds < MOST_SEEDS:
+            rows, missing = self.cell_runs(cell, seeds)
+            if not missing and near_margin([self._setting(cell, rows)], self.claim.comparisons):
+                return range(seeds.start, seeds.start + MOST_SEEDS)
+        return seeds
+
+    def is_finished(self, cell: BankCell) -> bool:
+        """Whether a setting has every run."""
+        return bool(cell.updates or not cell.draw) and not self.cell_runs(cell, self.seeds_in(cell))[1]
+
+    def finished(self, cell: BankCell) -> pd.DataFrame:
+        """Every finished run of a setting that a verdict may read."""
+        rows, _ = self.cell_runs(cell, self.seeds_in(cell))
+        if self.claim.drawn and self.claim.universal:
+            rows = pd.concat([rows, self.cell_runs(cell, fresh_seeds(self.claim))[0]], ignore_index=True)
+        return rows
+
+    def worst(self, settings: Sequence[Setting]) -> tuple[Setting | None, list[RunKey]]:
+        """(the worst setting of a universal sentence with fresh seeds, or None; its runs that are missing)."""
+        cell = self.claim.cells[worst_setting(settings, self.claim.comparisons[0])]
+        rows, missing = self.cell_runs(cell, fresh_seeds(self.claim))
+        return (None if missing else self._setting(cell, rows)), missing
+
+    def _setting(self, cell: BankCell, rows: pd.DataFrame, part: str = "", *, keep: bool = False) -> Setting:
+        read = runs_at(rows, cell, self.measure, self.claim.rate)
+        if keep:
+            self._check_code(rows)
+            self._read.append(read)
+        measure, column = ("value", "check") if part == MANIPULATION else (self.measure, "value")
+        return setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
+
     def judged(self, cell: BankCell) -> pd.DataFrame:
         """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""
-        rows, _ = self.cell_runs(cell, self.claim.seed_range)
+        rows, _ = self.cell_runs(cell, self.seeds_in(cell))
         return runs_at(rows, cell, self.measure, self.claim.rate) if len(rows) else rows
 
-    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
+    def __call__(self, part: str, cells: Cells) -> list[Setting]:
         """The settings of a part of the claim for the judge, see `Source`. Raises ValueError if a run is missing."""
         found = []
         for cell in (self.claim.cells[name] for name in cells):
-            rows, missing = self.cell_runs(cell, self.claim.seed_range)
+            rows, missing = self.cell_runs(cell, self.seeds_in(cell))
             if missing:
                 what = " ".join(f"{word}" for word in _words(missing[0]))
                 raise ValueError(
                     f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first {what}"
                 )
-            read = runs_at(rows[rows["seed"].isin(seeds)], cell, self.measure, self.claim.rate)
-            self._check_code(rows)
-            self._read.append(read)
-            check = part == MANIPULATION
-            measure, column = ("value", "check") if check else (self.measure, "value")
-            found.append(setting_of_runs(cell, read, measure, self.examples(cell, rows), column))
+            found.append(self._setting(cell, rows, part, keep=True))
         self.parts[part] = found
         return found
 
@@ -228,6 +258,12 @@ class Known:
         return table
 
 
+def fresh_seeds(claim: Claim) -> range:
+    """Those with which the worst setting of a universal sentence is trained again."""
+    first = claim.first_seed + max(claim.seeds, MOST_SEEDS)
+    return range(first, first + FRESH_SEEDS)
+
+
 def plan(claim: Claim, known: Known) -> "list[RunSpec]":
     """The runs that a claim needs next, each once; none when it can be judged.
 
@@ -243,9 +279,11 @@ def plan(claim: Claim, known: Known) -> "list[RunSpec]":
 def missing_keys(claim: Claim, known: Known) -> list[RunKey]:
     """The same as keys: runs that tune, then those that are judged."""
     if claim.settings:
-        return [
-            key for name, cell in claim.cells.items() for key in known.cell_runs(cell, claim.seed_range)[1]
-        ]
+        cells = claim.cells.values()
+        missing = [key for cell in cells for key in known.cell_runs(cell, known.seeds_in(cell))[1]]
+        if not missing and claim.universal and claim.drawn:
+            missing = known.worst(known("", claim.settings))[1]
+        return missing
     if missing := _missing(known, tuning_keys(claim)):
         return missing
     return _missing(known, seed_keys(claim, known.tuned(), claim.seed_range))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
-from normexp.claims.judge.settings_count import RULES
+from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
 from normexp.claims.judge.tuning import RATE_RULES
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
@@ -174,8 +174,11 @@ def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def seeds_of(claim: Claim) -> Seeds:
-    """The seeds that the verdict judges."""
-    return [[claim.seed_range.start, claim.seed_range.stop]]
+    """The seeds that the verdict may judge: of drawn settings with those near the margin, and of a worst setting."""
+    first, last = claim.seed_range.start, claim.seed_range.stop
+    if claim.drawn and claim.evidence == "training":
+        last = max(last, first + MOST_SEEDS) + FRESH_SEEDS * claim.universal
+    return [[first, last]]
 
 
 def bank_protocol(bank: Bank) -> dict[str, Any]:

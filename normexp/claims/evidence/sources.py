@@ -15,7 +15,7 @@ MANIPULATION = "manipulation"
 class Source(Protocol):
     """Gives the settings of a part of a claim: "" for the claim itself, or `MANIPULATION`."""
 
-    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]: ...
+    def __call__(self, part: str, cells: Cells) -> list[Setting]: ...
 
     def table(self) -> pd.DataFrame: ...
 
@@ -27,13 +27,14 @@ class ComputedSource:
         self.claim = claim
         self.parts: dict[str, list[Setting]] = {}
 
-    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
+    def __call__(self, part: str, cells: Cells) -> list[Setting]:
         from normexp.claims.evidence.initial import initial_setting  # loads torch
 
         check = self.claim.manipulation if part == MANIPULATION else None
         function = check.function if check else None
         self.parts[part] = [
-            initial_setting(self.claim, name, own, seeds, function) for name, own in cells.items()
+            initial_setting(self.claim, name, own, self.claim.seed_range, function)
+            for name, own in cells.items()
         ]
         return self.parts[part]
 
@@ -48,8 +49,9 @@ class StoredSource:
     def __init__(self, claim: Claim, table: pd.DataFrame):
         self.claim, self.stored = claim, table
 
-    def __call__(self, part: str, cells: Cells, seeds: range) -> list[Setting]:
-        rows = self.stored[(self.stored["part"] == part) & self.stored["seed"].isin(list(seeds))]
+    def __call__(self, part: str, cells: Cells) -> list[Setting]:
+        rows = self.stored[self.stored["part"] == part]
+        rows = rows[rows["seed"].isin(list(self.claim.seed_range))]
         by_setting = dict(iter(rows.groupby("setting", sort=False)))
         if missing := [name for name in cells if name not in by_setting]:
             raise ValueError(

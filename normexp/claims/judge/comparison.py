@@ -19,6 +19,7 @@ Region = list[tuple[float, float]]  # of effects, as intervals
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
 FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
+PRACTICAL_MARGINS = (FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN, LOSS_MARGIN)
 
 
 @dataclass(frozen=True, kw_only=True)

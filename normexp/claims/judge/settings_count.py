@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from normexp.claims.judge.comparison import DIFFERENCES, Comparison
+from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
 from normexp.claims.judge.one_setting import paired_runs
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
@@ -29,6 +29,7 @@ RULES = {  # behind every word over settings; a registered protocol holds them
     "divided: the interval of the share within": list(QUARTERS),
     "seeds of a setting within a standard error of its margin": MOST_SEEDS,
     "fresh seeds of the worst setting of a universal sentence": FRESH_SEEDS,
+    "margins of practice": list(PRACTICAL_MARGINS),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.verdict import UNTUNED, VERDICT, WORDS
 from normexp.claims.judge.verdict_text import counts, describe_question, ends, number, with_scope
+from normexp.claims.judge.when import FEWEST_SETTINGS, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -33,6 +34,9 @@ def write_page(
     if path.stem == FIRST_JUDGE.stem:
         path.write_text(first_judge_page(root))
         return f"{path}: the words of the first judge"
+    if path.stem == "when":
+        path.write_text(when_page(claims, verdicts))
+        return f"{path}: when claims hold"
     path.write_text(page_of(claims, verdicts, root))
     testable = sum(claim.evidence != "none" for claim in claims.values())
     return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
@@ -82,6 +86,24 @@ def first_judge_page(root: Path = CONFIGS.parent) -> str:
     return markdown_page(
         "first_judge.md.j2", words=markdown_table(columns, rows), n=len(rows), at=found["commit"]
     )
+
+
+def when_page(claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]) -> str:
+    """Where each claim over enough drawn settings holds, by the half of them that was not searched."""
+    drawn = {name: own for name, own in verdicts.items() if own["settings"] and own["drawn"]}
+    found = over_all_claims({name: when(name, holding(own)) for name, own in drawn.items()})
+    rows = [
+        (name, cell(claims[name].sentence), str(own) if own.found else "nothing found", number(own.p))
+        for name, own in found.items()
+    ]
+    table = markdown_table(("id", "sentence", "when", "p"), rows, numbers=(3,)) if rows else ""
+    return markdown_page("when.md.j2", rows=table, fewest=FEWEST_SETTINGS)
+
+
+def holding(verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings of a verdict with their labels; the claim holds where all its comparisons do."""
+    each = zip(*(own["settings"] for own in verdict["comparisons"]), strict=True)
+    return [rows[0] | {"holds": all(row["holds"] for row in rows)} for rows in each]
 
 
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
