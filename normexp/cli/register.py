@@ -84,7 +84,7 @@ def add_grid(path: Path, bank: Bank, reason: str) -> Row:
             raise ValueError(
                 f"bank={bank.name}: its pilots have begun; register its grid when they are finished"
             )
-        seed = int(bank.known_population.length["seed"])
+        seed = int(bank.known_population.length.get("seed", 0))
         subject = f"population {bank.name}"
         return record(path, subject, found.population_protocol(bank), reason, [[seed, seed + 1]])
     if not bank.norms:

@@ -11,6 +11,8 @@ from scipy import stats
 
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import at_length, pilots_file, read_population
+from normexp.claims.spec.registry import read_registry
+from normexp.cli.register import main
 
 TINY = yaml.safe_load("""
 seed: 3
@@ -151,3 +153,18 @@ def test_networks_before_training_need_no_pilots(tmp_path):
     assert Counter(cell.labels["model"] for cell in cells.values())["MLP"] == 80
     with pytest.raises(ValueError, match="grid: is missing"):
         load_bank(write(tmp_path, {key: value for key, value in TINY.items() if key != "grid"}))
+
+
+def test_both_kinds_of_population_are_registered_before_their_first_draw(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    untrained = {key: value for key, value in TINY.items() if key not in ("grid", "rates", "length")}
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(untrained))
+    for name, seeds in (("tiny", [[1000, 1001]]), ("other", [[0, 1]])):
+        assert main([f"bank={name}.yaml", "reason=first"]) == 0
+        row = read_registry(tmp_path / "registry.jsonl")[-1]
+        assert (row.subject, row.seeds, row.alpha) == (f"population {name}", seeds, 0.05)
+    pilots = [{"draw": "mlp 1", "rejected": "too long", "seconds": 0}]
+    write(tmp_path, TINY | {"seed": 5}, pilots)
+    assert main(["bank=tiny.yaml", "reason=other"]) != 0  # its pilots have begun
+    assert len(read_registry(tmp_path / "registry.jsonl")) == 2
