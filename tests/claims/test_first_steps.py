@@ -42,6 +42,7 @@ def test_each_cell_says_what_it_costs():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.filterwarnings("ignore:gpt with BatchNorm")
 @pytest.mark.parametrize("norm", ["batchnorm", "layernorm"])
 @pytest.mark.parametrize("name", CELLS)
 def test_each_cell_trains_two_steps(name, norm, data_root, small_evaluation, tmp_path):
