@@ -6,8 +6,9 @@ tokens, or a batch of the data set that the caller set. The loss is a random lin
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -134,3 +135,59 @@ def _activation(network: Network, seed: int, batch_size: int, place: str) -> Ten
     with torch.no_grad(), outputs(network.train(), "activation") as found:
         network(noise(network, seed, batch_size))
     return found[-1 if place == "last" else 0].flatten(1).double()  # (N, C)
+
+
+def isometry_gap(x: Tensor) -> float:
+    """-log(det(K)^(1/n) / (tr K / n)) of the Gram matrix K of the rows of x (n, d); 0 where K is the identity."""
+    gram = x.double() @ x.double().T
+    return float((gram.trace() / len(x)).log() - gram.logdet() / len(x))
+
+
+def cosine_map(activation: str, cosine: float) -> float:
+    """The cosine between f(a) - mean and f(b) - mean for standard normal a and b of this cosine: sum_k c_k^2 cosine^k
+    over sum_k c_k^2, k from 1, with the coefficients c_k of f in normalized Hermite polynomials."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(160)
+    values = activated(activation, torch.from_numpy(nodes)).numpy()
+    before, now, squares = np.zeros_like(nodes), np.ones_like(nodes), []
+    for k in range(40):
+        squares.append(float((weights * values * now).sum() / math.sqrt(2 * math.pi)) ** 2)
+        before, now = now, (nodes * now - math.sqrt(k) * before) / math.sqrt(k + 1)
+    return sum(c * cosine**k for k, c in enumerate(squares) if k) / sum(squares[1:])
+
+
+def activated(name: str, x: Tensor) -> Tensor:
+    """An activation of torch.nn.functional, or of torch."""
+    function = getattr(nn.functional, name, None) or getattr(torch, name)
+    return function(x)
+
+
+@torch.no_grad()
+def isometry_decay(
+    norm: Callable[..., nn.Module], *, seed: int, activation: str, order: str = "norm last", depth: int = 4
+) -> float:
+    """How fast the isometry gap of 16 inputs of cosine 0.5 falls in an MLP with normal weights: the logarithm of its
+    fall, over that of the Hermite expansion's `cosine_map`. Layers are norm(f(W x)) for `norm last`, and f(norm(W x))
+    for `norm first`; of the latter, log(first gap / last gap) a layer is returned. For normal weights, W x has
+    independent units of covariance x x^T / d, and is drawn so. The width d is 65,536, with hardly any noise."""
+    width, cosine = 65_536, 0.5
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn_with(covariance: Tensor) -> Tensor:
+        z = torch.randn(len(covariance), width, generator=generator, dtype=torch.float64)
+        return torch.linalg.cholesky(covariance) @ z
+
+    def same(cosine: float) -> Tensor:
+        return torch.full((16, 16), cosine, dtype=torch.float64).fill_diagonal_(1.0)
+
+    layer = norm(width).double()
+    x = layer(drawn_with(same(cosine)))
+    gaps = [isometry_gap(x)]
+    for _ in range(depth):
+        h = drawn_with(x @ x.T / width)
+        x = layer(activated(activation, h)) if order == "norm last" else activated(activation, layer(h))
+        gaps.append(isometry_gap(x))
+        cosine = cosine_map(activation, cosine)
+    fall = math.log(gaps[0] / gaps[-1])
+    if order == "norm first":
+        return fall / depth
+    return fall / math.log(gaps[0] / isometry_gap(torch.linalg.cholesky(same(cosine))))

@@ -91,3 +91,32 @@ def saturated_share(norm: NormFactory, *, seed: int, scale: float, features: int
     """Share of sigmoid outputs below 0.05 or above 0.95 for pre-activations of standard deviation `scale`."""
     y = torch.sigmoid(norm(features).double().train()(scale * sample(seed, 512, features)))
     return float(((y < 0.05) | (y > 0.95)).double().mean())
+
+
+def gradient_at_scale(norm: NormFactory, *, seed: int, scale: float, features: int = 64) -> float:
+    """Norm of dL/dx at `scale` x, divided by that at x; the upstream gradient is the same. Each row has length 1."""
+    x, upstream = nn.functional.normalize(sample(seed, 16, features)), sample(seed + 1, 16, features)
+    layer, sizes = norm(features).double(), []
+    for inputs in (scale * x, x):
+        inputs.requires_grad_()
+        (layer(inputs) * upstream).sum().backward()
+        sizes.append(gradient_of(inputs).norm())
+    return float(sizes[0] / sizes[1])
+
+
+def jacobian_error(norm: NormFactory, *, seed: int, features: int = 16) -> float:
+    """Largest difference between the Jacobian and (I - x x^T / (d rms^2)) / rms, over the largest entry."""
+    x = sample(seed, features)
+    layer = norm(features).double()
+    found = torch.autograd.functional.jacobian(lambda row: layer(row[None])[0], x)
+    rms = x.square().mean().sqrt()
+    written = (torch.eye(features, dtype=x.dtype) - torch.outer(x, x) / (features * rms**2)) / rms
+    return float((found - written).abs().max() / written.abs().max())
+
+
+def bias_gradient(norm: NormFactory, *, seed: int, features: int = 32) -> float:
+    """Norm of the gradient by the bias of a linear map before the norm, divided by that by its weight."""
+    torch.manual_seed(seed)
+    linear, layer = nn.Linear(16, features).double(), norm(features).double().train()
+    (layer(linear(sample(seed, 64, 16))) * sample(seed + 1, 64, features)).sum().backward()
+    return float(gradient_of(linear.bias).norm() / gradient_of(linear.weight).norm())

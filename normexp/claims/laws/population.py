@@ -5,6 +5,7 @@ import functools
 import torch
 from torch import Tensor, nn
 
+from normexp.claims.laws.network import gradient_of
 from normexp.claims.laws.torch_facts import sample
 from normexp.claims.laws.values import NormFactory
 
@@ -197,3 +198,37 @@ def eval_over_train(norm: NormFactory, *, seed: int, n: int) -> float:
     layer = norm(4).double().train()
     trained = layer(x)
     return float(layer.eval()(x).norm() / trained.norm())
+
+
+def accumulation_error(norm: NormFactory, *, seed: int, micro_batches: int, features: int = 8) -> float:
+    """Largest relative difference, in outputs and the gradient of a map's weight, between `micro_batches` passes whose
+    gradients add up and one pass that takes the statistics of each group of samples apart (ghost BatchNorm)."""
+    x, upstream = sample(seed, 64, features), sample(seed + 1, 64, features)
+    apart, ghost = (nn.Parameter(sample(seed + 2, features, features)) for _ in range(2))
+    layer = norm(features).double().train()
+    found = []
+    for part, own in zip(x.chunk(micro_batches), upstream.chunk(micro_batches), strict=True):
+        found.append(layer(part @ apart.T))
+        (found[-1] * own).sum().backward()
+    h = (x @ ghost.T).unflatten(0, (micro_batches, -1))  # (k, N / k, C)
+    std = (h.var(1, correction=0, keepdim=True) + vars(layer)["eps"]).sqrt()
+    y = ((h - h.mean(1, keepdim=True)) / std).flatten(0, 1)
+    (y * upstream).sum().backward()
+    pairs = ((torch.cat(found), y), (gradient_of(apart), gradient_of(ghost)))
+    return max(float((a - b).detach().abs().max() / b.detach().abs().max()) for a, b in pairs)
+
+
+@torch.no_grad()
+def accumulated_share(norm: NormFactory, *, seed: int, micro_batches: int, of: str = "all") -> float:
+    """Share of a step's micro-batches in the running mean afterwards: of all, or of the last over that of the first."""
+
+    def share(chosen: range) -> float:
+        layer = norm(4).double().train()
+        for index in range(micro_batches):
+            x = sample(seed + index, 32, 4)
+            layer(x - x.mean(0) + float(index in chosen))
+        return float(layer.get_buffer("running_mean").mean())
+
+    if of == "all":
+        return share(range(micro_batches))
+    return share(range(micro_batches - 1, micro_batches)) / share(range(1))

@@ -54,3 +54,17 @@ def last_block_gradient(network: Network, *, seed: int, batch_size: int) -> floa
     maps = [site.module for site in network.sites() if site.kind == "linear"]
     passed(network, seed, batch_size, "linear")
     return float(gradient_of(maps[-2].get_parameter("weight")).norm())
+
+
+@torch.no_grad()
+def share_exponent(network: Network, *, seed: int, batch_size: int) -> float:
+    """Slope of log(|f_l| / |x_l|) over log(l), of the share of branch l in the stream behind it, from the fourth on.
+    -1/2 if each branch adds the same to a stream that adds up, 0 if the stream is normalized after each branch."""
+    with outputs(network.train(), "residual") as stream, outputs(network, "norm") as norms:
+        network(noise(network, seed, batch_size))
+    post = len(norms) == len(stream) - 1
+    before = [stream[0], *norms[:-1]] if post else stream
+    shares = [(x - old).norm() / x.norm() for old, x in zip(before, stream[1:], strict=False)]
+    y = torch.stack(shares[3:]).double().log()
+    x = torch.arange(4, len(shares) + 1, dtype=torch.float64).log()
+    return float(((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum())

@@ -1,0 +1,95 @@
+"""Half precision: where a norm rounds, the size at which its squares overflow, and the eps that torch takes."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.values import NormFactory
+
+
+def relative(x: Tensor, exact: Tensor) -> float:
+    """Root mean square distance, divided by the root mean square of the exact values."""
+    return float((x.double() - exact).norm() / exact.norm())
+
+
+@torch.no_grad()
+def rounding_error(norm: NormFactory, *, seed: int, dtype: str, features: int = 512) -> float:
+    """Error of the norm in half precision against float64 on the same inputs, with a gain from U(0.5, 1.5): root mean
+    square, divided by that of the outputs."""
+    layer = norm(features).to(getattr(torch, dtype))
+    _draw_gain(layer, seed)
+    x = sample(seed, 64, features).to(getattr(torch, dtype))
+    return relative(layer(x), norm_in_float64(norm, layer, x))
+
+
+@torch.no_grad()
+def stream_error(norm: NormFactory, *, seed: int, dtype: str, depth: int, features: int = 128) -> float:
+    """The same of a residual stream behind `depth` blocks x + W norm(x), all computed in half precision."""
+    half = getattr(torch, dtype)
+    x = sample(seed, 32, features).to(half)
+    exact = x.double()
+    for k in range(depth):
+        layer = norm(features).to(half)
+        _draw_gain(layer, seed + k)
+        weight = (sample(seed + 1000 + k, features, features) / features**0.5).to(half)
+        x = x + layer(x) @ weight
+        exact = exact + norm_in_float64(norm, layer, exact) @ weight.double()
+    return relative(x, exact)
+
+
+def _draw_gain(layer: torch.nn.Module, seed: int) -> None:
+    gain = layer.get_parameter("weight")
+    gain.copy_(0.5 + torch.rand(len(gain), generator=torch.Generator().manual_seed(seed)))
+
+
+def norm_in_float64(norm: NormFactory, like: torch.nn.Module, x: Tensor) -> Tensor:
+    """The norm with the gain of another layer, in float64."""
+    twin = norm(x.shape[1]).double()
+    twin.load_state_dict(like.state_dict())
+    return twin(x.double())
+
+
+@torch.no_grad()
+def default_eps(*, seed: int, dtype: str) -> float:
+    """The eps of torch.nn.functional.rms_norm without one, from its output y at x = 2^-10: x^2 / y^2 - x^2, divided by
+    float32's machine epsilon."""
+    x = 2.0**-10
+    y = F.rms_norm(torch.full((1, 8), x, dtype=getattr(torch, dtype)), (8,)).double()[0, 0].item()
+    return (x**2 / y**2 - x**2) / torch.finfo(torch.float32).eps
+
+
+def _centered(x: Tensor, var: Tensor) -> Tensor:
+    return (x - x.mean(-1, keepdim=True)) * torch.rsqrt(var + 1e-5)
+
+
+# Each step of the first three rounds to the type of x.
+FORMULAS = {
+    "layernorm, two passes": lambda x: _centered(
+        x, (x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)
+    ),
+    "layernorm, one pass": lambda x: _centered(
+        x, x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
+    ),
+    "rmsnorm": lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5),
+    "torch layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "torch rms_norm": lambda x: F.rms_norm(x, x.shape[-1:]),
+}
+
+
+@torch.no_grad()
+def largest_input(*, seed: int, dtype: str, formula: str, features: int = 768) -> float:
+    """The largest |x| of a normal row at which a formula is right to 5%, by bisection; at most the type's largest
+    number. Beyond, its squares overflow: the output is 0 or not a number."""
+    row = sample(seed, 1, features)
+    row = row / row.abs().max()
+    exact = (
+        (row - row.mean()) / row.std(correction=0) if "layer" in formula else row / row.square().mean().sqrt()
+    )
+    low, high = 1.0, torch.finfo(getattr(torch, dtype)).max
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        y = FORMULAS[formula]((middle * row).to(getattr(torch, dtype))).double()
+        right = bool(y.isfinite().all()) and relative(y, exact) < 0.05
+        low, high = (middle, high) if right else (low, middle)
+    return low
