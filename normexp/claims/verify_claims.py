@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shlex
 import shutil
 import sys
@@ -11,13 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from normexp.claims.claim_means import write_claim_means
 from normexp.claims.conclude import conclude
-from normexp.claims.evidence.cell_facts import complete_cells
+from normexp.claims.evidence.cell_facts import LADDER, complete_cells
 from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
 from normexp.claims.evidence.keep import keep_verdict
 from normexp.claims.evidence.plan import Known, most_missing, plan
@@ -36,6 +37,10 @@ from normexp.format import duration, pluralize
 from normexp.machine import cores
 from normexp.sweeps.cell import Cell, cells_of
 from normexp.sweeps.options import Options
+from normexp.sweeps.screen import core_minutes
+
+if TYPE_CHECKING:
+    from normexp.sweeps.estimate import Estimates  # loads torch
 
 Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
 
@@ -67,6 +72,7 @@ class Verification:
         self.failed: dict[str, str] = {}  # claim -> why it has no verdict
         self._failures: Counter[Path] = Counter()
         self._errors: dict[Path, str] = {}
+        self._estimates: Estimates | None = None
         self.known: dict[str, Known] = {}
         for claim in claims:
             if claim.evidence == "training":
@@ -90,11 +96,31 @@ class Verification:
         return most_missing(self.known[name].claim, self.known[name])
 
     def show_runs(self, options: Options) -> None:
-        """Print the runs of the next round, and those of each setting."""
+        """Print the runs of the next round, and those of each setting; without its data, what the bank's file says."""
+        for claim in self.claims:
+            if claim.cells and claim.id in self.failed and claim.id not in self.known:
+                print("\n".join(by_the_bank(claim, self.failed.pop(claim.id))))
         if found := self._planned(list(self.known)):
-            for line in by_setting(found):
-                print(line)
-            self._run([spec for _, specs in found for spec in specs], options)
+            self._run(found, options)
+
+    def _seconds(self, specs: Sequence[RunSpec], threads: int) -> list[float | None]:
+        """Seconds of each run with so many threads, from a few steps of each kind; None on a GPU, and for one that
+        cannot run, which its own process will say."""
+        import torch
+
+        from normexp.sweeps.estimate import Estimates
+
+        torch.set_num_threads(threads)
+        if self._estimates is None:
+            self._estimates = Estimates(each_norm=False)
+        together = Counter(spec.together for spec in specs)
+        found: list[float | None] = []
+        for spec in specs:
+            try:
+                found.append(self._estimates.seconds(spec, together[spec.together] if spec.together else 1))
+            except ValueError:
+                found.append(None)
+        return found
 
     def run(self, options: Options, conclude: Callable[[Claim, Evidence | None], None]) -> None:
         """Train in rounds what is missing; `conclude` is called for each claim when nothing is, with its table and
@@ -110,7 +136,7 @@ class Verification:
                     evidence = self._try(name, lambda own: self._judged(self.known[own]))
                     if evidence is not None:
                         conclude(by_id[name], evidence)
-            if found and (status := self._run([one for _, specs in found for one in specs], options)) > 128:
+            if found and (status := self._run(found, options)) > 128:
                 sys.exit(status)
 
     def compared(self, claim: Claim) -> list:
@@ -125,25 +151,36 @@ class Verification:
                 found.append((self.known[name], specs))
         return found
 
-    def _run(self, specs: list[RunSpec], options: Options) -> int:
-        from normexp.sweeps.run import run  # loads torch
+    def _run(self, found: list[tuple[Known, list[RunSpec]]], options: Options) -> int:
+        from normexp.sweeps.run import place_of, run  # loads torch
 
+        specs = [spec for _, own in found for spec in own]
         shown = {
             path: words
             for known in self.known.values()
             if known.disk
             for path, words in known.disk.shown.items()
         }
-        cells = cells_of(specs, *zip(*(shown[spec.folder] for spec in specs), strict=True))
+        folder = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+        place = place_of(specs, options, folder)
+        threads = max(place.threads, 1)
+        times = self._seconds(specs, threads)
+        if options.plan:
+            for line in by_setting(found, [None if own is None else own * threads for own in times]):
+                print(line, flush=True)
+        cells = cells_of(specs, [shown[spec.folder] for spec in specs], times)
+        for cell in cells:
+            cell.memory = self._estimates.memory if self._estimates else 0
         if not options.plan:
             _ignore_in_git(self.out)
         command = self.command.format(id=",".join(claim.id for claim in self.claims))
         status = run(
             cells,
             options,
-            self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}",
+            folder,
             command,
             argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
+            place=place,
         )
         for cell in cells:
             self._note(cell)
@@ -333,23 +370,31 @@ def why(error: Exception) -> str:
 
 
 def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
-    """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times come from
-    the yaml."""
-    times = {
-        claim.id: claim.mean_seconds * missing.get(claim.id, 0)
-        if claim.evidence == "training"
-        else claim.seconds * claim.values
-        for claim in claims
-        if claim.evidence != "none"
-    }
+    """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times of the other
+    claims come from the yaml."""
+    seconds = sum(one.seconds * one.values for one in claims if one.evidence not in ("none", "training"))
     wholes = {whole_id(claim.id) for claim in claims}
     parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
-    lines = [f"plan: {parts or pluralize(len(claims), 'claim')}, about {duration(sum(times.values()))}"]
+    computed = f", about {duration(seconds)} without training" if seconds else ""
+    lines = [f"plan: {parts or pluralize(len(claims), 'claim')}{computed}"]
     for claim in claims:
         if claim.id in missing:
-            runs = f"at most {missing[claim.id]} of {run_count(claim)} runs to train"
-            lines.append(f"  {claim.id}: {runs}, about {duration(times[claim.id])}")
+            lines.append(f"  {claim.id}: at most {missing[claim.id]} of {run_count(claim)} runs to train")
     return "\n".join(lines)
+
+
+def by_the_bank(claim: Claim, reason: str) -> list[str]:
+    """Lines on a claim whose data are not here: the runs of each setting, by the files of the claim and of its bank."""
+    lines = [f"  {claim.id}: at most {run_count(claim)} runs; nothing is checked or timed without its data"]
+    lines.append(f"    {reason}")
+    each = len(claim.arms) * len(claim.levels) * claim.seeds
+    for cell in claim.cells.values():
+        runs = each * (len(cell.rates) or len(LADDER) if claim.rate == "own" else 1)
+        seconds = runs * (cell.seconds or claim.seconds)
+        lines.append(
+            f"    {claim.id} {cell.name} ({cell.what}): {pluralize(runs, 'run')}, {duration(seconds)} by its file"
+        )
+    return lines
 
 
 def run_count(claim: Claim) -> int:
@@ -362,22 +407,22 @@ def run_count(claim: Claim) -> int:
     return each * (claim.seeds + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
 
 
-def by_setting(found: Sequence[tuple[Known, list[RunSpec]]]) -> list[str]:
-    """A line for each setting that has runs to train: their number, and a rough time."""
-    lines = []
+def by_setting(found: Sequence[tuple[Known, list[RunSpec]]], times: Sequence[float | None]) -> list[str]:
+    """A line for each setting that has runs to train: their number, and their time on one core."""
+    lines, each = [], iter(times)
     for known, specs in found:
         count: Counter[str] = Counter()
         seconds: dict[str, float] = defaultdict(float)
-        for spec in specs if known.claim.settings and known.disk else ():
-            name, each = known.disk.shown[spec.folder]  # type: ignore[union-attr]
-            setting = next(word for word in name.split() if word.startswith("setting=")).partition("=")[2]
-            count[setting] += 1
-            seconds[setting] += each
+        for spec, own in zip(specs, each, strict=False):
+            if known.claim.settings and known.disk:
+                words = known.disk.shown[spec.folder].split()
+                setting = next(word for word in words if word.startswith("setting=")).partition("=")[2]
+                count[setting] += 1
+                seconds[setting] += math.nan if own is None else own
         for setting, runs in count.items():
             what = known.claim.cells[setting].what
-            lines.append(
-                f"    {known.claim.id} {setting} ({what}): {pluralize(runs, 'run')}, about {duration(seconds[setting])}"
-            )
+            cost = f", {core_minutes(seconds[setting])}" if seconds[setting] == seconds[setting] else ""
+            lines.append(f"    {known.claim.id} {setting} ({what}): {pluralize(runs, 'run')}{cost}")
     return lines
 
 

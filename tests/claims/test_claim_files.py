@@ -113,11 +113,13 @@ def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
     assert all("fresh seeds" in claim.note for claim in CLAIMS.values() if claim.first_seed)
 
 
-def test_plan_names_runs_and_time_of_what_is_missing():
+def test_plan_names_the_runs_that_are_missing():
     assert plan_text(select(CLAIMS, "P12"), {"P12": 30}) == (
-        "plan: 1 claim, about 3:00 min\n  P12: at most 30 of 120 runs to train, about 3:00 min"
+        "plan: 1 claim\n  P12: at most 30 of 120 runs to train"
     )
-    assert plan_text(select(CLAIMS, "S29"), {}).startswith("plan: 2 parts of S29, about 0.3 s")
+    assert plan_text(select(CLAIMS, "S29"), {}).startswith(
+        "plan: 2 parts of S29, about 0.3 s without training"
+    )
     assert plan_text(select(CLAIMS, "S29a,S36b"), {}).startswith("plan: 2 claims, about ")
 
 

@@ -53,7 +53,7 @@ class DiskRuns:
         self.claim, self.cache = claim, cache
         self.failures = Counter() if failures is None else failures
         self.new: set[Path] = set()  # planned by this command
-        self.shown: dict[Path, tuple[str, float]] = {}  # of each of these: its name, and its rough seconds
+        self.shown: dict[Path, str] = {}  # the name of each of these
         self._composer = composer()
         self._specs: dict[RunKey, RunSpec] = {}
         self._rows: dict[RunKey, dict[str, Any]] = {}
@@ -92,9 +92,7 @@ class DiskRuns:
         for key, spec in zip(keys, self.specs(keys), strict=True):
             if key not in self._rows and spec.folder not in by_folder:
                 by_folder[spec.folder] = spec
-                cell = self.claim.cells.get(key.setting)
-                seconds = cell.seconds if cell and cell.seconds else self.claim.seconds
-                self.shown[spec.folder] = self.name(key), seconds
+                self.shown[spec.folder] = self.name(key)
         found = {folder: spec for folder, spec in by_folder.items() if self.failures[folder] < MOST_FAILURES}
         if by_folder and not found:
             raise ValueError(

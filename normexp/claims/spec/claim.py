@@ -118,12 +118,6 @@ class Claim:
         return range(self.first_seed, self.first_seed + self.seeds)
 
     @property
-    def mean_seconds(self) -> float:
-        """Rough time of one value, the mean over the settings."""
-        each = [cell.seconds or self.seconds for cell in self.cells.values()]
-        return sum(each) / len(each) if each else self.seconds
-
-    @property
     def levels(self) -> list:
         """Values of the factor; one empty level if there is no factor."""
         return next(iter(self.factor.values())) if self.factor else [""]
