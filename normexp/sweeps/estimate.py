@@ -24,6 +24,7 @@ EVALUATED = 512  # samples that are evaluated to time it
 # Measured around steps and evaluations, in seconds of one core; docs/performance.md has the first two.
 LOOP_SHARE, LOOP_SECONDS = 0.03, 0.0003  # of a step: recorder, loggers, bar
 RUN_SECONDS, SAVE_SECONDS = 0.4, 0.03  # build, folder and summary; records and checkpoints of a validation
+THREADS_HELP = 0.7  # n threads take n^-0.7 of the time of one: 0.62 for two
 SHARED = 100 * 2**20  # bytes of the files of libraries, as far as a run reads them
 IN_STEPS = {"hessian": 75.0, "covariate_shift": 10.0, "gradient_noise": 10.0, "smoothness": 8.0}
 OTHER_IN_STEPS = 3.0  # what a measurement of any other monitor takes
@@ -128,11 +129,19 @@ def pace_of(parts: Parts, together: int) -> tuple[float, float]:
 
 
 def timed(work: Callable[[], None]) -> float:
-    """Seconds of a call on an otherwise idle machine: its processor time over its threads."""
-    work()
-    each: list[float] = []
-    while sum(each) < TIMED:
-        before = time.process_time()
+    """Seconds of a call on an otherwise idle machine: the processor time of one thread, shared by those of the run.
+
+    Threads that wait for each other spin, and on a busy machine they spin for most of their time.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
         work()
-        each.append((time.process_time() - before) / torch.get_num_threads())
-    return sorted(each)[len(each) // 2]
+        each: list[float] = []
+        while sum(each) < TIMED:
+            before = time.process_time()
+            work()
+            each.append(time.process_time() - before)
+    finally:
+        torch.set_num_threads(threads)
+    return sorted(each)[len(each) // 2] / threads**THREADS_HELP

@@ -15,10 +15,12 @@ from normexp.claims.evidence.protocol import unchecked
 from normexp.claims.evidence.search import search
 from normexp.claims.judge import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
+from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.select import select
-from normexp.claims.verify_claims import plan_text, run_count
+from normexp.claims.verify_claims import by_the_bank, plan_text, run_count
 from normexp.cli.verify import main
+from normexp.format import duration
 
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
 INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]
@@ -201,3 +203,15 @@ def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):
     changed = CLAIMS | {"S29": dataclasses.replace(CLAIMS["S29"], seeds=9)}
     write_page(tmp_path / "page.md", changed, verdicts_in(changed, tmp_path))
     assert "**refuted**" not in (tmp_path / "page.md").read_text()
+
+
+def test_a_bank_without_its_data_is_counted_by_its_file():
+    """96 runs = 4 rates x 2 arms x the claim's seeds, at 150 s each."""
+    claim = read_claim(ROOT / "configs" / "claim" / "P10.yaml", load_bank("gpu"))
+    first, reason, *settings = by_the_bank(claim, "no MNIST")
+    runs = 4 * len(claim.arms) * len(claim.levels) * claim.seeds
+    assert "nothing is checked or timed without its data" in first
+    assert reason.strip() == "no MNIST"
+    wanted = f"full_mnist_mlp (MNIST, MLP, He): {runs} runs, {duration(150 * runs)} by its file"
+    assert settings[0].endswith(wanted)
+    assert len(settings) == len(claim.cells)
