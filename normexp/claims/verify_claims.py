@@ -2,13 +2,12 @@
 
 import dataclasses
 import json
-import math
 import shlex
 import shutil
 import sys
 import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ import pandas as pd
 
 from normexp.claims.claim_means import write_claim_means
 from normexp.claims.conclude import conclude
-from normexp.claims.evidence.cell_facts import LADDER, complete_cells
+from normexp.claims.evidence.cell_facts import complete_cells
 from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
 from normexp.claims.evidence.keep import keep_verdict
 from normexp.claims.evidence.plan import Known, most_missing, plan
@@ -28,16 +27,14 @@ from normexp.claims.judge import judge
 from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
 from normexp.claims.judge.verdict_text import WIDTH, paragraph, section
 from normexp.claims.pages.figure import draw
+from normexp.claims.plan_text import by_setting, by_the_bank, plan_text
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import GRID
-from normexp.claims.spec.select import whole_id
 from normexp.cli.errors import full_errors, one_line
 from normexp.config.run_spec import RunSpec
-from normexp.format import duration, pluralize
 from normexp.machine import cores
 from normexp.sweeps.cell import Cell, cells_of
 from normexp.sweeps.options import Options
-from normexp.sweeps.screen import core_minutes
 
 if TYPE_CHECKING:
     from normexp.sweeps.estimate import Estimates  # loads torch
@@ -367,63 +364,6 @@ def why(error: Exception) -> str:
     if full_errors():
         traceback.print_exc()
     return one_line(error)
-
-
-def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
-    """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times of the other
-    claims come from the yaml."""
-    seconds = sum(one.seconds * one.values for one in claims if one.evidence not in ("none", "training"))
-    wholes = {whole_id(claim.id) for claim in claims}
-    parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
-    computed = f", about {duration(seconds)} without training" if seconds else ""
-    lines = [f"plan: {parts or pluralize(len(claims), 'claim')}{computed}"]
-    for claim in claims:
-        if claim.id in missing:
-            lines.append(f"  {claim.id}: at most {missing[claim.id]} of {run_count(claim)} runs to train")
-    return "\n".join(lines)
-
-
-def by_the_bank(claim: Claim, reason: str) -> list[str]:
-    """Lines on a claim whose data are not here: the runs of each setting, by the files of the claim and of its bank."""
-    lines = [f"  {claim.id}: at most {run_count(claim)} runs; nothing is checked or timed without its data"]
-    lines.append(f"    {reason}")
-    each = len(claim.arms) * len(claim.levels) * claim.seeds
-    for cell in claim.cells.values():
-        runs = each * (len(cell.rates) or len(LADDER) if claim.rate == "own" else 1)
-        seconds = runs * (cell.seconds or claim.seconds)
-        lines.append(
-            f"    {claim.id} {cell.name} ({cell.what}): {pluralize(runs, 'run')}, {duration(seconds)} by its file"
-        )
-    return lines
-
-
-def run_count(claim: Claim) -> int:
-    """Most training runs: for its seeds, and for those that tune the learning rate; over settings at
-    the rates of each cell, before any grid expands."""
-    each = len(claim.arms) * len(claim.levels)
-    if claim.settings:
-        rates = {name: len(cell.rates) if claim.rate == "own" else 1 for name, cell in claim.cells.items()}
-        return each * claim.seeds * sum(rates.values())
-    return each * (claim.seeds + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
-
-
-def by_setting(found: Sequence[tuple[Known, list[RunSpec]]], times: Sequence[float | None]) -> list[str]:
-    """A line for each setting that has runs to train: their number, and their time on one core."""
-    lines, each = [], iter(times)
-    for known, specs in found:
-        count: Counter[str] = Counter()
-        seconds: dict[str, float] = defaultdict(float)
-        for spec, own in zip(specs, each, strict=False):
-            if known.claim.settings and known.disk:
-                words = known.disk.shown[spec.folder].split()
-                setting = next(word for word in words if word.startswith("setting=")).partition("=")[2]
-                count[setting] += 1
-                seconds[setting] += math.nan if own is None else own
-        for setting, runs in count.items():
-            what = known.claim.cells[setting].what
-            cost = f", {core_minutes(seconds[setting])}" if seconds[setting] == seconds[setting] else ""
-            lines.append(f"    {known.claim.id} {setting} ({what}): {pluralize(runs, 'run')}{cost}")
-    return lines
 
 
 def beside_tuned(folder: Path) -> str:
