@@ -24,6 +24,16 @@ def eval_change(norm: NormFactory, *, seed: int, features: int = 8) -> float:
 
 
 @torch.no_grad()
+def batch_dependence(norm: NormFactory, *, seed: int, mode: str = "eval", features: int = 8) -> float:
+    """Largest change of one sample's output when the other samples of its batch change, in training or in eval mode; 0
+    if the layer uses no statistics of the batch."""
+    layer = norm(features).double().train(mode == "training")
+    first = sample(seed, 16, features)
+    second = torch.cat([first[:1], 3 * sample(seed + 1, 15, features) + 5])
+    return float((layer(first)[0] - layer(second)[0]).abs().max())
+
+
+@torch.no_grad()
 def standardized(
     norm: NormFactory, *, seed: int, case: str = "training", std: float = 1.0, features: int = 8
 ) -> float:

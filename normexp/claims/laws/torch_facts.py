@@ -1,6 +1,7 @@
 """Facts about torch on which sentences about normalization depend. They use no norm."""
 
 import functools
+import math
 
 import torch
 from torch import Tensor, nn
@@ -37,12 +38,15 @@ def expected_variance(*, seed: int, correction: int, n: int, samples: int = 200_
     return float(samples_of(seed, samples, n).var(1, correction=correction).mean())
 
 
-def variance_error(*, seed: int, correction: int, n: int, samples: int = 20_000) -> float:
-    """Root mean square error of the variance of n standard normal values, whose true variance is 1.
+def deviation_error(*, seed: int, correction: int, n: int) -> float:
+    """Root mean square error of the standard deviation of n normal values of deviation 1, in closed form.
 
-    In theory it is sqrt(2 n - 1) / n with correction=0, and sqrt(2 / (n - 1)), which is larger, with correction=1.
+    With correction=1 its mean is c4 = sqrt(2 / (n - 1)) Gamma(n / 2) / Gamma((n - 1) / 2) and its mean square is 1.
+    With correction=0 it is k = sqrt((n - 1) / n) times as large. So the error is sqrt(k^2 - 2 k c4 + 1).
     """
-    return float((samples_of(seed, samples, n).var(1, correction=correction) - 1).square().mean().sqrt())
+    c4 = math.sqrt(2 / (n - 1)) * math.exp(math.lgamma(n / 2) - math.lgamma((n - 1) / 2))
+    k = 1.0 if correction else math.sqrt((n - 1) / n)
+    return math.sqrt(k**2 - 2 * k * c4 + 1)
 
 
 def std_against(*, seed: int, form: str, mean: float, n: int = 768) -> float:

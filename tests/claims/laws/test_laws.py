@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from normexp.claims.laws import covariate_shift, depth, invariances, population, values
+from normexp.claims.laws import covariate_shift, depth, invariances, population, torch_facts, values
 from normexp.models import GPT, MLP
 from normexp.norms import BatchNorm, Identity, LayerNorm
 
@@ -143,3 +143,20 @@ def test_a_network_with_examples_draws_each_once_and_keeps_their_labels():
     assert depth.noise(network, 4, 8).tolist() != batch.tolist()
     with pytest.raises(ValueError, match="batch_size=21: the data has 20 examples"):
         depth.noise(network, 0, 21)
+
+
+@pytest.mark.parametrize("n", [4, 16, 64])
+@pytest.mark.parametrize("correction", [0, 1])
+def test_the_error_of_a_deviation_is_that_of_many_samples_and_of_the_chi_distribution(n, correction):
+    found = torch_facts.deviation_error(seed=0, correction=correction, n=n)
+    scale = math.sqrt(n - 1 if correction else n)
+    chi = stats.chi(n - 1, scale=1 / scale)
+    assert found == pytest.approx(math.sqrt(chi.var() + (chi.mean() - 1) ** 2))
+    drawn = np.random.default_rng(n).normal(size=(100_000, n)).std(1, ddof=correction)
+    assert found == pytest.approx(math.sqrt(((drawn - 1) ** 2).mean()), rel=0.02)
+
+
+def test_a_sample_in_eval_mode_knows_nothing_of_its_batch_and_in_training_it_does():
+    assert population.batch_dependence(BatchNorm, seed=0) == 0.0
+    assert population.batch_dependence(BatchNorm, seed=0, mode="training") > 0.1
+    assert population.batch_dependence(LayerNorm, seed=0, mode="training") == 0.0
