@@ -21,7 +21,7 @@ def role_of_norm(site: str) -> str:
     return "output_norms" if site.endswith(OUTPUT) else "input_norms"
 
 
-def roles(model: nn.Module) -> list[str]:
+def roles(model: Any) -> list[str]:
     """The role of each parameter of a model, in the order of `model.parameters()`: `matrices` for those of two axes or
     more, the role of its norm for a gain or a shift, and `others` for biases and single numbers outside norms."""
     of_norms = {
@@ -33,7 +33,7 @@ def roles(model: nn.Module) -> list[str]:
     return ["matrices" if p.dim() >= 2 else of_norms.get(id(p), "others") for p in model.parameters()]
 
 
-def hidden_maps(model: nn.Module) -> set[int]:
+def hidden_maps(model: Any) -> set[int]:
     """The ids of the weights of all linear maps but the last, which makes the logits."""
     maps = [site.module for site in model.sites() if site.kind == "linear"]
     output = {id(p) for p in maps[-1].parameters()} if maps else set()
@@ -69,7 +69,7 @@ def parameter_groups(
         if mine.requires_grad
     ]
     if not weight_decay or decay == "all":
-        groups = [({}, rows)]
+        groups: list[tuple[dict[str, Any], list]] = [({}, rows)]
     else:
         groups = [
             ({}, [row for row in rows if row[1]]),

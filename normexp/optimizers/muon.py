@@ -79,7 +79,7 @@ class Muon(Optimizer):
         given = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
         own = {"momentum": momentum, "nesterov": nesterov, "steps": steps, "scale": scale}
-        usual = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        usual: dict[str, Any] = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__([part for group in groups for part in _split(group)], {**usual, **own})
         self.adamw = AdamW(
             [*self.rest(), {"params": []}], fused=fused, **usual
@@ -99,18 +99,18 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for parameter in group["params"] if group["muon"] else ():
                 if parameter.grad is not None:
-                    self.update(parameter, group)
+                    self.update(parameter, parameter.grad, group)
         self.adamw.param_groups, self.adamw.state = self.rest(), self.state  # a checkpoint replaces both
         self.adamw.step()
         return loss
 
-    def update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         """A step of one matrix."""
         state, momentum = self.state[parameter], group["momentum"]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(parameter)
-        mean = state["momentum_buffer"].lerp_(parameter.grad, 1 - momentum)
-        direction = (parameter.grad.lerp(mean, momentum) if group["nesterov"] else mean).flatten(1)
+        mean = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
+        direction = (gradient.lerp(mean, momentum) if group["nesterov"] else mean).flatten(1)
         rows, columns = direction.shape
         original = group["scale"] == "original"
         scale = math.sqrt(max(1, rows / columns)) if original else 0.2 * math.sqrt(max(rows, columns))

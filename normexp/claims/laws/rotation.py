@@ -28,7 +28,7 @@ class Lion(torch.optim.Optimizer):
     """w <- w - lr (sign(b1 m + (1 - b1) g) + decay w), then m <- b2 m + (1 - b2) g (Chen et al. 2023)."""
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all weights once."""
         for group in self.param_groups:
             for weight in group["params"]:
