@@ -15,7 +15,12 @@ from normexp.claims.pages.site.facts import PROTOCOLS
 from normexp.claims.pages.verdicts_page import FIRST_JUDGE, table, write_page
 from normexp.claims.spec.registry import REGISTRY, digest, read_registry
 
-UNTRAINED = {name: claim for name, claim in CLAIMS.items() if claim.evidence != "training"}
+# Networks of a drawn bank are examined once its claims are registered; until then they have no values.
+UNTRAINED = {
+    name: claim
+    for name, claim in CLAIMS.items()
+    if claim.evidence != "training" and (not claim.drawn or StoredEvidence().verdict(claim))
+}
 
 
 def rows(text: str) -> dict[str, str]:

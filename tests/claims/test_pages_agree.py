@@ -1,10 +1,7 @@
 """README.md, docs/bank.md and the verdicts say the same of the same runs, and of the same question."""
 
-import json
 import re
-from collections import defaultdict
 
-import numpy as np
 import pytest
 from committed import BANK, CLAIMS, ROOT, judged
 
@@ -44,18 +41,6 @@ def test_effects_of_a_verdict_are_the_log_ratios_of_the_tables_errors(name, page
         assert 100 * row["points"] == pytest.approx(own[arm] - own[baseline], abs=0.02), row["name"]
         compared += 1
     assert compared >= 6
-
-
-def test_the_figure_of_the_readme_and_P10_point_the_same_way():
-    """An early verdict denied that BatchNorm suffers from a batch of 2, beside a figure of README.md that shows it."""
-    study = json.loads((ROOT / "docs" / "data" / "readme.json").read_text())["study"]
-    accuracy = defaultdict(list)
-    for norm, batch, _, value in study["values"]:
-        accuracy[norm, batch].append(value)
-    small, large = (1 - np.mean(accuracy["batchnorm", batch]) for batch in (2, 64))
-    verdict = judged("P10")
-    (same,) = (row for row in verdict["settings"] if row["name"] == "epochs_digits")
-    assert (np.log(small / large) > 0) == (same["number"] > 0)
 
 
 @pytest.mark.parametrize(
