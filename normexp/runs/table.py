@@ -126,8 +126,8 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     import pandas as pd
 
     size = summaries["batch_size"].to_numpy()
-    batches = summaries.get("trainer.accumulate_grad_batches", pd.Series(1, summaries.index))
-    batches = pd.to_numeric(batches, errors="coerce").fillna(1).to_numpy(dtype=size.dtype)  # of a step
+    accumulated = summaries.get("trainer.accumulate_grad_batches", pd.Series(1, summaries.index))
+    batches = pd.to_numeric(accumulated, errors="coerce").fillna(1).to_numpy(dtype=size.dtype)  # of a step
     if (batches == 1).all():
         return step.to_numpy() * size[run]
     samples = pd.to_numeric(summaries.get("samples", pd.Series(np.nan, summaries.index)))

@@ -4,7 +4,6 @@ A tree of at most two splits always finds something. Only the half that it has n
 settings, at 5% over all claims that were searched.
 """
 
-import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,13 +126,11 @@ def _between(values: np.ndarray, threshold: float) -> float:
 
 
 def _inside(features: pd.DataFrame, region: Region) -> np.ndarray:
-    each = [
-        functools.reduce(
-            np.logical_and, [(features[column] >= bound) == above for column, above, bound in path]
-        )
+    paths = [
+        np.logical_and.reduce([(features[column] >= bound) == above for column, above, bound in path])
         for path in region
     ]
-    return np.asarray(functools.reduce(np.logical_or, each), bool)
+    return np.logical_or.reduce(paths)
 
 
 def _words(condition: Condition) -> str:
