@@ -112,8 +112,10 @@ def differences(before: dict[str, Any], after: dict[str, Any], where: dict[str, 
         other = before["runs"].get(name, run)  # a new run has nothing to compare with
         if any(f" {key}=" in name and f" {key}={value}" not in name for key, value in where.items()):
             continue
-        if run.get("digest", "refused") != other.get("digest", "refused"):
-            found.append(f"{name}: {other.get('digest', 'refused')} became {run.get('digest', 'refused')}")
+        # A choice such as monitor=full may have grown. It then logs more, and trains as before.
+        shown = "digest" if classes(run) == classes(other) else "losses"
+        if run.get(shown, "refused") != other.get(shown, "refused"):
+            found.append(f"{name}: {other.get(shown, 'refused')} became {run.get(shown, 'refused')}")
     rooms = {*before.get("rooms", ["all"]), *after.get("rooms", ["all"])} - {"all"}
     for module in sorted(changed_modules(before["version"], after["version"]) if rooms else ()):
         if not any(f"{module}.".startswith(f"normexp.{room}.") for room in rooms):
