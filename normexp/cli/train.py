@@ -28,7 +28,7 @@ OF_VERIFY = ("claim", "page", "budget")  # keys of another command
 def main() -> None:
     """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
     prepare()
-    arguments = [_absolute(argument) for argument in long_flags(sys.argv[1:])]
+    arguments = [absolute_config_path(argument) for argument in long_flags(sys.argv[1:])]
     if "--help" in arguments or "-h" in arguments:
         show_help(arguments)
         return
@@ -85,7 +85,7 @@ def show_help(arguments: list[str]) -> None:
         print(text)
 
 
-def _absolute(argument: str) -> str:
+def absolute_config_path(argument: str) -> str:
     """`--config-path` as seen from the working directory. Hydra would look beside this file."""
     flag, _, path = argument.partition("=")
     return f"{flag}={Path(path).absolute()}" if flag == "--config-path" and "://" not in path else argument

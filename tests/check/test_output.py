@@ -165,7 +165,7 @@ def test_fixture_fails_a_test_of_a_faulty_network(pytester):
             normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), allow=("small_batch",))
     """)
     found = pytester.runpytest_inprocess(
-        "-p", "normexp.check.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"
+        "-p", "no:normexp", "-p", "normexp.check.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"
     )
     found.assert_outcomes(passed=2, failed=1)
     found.stdout.fnmatch_lines(["*warning small_batch: BatchNorm normalizes over 4 samples*"])

@@ -34,6 +34,7 @@ def summary(folder: Path) -> dict[str, Any]:
     # How many were trained together depends on which of them were finished.
     found["execution"].pop("replicas", None)
     found["first"].pop("started")
+    found.pop("digests")  # of files that hold times
     found["convergence"] = {key: value for key, value in found["convergence"].items() if "seconds" not in key}
     return {key: value for key, value in found.items() if key not in TIMES}
 
