@@ -41,18 +41,17 @@ INSIDE = {
 }
 
 
-def write_summary(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
-    """Write `summary.json` last and atomically: its presence means that the run is complete. Returns what it says.
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write `summary.json` last and atomically: its presence means that the run is complete.
 
     Raises ValueError for an unknown status. Numbers that are not finite become null, because JSON has no NaN; the
-    status tells of them. `digests` of it and of the files beside it tell who reads it later that none was changed.
+    status tells of them. `digests` of it and of the files beside it, which `summary` gets too, tell who reads it later
+    that none was changed.
     """
     if summary["status"] not in STATUSES:
         raise ValueError(f"status={summary['status']}: choose from {', '.join(STATUSES)}")
-    summary = _finite(summary)
-    summary |= {"digests": digests(folder, summary)}
-    write_json(folder / SUMMARY, summary)
-    return summary
+    summary["digests"] = digests(folder, _finite(summary))
+    write_json(folder / SUMMARY, _finite(summary))
 
 
 def digests(folder: Path, summary: dict[str, Any]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def launch(parts: Parts) -> dict[str, Any]:
         if folder.last_checkpoint.exists():
             console.print("resuming from checkpoints/last.ckpt", highlight=False)
         summary = fit(parts, path, console, lost=functools.partial(give_up, folder, console))
-        summary = write_summary(path, summary)
+        write_summary(path, summary)
     show_result(summary, path, console)
     return summary
 

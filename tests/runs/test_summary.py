@@ -20,8 +20,8 @@ WHOLE = {key: EMPTY[KINDS[key]] for key in NEEDED - {"status"}} | {
 
 
 def test_summary_reads_back_and_leaves_no_other_file(tmp_path):
-    write_summary(tmp_path, WHOLE)
-    assert read_summary(tmp_path).items() > WHOLE.items()
+    write_summary(tmp_path, dict(WHOLE))
+    assert read_summary(tmp_path).items() >= WHOLE.items()
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 
@@ -42,10 +42,10 @@ def test_unknown_status_is_refused_and_nothing_written(tmp_path):
 
 
 def test_what_cannot_be_written_leaves_the_old_summary(tmp_path):
-    write_summary(tmp_path, WHOLE)
+    write_summary(tmp_path, dict(WHOLE))
     with pytest.raises(TypeError):
         write_summary(tmp_path, {"status": "completed", "bad": object()})
-    assert read_summary(tmp_path).items() > WHOLE.items()
+    assert read_summary(tmp_path).items() >= WHOLE.items()
 
 
 @pytest.mark.parametrize("text", ["", '{"status": "comp', "[]", "{}", "\x00\x01"])
