@@ -66,6 +66,9 @@ def test_theory_decides_the_initialization_claim(claim):
 def check(claim):
     if claim.settings:
         verdict = over_settings(claim, ROOT)[1]
+        if not claim.drawn:  # counts, and no word
+            assert verdict["holds"] == (verdict["n"] if claim.expected == "supported" else 0)
+            return
     else:
         table = search(claim) if claim.search else gather(claim)
         verdict = judge(table, claim)
