@@ -211,6 +211,14 @@ def test_change_that_golden_runs_found_equal_does_not_count(finished, edit, gold
     assert changed({**summary, "config": {**summary["config"], "compile": True}})
 
 
+def test_cut_record_of_golden_runs_is_named(finished, edit, golden):
+    edit("norms/functional.py")
+    text = equality.RECORD.read_text()
+    equality.RECORD.write_text(text[: len(text) // 2])
+    with pytest.raises(ValueError, match=r"equal_code\.json: damaged \(.*\); install normexp again"):
+        changed(finished[0])
+
+
 def test_golden_runs_count_on_cpus_for_what_they_tested(finished, edit, golden):
     summary, before = finished[0], version()
     edit("norms/functional.py")

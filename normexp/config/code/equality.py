@@ -139,4 +139,9 @@ def _parts(recorded: str) -> frozenset[str]:
 
 @cache
 def _entries() -> dict[str, Any]:
-    return json.loads(RECORD.read_text())
+    try:
+        return json.loads(RECORD.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{RECORD}: damaged ({error}); install normexp again, or check the file out again"
+        ) from error
