@@ -13,9 +13,9 @@ from normexp.sweeps.options import options_of, take_flags
 
 DEFAULTS = {
     "claim": "", "bank": SMALL, "out": "outputs/claims", "to": "", "workers": "auto", "allow_targets": "",
-    "config_dir": "", "settings": "",
+    "config_dir": "", "settings": "", "evidence": "",
 }  # fmt: skip
-ACTIONS = ("check", "keep", "draw", "pilot", "grid", "export", "page")
+ACTIONS = ("check", "keep", "draw", "pilot", "grid", "export", "page", "atlas")
 HELP = """Finished runs as files that travel: verdicts are judged from them without training.
 
   {command}                             the same as check
@@ -29,6 +29,8 @@ HELP = """Finished runs as files that travel: verdicts are judged from them with
                                                settings=N with pilot or grid: at most N, exit status 75 if more are left
   {command} export to=FILE.zip          the second archive: learning curves, and losses of test examples
   {command} page to=FILE.md             the page of a bank's grid and its figure
+  {command} atlas bank=drawn to=FILE.md for each question of practice a figure over all settings of a bank
+                                               evidence=DIR: from another ledger
 
 The ledger of the project comes with the package (docs/evidence in a checkout); `normexp verify evidence=DIR` judges
 from another one."""
@@ -66,7 +68,10 @@ def main(arguments: list[str]) -> int:
         folder = Path(options["to"]) if options["to"] else EVIDENCE
         if action == "check":
             return check(folder)
-        print(write(action, load_bank(options["bank"]), Path(options["to"])))
+        if action == "atlas":
+            print(write_the_atlas(bank, options))
+        else:
+            print(write(action, bank, Path(options["to"])))
         return 0
     except Exception as error:
         return say_error(error)
@@ -200,6 +205,15 @@ def keep(options: dict[str, str]) -> int:
         own = ledger_of_bank(claim.bank, folder) if claim.drawn_from else folder
         print(f"{claim.id}: {keep_runs(own, known)} runs in {own}")
     return 0
+
+
+def write_the_atlas(bank: Bank, options: dict[str, str]) -> str:
+    """Write the figures over all settings of a bank. Returns a line on them."""
+    from normexp.claims.evidence.measured import measured
+    from normexp.claims.pages.atlas import write_atlas
+
+    settings = measured(bank, Path(options["evidence"]) if options["evidence"] else EVIDENCE)
+    return write_atlas(Path(options["to"]), bank, settings)
 
 
 def write(action: str, bank: Bank, path: Path) -> str:

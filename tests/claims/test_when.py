@@ -4,7 +4,17 @@ import numpy as np
 from committed import CLAIMS
 from scipy import stats
 
-from normexp.claims.judge.when import When, _inside, _region, descriptors, first_half, over_all_claims, when
+from normexp.claims.judge.when import (
+    Part,
+    When,
+    descriptors,
+    first_half,
+    in_words,
+    meets,
+    over_all_claims,
+    search,
+    when,
+)
 from normexp.claims.pages.verdicts_page import holding, when_page
 
 
@@ -29,8 +39,7 @@ def test_a_planted_moderator_is_found_and_its_numbers_are_those_of_the_half_that
     settings = drawn(np.random.default_rng(0), lambda own: int(own["batch size"]) >= 64)
     found = over_all_claims({"Q1": when("Q1", settings)})["Q1"]
     assert found.found
-    assert "batch size of at least" in found.where
-    bound = float(found.where.split("batch size of at least ")[1].split()[0])
+    bound = float(found.where.split("batch size at least ")[1].split()[0])
     assert 32 <= bound <= 128
     searched = first_half("Q1", [row["name"] for row in settings])
     rest = [row for row, seen in zip(settings, searched, strict=True) if not seen]
@@ -49,7 +58,8 @@ def test_two_conditions_and_words_are_found():
     )
     found = when("Q2", settings)
     assert "model MLP" in found.where
-    assert "updates below" in found.where
+    assert "fewer than" in found.where
+    assert "updates" in found.where
     assert found.p < 1e-3
 
 
@@ -78,9 +88,9 @@ def test_the_searched_half_alone_would_find_something_in_noise():
         seen = first_half(f"Q{trial}", [row["name"] for row in settings])
         half = [row for row, own in zip(settings, seen, strict=True) if own]
         features, holds = descriptors([r["labels"] for r in half]), np.array([r["holds"] for r in half])
-        region = _region(features, holds)
-        if region:
-            inside = _inside(features, region)
+        path = search(features, holds)
+        if path:
+            inside = meets(features, path)
             table = [[(holds & i).sum(), (~holds & i).sum()] for i in (inside, ~inside)]
             lies += stats.fisher_exact(table)[1] <= 0.05
     assert lies > 20
@@ -107,6 +117,40 @@ def test_descriptors_are_numbers_or_one_column_a_word():
     assert found["a", ""].tolist() == [2.0, 10.0, 3.0]
     assert found["b", "x"].tolist() == [1.0, 0.0, 0.0]
     assert found["b", "y"].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_a_number_that_is_missing_is_the_median():
+    found = descriptors([{"a": "2"}, {"a": "10"}, {"a": "4"}, {}])
+    assert found["a", ""].tolist() == [2.0, 10.0, 4.0, 4.0]
+
+
+def test_conditions_are_one_list_in_plain_words():
+    path = [
+        Part("batch size", "", low=16, high=64),
+        Part("updates", "", high=1000),
+        Part("model", "MLP", high=1),
+    ]
+    words = "batch size at least 16 and below 64 and fewer than 1,000 updates and model other than MLP"
+    assert in_words(path) == words
+    labels = [
+        {"batch size": size, "updates": updates, "model": model}
+        for size, updates, model in (
+            ("16", "999", "CNN"), ("63", "10", "CNN"), ("64", "10", "CNN"), ("20", "1000", "CNN"), ("20", "9", "MLP"),
+        )
+    ]  # fmt: skip
+    assert meets(descriptors(labels), path).tolist() == [True, True, False, False, False]
+
+
+def test_of_two_leaves_where_it_holds_the_third_is_named():
+    """It fails with a batch below 64 and few updates: two leaves hold, and one list of conditions says where not."""
+    sizes, updates = np.meshgrid([8, 16, 32, 64, 128, 256], [100, 200, 400, 800])
+    labels = [
+        {"batch size": str(a), "updates": str(b)} for a, b in zip(sizes.flat, updates.flat, strict=True)
+    ]
+    holds = np.array([int(own["batch size"]) >= 64 or int(own["updates"]) >= 400 for own in labels])
+    path = search(descriptors(labels), holds)
+    assert sorted(map(str, path)) == ["batch size below 64", "fewer than 400 updates"]
+    assert (meets(descriptors(labels), path) == ~holds).all()
 
 
 def test_claims_share_the_five_percent():

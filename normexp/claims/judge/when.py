@@ -5,6 +5,7 @@ settings, at 5% over all claims that were searched.
 """
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from normexp.claims.judge.estimate import ALPHA, holm
 FEWEST_SETTINGS = 48
 SEED = "halves 2026-11-23"  # with the id of a claim, it halves the claim's settings
 SPLITS, FEWEST_IN_LEAF = 2, 4
+COUNTS = ("updates", "examples")  # descriptors of which there are "fewer than"
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,14 @@ def when(claim: str, settings: Sequence[Mapping[str, Any]]) -> When | None:
     features = descriptors([row["labels"] for row in settings])
     holds = np.array([row["holds"] for row in settings], bool)
     searched = first_half(claim, [row["name"] for row in settings])
-    region = _region(features[searched], holds[searched])
-    if region is None:
+    path = search(features[searched], holds[searched])
+    if path is None:
         return None
-    inside = _inside(features[~searched], region)
+    inside = meets(features[~searched], path)
     own, others = holds[~searched][inside], holds[~searched][~inside]
     table = [[own.sum(), len(own) - own.sum()], [others.sum(), len(others) - others.sum()]]
     p = float(stats.fisher_exact(table)[1])
-    words = " or ".join(" and ".join(_words(one) for one in path) for path in region)
-    return When(words, int(own.sum()), len(own), int(others.sum()), len(others), p)
+    return When(in_words(path), int(own.sum()), len(own), int(others.sum()), len(others), p)
 
 
 def over_all_claims(found: Mapping[str, When | None]) -> dict[str, When]:
@@ -79,62 +80,80 @@ def first_half(claim: str, names: Sequence[str]) -> np.ndarray:
 
 
 def descriptors(labels: Sequence[Mapping[str, str]]) -> pd.DataFrame:
-    """One column per descriptor that is a number in every setting, or per value of one in words (1 where it has it)."""
+    """One column per descriptor that is a number wherever it stands (the median where it does not), or per value of one
+    in words (1 where it has it)."""
     columns: dict[tuple[str, str], list[float]] = {}
     for name in dict.fromkeys(key for own in labels for key in own):
         values = [own.get(name, "") for own in labels]
         try:
-            columns[name, ""] = [float(value) for value in values]
+            middle = float(np.median([float(value) for value in values if value]))
+            columns[name, ""] = [float(value) if value else middle for value in values]
         except ValueError:
             for value in sorted(set(values) - {""}):
                 columns[name, value] = [float(one == value) for one in values]
     return pd.DataFrame(columns)
 
 
-Condition = tuple[tuple[str, str], bool, float]  # column, whether above, threshold
-Region = list[list[Condition]]  # any of these paths, all of whose conditions hold
+@dataclass(frozen=True)
+class Part:
+    """One condition: a descriptor, its value if it is in words, and the numbers from `low` to below `high`."""
+
+    name: str
+    value: str
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __str__(self) -> str:
+        if self.value:
+            return f"{self.name} {self.value}" if self.low > 0 else f"{self.name} other than {self.value}"
+        least = f"at least {self.low:,g}" if self.low > -math.inf else ""
+        below = (
+            f"{'fewer than' if self.name in COUNTS else 'below'} {self.high:,g}"
+            if self.high < math.inf
+            else ""
+        )
+        words = " and ".join(filter(None, (least, below)))
+        return f"{words} {self.name}" if self.name in COUNTS else f"{self.name} {words}"
 
 
-def _region(features: pd.DataFrame, holds: np.ndarray) -> Region | None:
-    """The leaves of a tree in which the claim holds more often than in all settings together."""
+def search(features: pd.DataFrame, holds: np.ndarray) -> list[Part] | None:
+    """The leaf of a tree in which the claim holds more often than in all settings together, or, if there are two, the
+    one in which it holds less often: so one list of conditions says where. None if nothing splits the settings."""
     from sklearn.tree import DecisionTreeClassifier  # takes a second to import
 
-    tree = DecisionTreeClassifier(max_leaf_nodes=SPLITS + 1, min_samples_leaf=FEWEST_IN_LEAF, random_state=0)
     if holds.all() or not holds.any() or features.empty:
         return None
-    grown = tree.fit(features.to_numpy(), holds).tree_
-    paths: Region = []
+    model = DecisionTreeClassifier(max_leaf_nodes=SPLITS + 1, min_samples_leaf=FEWEST_IN_LEAF, random_state=0)
+    tree = model.fit(features.to_numpy(), holds).tree_
+    leaves: list[tuple[bool, dict[Any, Part]]] = []
 
-    def walk(node: int, path: list[Condition]) -> None:
-        left, right = grown.children_left[node], grown.children_right[node]
-        if left < 0:
-            if grown.value[node][0][1] > holds.mean():
-                paths.append(path)
+    def walk(node: int, path: dict[Any, Part]) -> None:
+        if tree.children_left[node] < 0:
+            leaves.append((tree.value[node][0][1] > holds.mean(), path))
             return
-        column = features.columns[grown.feature[node]]
-        bound = _between(features[column].to_numpy(), float(grown.threshold[node]))
-        walk(left, [*path, (column, False, bound)])
-        walk(right, [*path, (column, True, bound)])
+        column = features.columns[tree.feature[node]]
+        values = features[column].to_numpy()
+        bound = float(
+            values[values > tree.threshold[node]].min()
+        )  # a value that occurs, which people can read
+        own = path.get(column, Part(*column))
+        walk(tree.children_left[node], path | {column: replace(own, high=min(own.high, bound))})
+        walk(tree.children_right[node], path | {column: replace(own, low=max(own.low, bound))})
 
-    walk(0, [])
-    return paths if paths and paths != [[]] else None
-
-
-def _between(values: np.ndarray, threshold: float) -> float:
-    """The smallest value above a threshold, which people can read."""
-    return float(values[values > threshold].min())
-
-
-def _inside(features: pd.DataFrame, region: Region) -> np.ndarray:
-    paths = [
-        np.logical_and.reduce([(features[column] >= bound) == above for column, above, bound in path])
-        for path in region
-    ]
-    return np.logical_or.reduce(paths)
+    walk(0, {})
+    for more in (True, False):
+        paths = [path for above, path in leaves if above == more]
+        if len(paths) == 1 and len(leaves) > 1:
+            return list(paths[0].values())
+    return None
 
 
-def _words(condition: Condition) -> str:
-    (name, value), above, bound = condition
-    if value:
-        return f"{name} {value}" if above else f"{name} other than {value}"
-    return f"{name} of at least {bound:g}" if above else f"{name} below {bound:g}"
+def meets(features: pd.DataFrame, path: Sequence[Part]) -> np.ndarray:
+    """(n,) whether all conditions are met."""
+    each = [features[one.name, one.value].between(one.low, one.high, inclusive="left") for one in path]
+    return np.logical_and.reduce([own.to_numpy() for own in each])
+
+
+def in_words(path: Sequence[Part]) -> str:
+    """All conditions."""
+    return " and ".join(map(str, path))

@@ -9,7 +9,7 @@ from typing import Any
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.verdict import UNTUNED, VERDICT, WORDS
 from normexp.claims.judge.verdict_text import counts, describe_question, ends, number, with_scope
-from normexp.claims.judge.when import FEWEST_SETTINGS, over_all_claims, when
+from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -17,6 +17,7 @@ from normexp.format import duration
 
 FIRST_JUDGE = Path("docs") / "evidence" / "first_judge.json"
 ERRORS = Path("docs") / "data" / "judge_errors.json"
+WHEN_ERRORS = ERRORS.with_name("when_errors.json")  # of scripts/simulate_when.py
 DEFINITIONS = ("arithmetic", "self-check")
 SOURCES = {"S": "source documents", "P": "papers", "X": "others"}
 
@@ -35,7 +36,7 @@ def write_page(
         path.write_text(first_judge_page(root))
         return f"{path}: the words of the first judge"
     if path.stem == "when":
-        path.write_text(when_page(claims, verdicts))
+        path.write_text(when_page(claims, verdicts, root))
         return f"{path}: when claims hold"
     path.write_text(page_of(claims, verdicts, root))
     testable = sum(claim.evidence != "none" for claim in claims.values())
@@ -88,16 +89,23 @@ def first_judge_page(root: Path = CONFIGS.parent) -> str:
     )
 
 
-def when_page(claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]) -> str:
+def when_page(
+    claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
+) -> str:
     """Where each claim over enough drawn settings holds, by the half of them that was not searched."""
-    drawn = {name: own for name, own in verdicts.items() if own["settings"] and own["drawn"]}
-    found = over_all_claims({name: when(name, holding(own)) for name, own in drawn.items()})
+    found = when_of(verdicts)
     rows = [
         (name, cell(claims[name].sentence), str(own) if own.found else "nothing found", number(own.p))
         for name, own in found.items()
     ]
     table = markdown_table(("id", "sentence", "when", "p"), rows, numbers=(3,)) if rows else ""
-    return markdown_page("when.md.j2", rows=table, fewest=FEWEST_SETTINGS)
+    return markdown_page("when.md.j2", rows=table, fewest=FEWEST_SETTINGS, errors=_read(root / WHEN_ERRORS))
+
+
+def when_of(verdicts: dict[str, dict[str, Any]]) -> dict[str, When]:
+    """When each claim holds, of those over enough drawn settings, at 5% over all of them."""
+    drawn = {name: own for name, own in verdicts.items() if own["settings"] and own["drawn"]}
+    return over_all_claims({name: when(name, holding(own)) for name, own in drawn.items()})
 
 
 def holding(verdict: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,59 @@
+"""The finished settings of a bank, as its ledger has them: every norm in each of them, each seed at its best rate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from normexp.claims.evidence.choose_rates import runs_at
+from normexp.claims.evidence.keep import grid_claim
+from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.settings_of_runs import setting_of_runs
+from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, ledger_of_bank
+from normexp.claims.judge.outcomes import Setting
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.population import EARLY, FINAL
+from normexp.config.code import in_words
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A finished setting at one length.
+
+    Attributes:
+        name: of the setting, the same at both lengths.
+        at: `final` or `early`; `final` for a cell that was written by hand.
+        setting: the error on test of every norm.
+        runs: every finished run, at any rate.
+    """
+
+    name: str
+    at: str
+    cell: BankCell
+    setting: Setting
+    runs: pd.DataFrame
+
+
+def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
+    """The finished settings of a bank's grid in the order drawn, final and early; none without a ledger of it. Raises
+    ValueError with one line for runs that today's code would not compute."""
+    claim = grid_claim(bank)
+    folder = ledger_of_bank(bank.name, evidence) if bank.drawn else evidence
+    if not (folder / "manifest.json").exists():
+        return []
+    stored = StoredEvidence(folder)
+    known, found = Known(claim, stored, None), []
+    for cell in claim.cells.values():
+        rows, missing = known.cell_runs(cell, claim.seed_range)
+        if missing:
+            continue
+        if other := stored.other_code(rows, watched=False):
+            raise ValueError(
+                f"{folder}: {cell.name}: its runs were computed by {in_words(other)}; train it anew"
+            )
+        read = runs_at(rows, cell, "error", "own")
+        setting = setting_of_runs(cell, read, "error", known.examples(cell, rows))
+        early = bool(cell.draw) and cell.name.endswith(f"-{EARLY}")
+        name, at = (cell.name.removesuffix(f"-{EARLY}"), EARLY) if early else (cell.name, FINAL)
+        found.append(Measured(name, at, cell, setting, rows))
+    return found

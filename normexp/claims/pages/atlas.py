@@ -1,0 +1,349 @@
+"""The atlas of a bank: for each question of practice a figure over all its settings, with what it says in words."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from normexp.claims.evidence.measured import Measured
+from normexp.claims.evidence.settings_of_runs import failed_runs
+from normexp.claims.judge.comparison import Comparison, practical_margin
+from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.settings_count import SettingNumber, count, number_in
+from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.population import EARLY, FINAL
+from normexp.report.drawing import NARROW, new_figure
+from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
+from normexp.runs.files import atomic_write
+
+LEVEL = 0.95
+POINT = 0.01
+TICKS = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
+MOST_ROWS = 24  # of the figure of failures
+BATCHNORM = "batchnorm"
+Panel = Callable[[Axes, list[Measured], str, str], None]  # settings, an arm and its baseline
+
+
+def against(arm: str, baseline: str) -> Comparison:
+    """Whether an arm errs less than another, by what matters in practice."""
+    return Comparison(kind="smaller", arm=arm, baseline=baseline, margin="practical")
+
+
+def numbers(settings: Sequence[Measured], arm: str, baseline: str) -> list[SettingNumber]:
+    """The difference of two norms in each setting."""
+    return [number_in(own.setting, against(arm, baseline)) for own in settings]
+
+
+def told(settings: Sequence[Measured], arm: str, baseline: str) -> str:
+    """Counts and median of a difference, in points of error."""
+    found = count([own.setting for own in settings], against(arm, baseline), LEVEL)
+    words = f"better in {found['beyond']}, worse in {found['opposite']} of {found['n']}"
+    if found["median"] is None:
+        return words
+    low, high = found["median_interval"]
+    return f"{words}; median {100 * found['median']:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, int]:
+    """In how many settings each norm errs at most a margin of practice more than the best one."""
+    found = dict.fromkeys(norms, 0)
+    for own in settings:
+        guess = own.setting.guess or 1.0
+        means = {norm: own.setting.outcomes[norm, ""].guessing(guess).values.mean() for norm in norms}
+        best = min(means.values())
+        for norm, mean in means.items():
+            found[norm] += bool(mean - best <= practical_margin(float(best), "error"))
+    return found
+
+
+# Figures. Each is as wide as a phone, which is a column in print.
+
+
+class Kinds:
+    """A color and a marker for each kind of model."""
+
+    def __init__(self, settings: Sequence[Measured]):
+        self.names = sorted({own.cell.labels["model"] for own in settings})
+
+    def look(self, own: Measured, *, filled: bool = True) -> dict:
+        place = self.names.index(own.cell.labels["model"])
+        color = FREE[place % len(FREE)]
+        face = color if filled else "white"
+        return {
+            "color": color,
+            "marker": MARKERS[place % len(MARKERS)],
+            "markerfacecolor": face,
+            "markersize": 3.4,
+        }
+
+    def legend(self, figure: Figure) -> None:
+        handles = [
+            matplotlib.lines.Line2D([], [], linestyle="", color=FREE[i % len(FREE)], marker=MARKERS[i % len(MARKERS)])
+            for i in range(len(self.names))
+        ]  # fmt: skip
+        figure.legend(handles, self.names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+
+
+def points_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Differences in points of error: linear to one point, logarithmic beyond."""
+    most = max([1.5, *(abs(100 * value) for value in values if np.isfinite(value))])
+    axes.set_yscale("symlog", linthresh=1, linscale=0.6)
+    axes.set_ylim(-1.6 * most, 1.6 * most)
+    axes.set_yticks([tick for tick in TICKS if abs(tick) <= 1.3 * most], minor=False)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")
+    axes.axhline(0, color=INK, linewidth=0.8)
+
+
+def dots(
+    axes: Axes, xs: Sequence[float], rows: Sequence[tuple[Measured, SettingNumber]], kinds: Kinds
+) -> None:
+    """Differences with one standard error over seeds; hollow where they are too small to matter."""
+    for x, (own, row) in zip(xs, rows, strict=True):
+        y, error = 100 * (row.number or 0.0), 100 * np.nan_to_num(row.error)
+        look = kinds.look(own, filled=row.side != "within")
+        axes.plot([x, x], [y - error, y + error], color=look["color"], linewidth=0.8, alpha=0.6)
+        axes.plot([x], [y], linestyle="", **look)
+
+
+def sorted_rows(
+    settings: Sequence[Measured], arm: str, baseline: str
+) -> list[tuple[Measured, SettingNumber]]:
+    """The settings in which there is a number, by its size."""
+    rows = zip(settings, numbers(settings, arm, baseline), strict=True)
+    return sorted(((a, b) for a, b in rows if b.number is not None), key=lambda row: row[1].number or 0.0)
+
+
+def strip(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
+    """All settings, from the one in which the arm helps most."""
+    rows = sorted_rows([own for own in settings if own.at == FINAL], arm, baseline)
+    dots(axes, range(len(rows)), rows, Kinds(settings))
+    points_axis(axes, [row.number or 0.0 for _, row in rows])
+    axes.set_xticks([])
+    axes.grid(axis="x", visible=False)
+
+
+def both_lengths(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
+    """The same with the early length as a gray dot, and a line between the two."""
+    strip(axes, settings, arm, baseline)
+    early = {own.name: own for own in settings if own.at == EARLY}
+    rows = sorted_rows([own for own in settings if own.at == FINAL], arm, baseline)
+    found = [row.number or 0.0 for _, row in rows]
+    for x, (own, row) in enumerate(rows):
+        if own.name in early and (first := numbers([early[own.name]], arm, baseline)[0].number) is not None:
+            axes.plot(
+                [x, x], [100 * first, 100 * (row.number or 0.0)], color="#bbbbbb", linewidth=1, zorder=1
+            )
+            axes.plot([x], [100 * first], "o", color="#999999", markersize=2.4, zorder=1)
+            found.append(first)
+    points_axis(axes, found)
+
+
+def over_batch(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
+    """The difference over the batch size, and its median in each third of the settings."""
+    rows = sorted_rows([own for own in settings if own.at == FINAL], arm, baseline)
+    dots(axes, [batch(own) for own, _ in rows], rows, Kinds(settings))
+    points_axis(axes, [row.number or 0.0 for _, row in rows])
+    for low, high, middle, _ in thirds(rows):
+        axes.plot([low, high], [100 * middle] * 2, color=INK, linewidth=2.2)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel("batch size")
+
+
+def batch(own: Measured) -> int:
+    """Its batch size."""
+    return int(own.cell.labels["batch size"])
+
+
+def thirds(
+    rows: Sequence[tuple[Measured, SettingNumber]],
+) -> list[tuple[int, int, float, tuple[float, float]]]:
+    """(smallest batch, largest batch, median, its interval) of each third of the settings by their batch size."""
+    ordered = sorted(rows, key=lambda row: batch(row[0]))
+    found = []
+    for first, last in pairwise(np.linspace(0, len(ordered), 4).astype(int)):
+        if part := ordered[first:last]:
+            values = np.array([row.number for _, row in part])
+            ends = batch(part[0][0]), batch(part[-1][0])
+            found.append((*ends, float(np.median(values)), median_interval(values, LEVEL)))
+    return found
+
+
+def panels(settings: list[Measured], pairs: Sequence[tuple[str, str]], panel: Panel) -> Figure:
+    """Two panels a row, one for each pair of norms."""
+    figure, axes = new_figure(-(-len(pairs) // 2), 2, panel=(NARROW.width / 2, 1.9))
+    for one, (arm, baseline) in zip(axes, pairs, strict=False):
+        panel(one, settings, arm, baseline)
+        one.set_title(f"{arm} − {baseline}", color=Style([arm]).colour[arm], fontsize=8.5)
+    for spare in axes[len(pairs) :]:
+        spare.set_axis_off()
+    for left in axes[::2]:
+        left.set_ylabel("points of error")
+    Kinds(settings).legend(figure)
+    return figure
+
+
+def draw_best(settings: Sequence[Measured], norms: Sequence[str]) -> Figure:
+    """The share of settings in which each norm is within the margin of the best, with exact intervals."""
+    figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.7 + 0.27 * len(norms)))
+    style, n = Style(norms), len(settings)
+    for y, (norm, k) in enumerate(near_best(settings, norms).items()):
+        ends = share_interval(k, n, LEVEL)
+        axes.plot([100 * end for end in ends], [y, y], color=style.colour[norm], linewidth=2)
+        axes.plot([100 * k / n], [y], "o", color=style.colour[norm])
+        axes.text(102, y, f"{k} of {n}", va="center", fontsize=8, color=style.colour[norm])
+    axes.set_yticks(range(len(norms)), norms, fontsize=8.5)
+    axes.set_ylim(len(norms) - 0.5, -0.5)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("% of settings in which it is the best, or as good in practice")
+    return figure
+
+
+def failures(
+    settings: Sequence[Measured], norms: Sequence[str]
+) -> list[tuple[Measured, dict[str, tuple[int, int]]]]:
+    """Settings in which a run failed -> norm -> (failed runs, all runs), at all rates; most failures first."""
+    found = []
+    for own in settings:
+        lost = failed_runs(own.runs, own.cell)
+        each = {
+            norm: (int(lost[mine].sum()), int(mine.sum()))
+            for norm in norms
+            for mine in [own.runs["norm"] == norm]
+        }
+        if any(failed for failed, _ in each.values()):
+            found.append((own, each))
+    return sorted(found, key=lambda row: -sum(failed / of for failed, of in row[1].values()))
+
+
+def draw_failures(
+    rows: Sequence[tuple[Measured, dict[str, tuple[int, int]]]], norms: Sequence[str]
+) -> Figure:
+    """Failed of all runs, one row a setting."""
+    shown = rows[:MOST_ROWS]
+    figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.6 + 0.2 * len(shown)))
+    shares = np.array([[own[norm][0] / own[norm][1] for norm in norms] for _, own in shown])
+    axes.imshow(shares, aspect="auto", cmap="Oranges", vmin=0, vmax=1.4)
+    for y, (_, own) in enumerate(shown):
+        for x, norm in enumerate(norms):
+            failed, of = own[norm]
+            axes.text(x, y, f"{failed}/{of}" if failed else "·", ha="center", va="center", fontsize=7)
+    axes.set_yticks(range(len(shown)), [short(own) for own, _ in shown], fontsize=7)
+    axes.set_xticks(range(len(norms)), norms, fontsize=7.5)
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axes.grid(visible=False)
+    return figure
+
+
+def short(own: Measured) -> str:
+    """A setting in a few words."""
+    labels = own.cell.labels
+    words = [
+        labels["model"],
+        *(f"{labels[k]} deep" for k in ("depth",) if k in labels),
+        labels.get("activation", ""),
+    ]
+    return ", ".join(
+        filter(None, [*words, f"batch {labels['batch size']}" if "batch size" in labels else ""])
+    )
+
+
+# The page.
+
+
+def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
+    """Write the page and its figures, into the folder `images` beside it. Returns a line on them. Raises ValueError if
+    no setting is finished."""
+    final = [own for own in settings if own.at == FINAL]
+    if not bank.known_population or not final:  # of settings that somebody chose, shares say nothing
+        raise ValueError(
+            f"bank={bank.name}: no setting of it is in the ledger; train it: normexp evidence grid"
+        )
+    early = [own for own in settings if own.at == EARLY]
+    first, *others = bank.norms
+    pairs = [(norm, first) for norm in others]
+    batches = (
+        [(BATCHNORM, norm) for norm in bank.norms if norm != BATCHNORM] if BATCHNORM in bank.norms else []
+    )
+    batches = batches if all("batch size" in own.cell.labels for own in final) else []
+    lost = failures(final, bank.norms)
+    with matplotlib.rc_context(SETTINGS):
+        figures = {"best": draw_best(final, bank.norms), "norms": panels(settings, pairs, strip)}
+        if batches:
+            figures["batch"] = panels(settings, batches, over_batch)
+        if early:
+            figures["lengths"] = panels(settings, pairs, both_lengths)
+        if lost:
+            figures["failures"] = draw_failures(lost, bank.norms)
+        for name, figure in figures.items():
+            place = path.parent / "images" / f"atlas_{bank.name}_{name}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(place) as file:
+                figure.savefig(file, format="png")
+    text = markdown_page(
+        "atlas.md.j2",
+        bank=bank.name,
+        n=len(final),
+        of=len(bank.cells),
+        norms=bank.norms,
+        where=where(final),
+        figures={name: f"images/atlas_{bank.name}_{name}.png" for name in figures},
+        best=near_best(final, bank.norms),
+        pairs=[(*pair, told(final, *pair)) for pair in pairs],
+        early=[(*pair, told(early, *pair)) for pair in pairs if early],
+        batches=[(*pair, in_thirds(final, *pair)) for pair in batches],
+        kinds=by_kind(final, pairs),
+        lost=lost_text(final, lost, bank.norms),
+        shown=min(len(lost), MOST_ROWS),
+        failed=len(lost),
+    )
+    with atomic_write(path) as file:
+        file.write(text.encode())
+    return f"{path}: {len(final)} settings, {len(figures)} figures"
+
+
+def where(settings: Sequence[Measured]) -> str:
+    """What was measured: data, models, and from where to where."""
+    labels = [own.cell.labels for own in settings]
+    words = [", ".join(sorted({own[key] for own in labels})) for key in ("data", "model")]
+    for key in ("updates", "batch size", "depth", "width"):
+        found = [float(own[key]) for own in labels if key in own]
+        words += [f"{key} {min(found):,g} to {max(found):,g}"] if found else []
+    return "; ".join(words)
+
+
+def in_thirds(settings: Sequence[Measured], arm: str, baseline: str) -> str:
+    """The medians of the thirds by batch size, in words."""
+    return "; ".join(
+        f"batch of {low} to {high}: {100 * middle:+.1f} ({100 * ends[0]:+.1f} to {100 * ends[1]:+.1f})"
+        for low, high, middle, ends in thirds(sorted_rows(settings, arm, baseline))
+    )
+
+
+def by_kind(settings: Sequence[Measured], pairs: Sequence[tuple[str, str]]) -> str:
+    """A table: for each kind of model in how many settings a norm is better, and worse, than the first."""
+    rows = []
+    for kind in Kinds(settings).names:
+        own = [one for one in settings if one.cell.labels["model"] == kind]
+        sides = [[row.side for row in numbers(own, *pair)] for pair in pairs]
+        rows.append(
+            (kind, len(own), *(f"{side.count('beyond')} / {side.count('opposite')}" for side in sides))
+        )
+    return markdown_table(("model", "settings", *(arm for arm, _ in pairs)), rows, range(1, len(pairs) + 2))
+
+
+def lost_text(settings: Sequence[Measured], lost: Sequence, norms: Sequence[str]) -> str:
+    """In how many settings a run of each norm failed at some rate, and how many runs at each seed's best rate."""
+    words = []
+    for norm in norms:
+        some = sum(own[norm][0] > 0 for _, own in lost)
+        best = [own.setting.outcomes[norm, ""].failed for own in settings]
+        words.append(
+            f"{norm} in {some} ({sum(map(sum, best))} of {sum(map(len, best))} runs at the best rate)"
+        )
+    return ", ".join(words)
