@@ -170,10 +170,13 @@ def sweep(*overrides: str, allow_targets: Iterable[str] = (), config_dir: str | 
     allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
     own = ["--config-dir", str(config_dir)] if config_dir else []
     _command("train", "-m", *own, *overrides, *allowed)
+    from normexp.cli.train import study_of
+    from normexp.config.compose import compose
+
     given = dict(part.lstrip("+").partition("=")[::2] for part in overrides)
     if "name" in given or "experiment" not in given:
-        return Study(Path(given.get("outputs", "outputs")) / given.get("name", "runs"))
-    from normexp.config.compose import compose
+        name = given.get("name") or study_of(["-m", *overrides]) or "runs"
+        return Study(Path(given.get("outputs", "outputs")) / name)
 
     cfg, _ = compose(
         [f"experiment={given['experiment']}", *[o for o in overrides if o.startswith("outputs=")]]

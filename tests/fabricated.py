@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 
 from normexp.config.identity import config_hash
+from normexp.report.answer import show_folder
+from normexp.report.tensorboard_means import FOLDER
 from normexp.runs import TestExamples, write_summary, write_test_examples
 from normexp.runs.summary import digests
 
@@ -130,3 +133,8 @@ def edit_summary(folder: Path, **changes) -> None:
     summary = json.loads((folder / "summary.json").read_text()) | changes
     summary["digests"] = digests(folder, summary)
     (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def write_after_sweep(folder: Path) -> Path | None:
+    """Show what a sweep shows at its end, to nobody. Returns the folder of TensorBoard's means, if there are some."""
+    return folder / FOLDER if show_folder(folder, Console(quiet=True)) else None

@@ -16,6 +16,7 @@ COMMANDS = {
     "register": "fix the protocol of a claim before its first run",
     "evidence": "the finished runs that verdicts rest on: check, keep and share them",
     "report": "figures, tables and one page about the runs of a study",
+    "runs": "list what has been trained: studies, or the runs of one",
     "evaluate": "evaluate a saved run again, without training",
     "new": "begin a norm, model, monitor or claim of your own: the files and a test",
 }
@@ -27,10 +28,15 @@ def main() -> int:
     if name in ("-h", "--help"):
         print(help_text())
         return 0
-    if name == "--version":
+    if "--version" in sys.argv[1:]:
         print(f"normexp {__version__}")
         return 0
     if name in ("-sc", "--shell-completion"):
+        words = f"{os.environ.get('COMP_LINE', 'normexp train')} ".split(" ")
+        if len(words) < 4 and words[1] != "train":
+            print(*COMMANDS)
+        if words[1] != "train":  # Hydra knows of no other command, and would print errors
+            return 0
         complete_train()
         name = "train"
     if name not in COMMANDS:

@@ -1,7 +1,6 @@
 """A report of a study: `normexp report outputs/<name>`; `--help` explains the rest."""
 
 import argparse
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
         description="Figures, tables and one self-contained page about the finished runs of a study.",
     )
     parser.add_argument("folder", nargs="?", type=Path, help="of the study: outputs/<name>")
+    parser.add_argument(
+        "only",
+        nargs="*",
+        type=pair,
+        metavar="key=value",
+        help="these runs alone: model=mlp norm=none,layernorm",
+    )
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="two studies, paired run by run"
     )
@@ -65,6 +71,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def pair(text: str) -> tuple[str, str]:
+    """A key and its value, for argparse."""
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise argparse.ArgumentTypeError(f"{text}: write key=value, for example model=mlp")
+    return key, value
+
+
 def positive(text: str) -> int:
     """A whole number of seconds, for argparse."""
     if not text.isdigit() or int(text) < 1:
@@ -79,19 +93,21 @@ def positive(text: str) -> int:
 
 def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     """Write the page of one study. Returns its path."""
-    from normexp.report.finding import cautions
+    from rich.console import Console
+
+    from normexp.report.answer import look_at, show_answer
     from normexp.report.page import write_report
     from normexp.report.study import open_study
-    from normexp.report.tensorboard_means import address, write_mean_runs
+    from normexp.report.tensorboard_means import address, in_path, write_mean_runs
 
-    study = open_study(asked.folder, asked.metric)
-    out = asked.out or asked.folder / "report"
+    study = open_study(asked.folder, asked.metric, dict(asked.only))
+    values = "-".join(value for _, value in asked.only)
+    out = asked.out or asked.folder / (f"report-{in_path(values)}" if values else "report")
     page = write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=typed(sys.argv))
-    for text in cautions(study):
-        print(f"note: {text}")
-    if (means := write_mean_runs(study, asked.out or asked.folder)) and not refresh:
-        print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)")
-        print(f"  http://localhost:6006/{address(study)} colors runs by their norm")
+    means = write_mean_runs(study, out if asked.out or values else asked.folder)
+    if not refresh:
+        show_answer(study, Console(width=None if sys.stdout.isatty() else 160), asked.baseline)
+        print(*(look_at(means, address(study)) if means else ()), sep="\n")
     return page
 
 

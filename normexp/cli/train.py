@@ -3,11 +3,13 @@
 Most mistakes are answered before torch is loaded.
 """
 
+import hashlib
 import os
 import re
 import sys
 from pathlib import Path
 
+from normexp import __version__
 from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors, prepare
 from normexp.config.folder import CONFIGS, allow_from, long_flags
 from normexp.config.process import command, fast_imports, restore_command, typed
@@ -22,6 +24,7 @@ HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
+NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 OF_VERIFY = ("claim", "page", "budget")  # keys of another command
 
 
@@ -29,6 +32,9 @@ def main() -> None:
     """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
     prepare()
     arguments = [absolute_config_path(argument) for argument in long_flags(sys.argv[1:])]
+    if "--version" in arguments:
+        print(f"normexp {__version__}")
+        return
     if "--help" in arguments or "-h" in arguments:
         show_help(arguments)
         return
@@ -37,7 +43,8 @@ def main() -> None:
     if mistake := find_mistake(arguments):
         fail(mistake, BAD_INPUT)
     # Hydra reads nan as a number, and a choice must be a word.
-    sys.argv[1:] = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
+    arguments = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
+    sys.argv[1:] = [*arguments, *(f"name={name}" for name in (study_of(arguments),) if name)]
     # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
     # tells them that the user did not ask for it.
     if not full_errors():
@@ -83,6 +90,33 @@ def show_help(arguments: list[str]) -> None:
         fail(str(error), BAD_INPUT)
     with cut_quietly():
         print(text)
+
+
+def study_of(arguments: list[str]) -> str | None:
+    """The study of a sweep that names none, so that each kind of sweep has a folder of its own: what is fixed, what
+    varies, and the hash of what is fixed. More seeds or norms go to the same study. None where a study is named, by
+    `name=` or a preset, and where nothing varies."""
+    words = [word for word in arguments if "=" in word and not word.startswith(("-", "hydra."))]
+    if not is_sweep(arguments) or any(
+        word.lstrip("+").startswith(("name=", "experiment=")) for word in words
+    ):
+        return None
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    try:
+        found = OverridesParser.create().parse_overrides(words)
+    except Exception:  # Hydra says what is wrong with it
+        return None
+    swept = [str(one.key_or_group).rpartition(".")[2] for one in found if one.is_sweep_override()]
+    fixed = [one for one in found if not one.is_sweep_override() and one.key_or_group not in NO_NAME]
+    if not swept:
+        return None
+    chosen = [str(one.value()) for one in fixed if one.key_or_group in ("model", "data")]
+    axes = [key for key in swept if key != "seed"] or swept
+    digest = hashlib.sha256(
+        "\n".join(sorted(map(str, (one.input_line for one in fixed)))).encode()
+    ).hexdigest()
+    return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
 
 
 def absolute_config_path(argument: str) -> str:

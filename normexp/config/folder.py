@@ -23,7 +23,6 @@ VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
 KEY = "config_dir"
 FLAGS = {
     "-cd": "--config-dir", "-cp": "--config-path", "-cn": "--config-name", "-p": "--package", "-c": "--cfg",
-    "-sc": "--shell-completion",
 }  # fmt: skip
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 

@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TextIO
 
 from normexp.format import UNPRINTABLE
 
+SCRIPTS = ("verify", "report", "evaluate", "register")
 STARTERS = (__name__, "normexp.cli.main", "runpy")
 BUFFERED = (io.BufferedWriter, io.BufferedRandom)
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
@@ -33,10 +34,11 @@ _sub_command: list[str] = []  # of `normexp train`; empty if a script was starte
 
 
 def command(name: str) -> str:
-    """What a user types for `train`, `verify`, `report` or `evaluate`."""
+    """What a user types for a command."""
     if _installed(sys.argv):
         return f"normexp {name}"
-    return "python train.py" if name == "train" else f"python scripts/{name}.py"
+    own = f"python scripts/{name}.py" if name in SCRIPTS else f"python -m normexp {name}"
+    return "python train.py" if name == "train" else own
 
 
 def start() -> str:

@@ -19,7 +19,7 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from normexp.report.study import Study, label
+from normexp.report.study import Study, label, spread_over
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 ET.register_namespace("", SVG)
@@ -214,10 +214,7 @@ def panels(
 
 def levels_shown(study: Study) -> list[float]:
     """The levels that get a panel, evenly spread with the first and the last; [0] for a study without an axis."""
-    levels = study.levels or [0]
-    if len(levels) <= MOST_PANELS:
-        return levels
-    return [levels[round(index * (len(levels) - 1) / (MOST_PANELS - 1))] for index in range(MOST_PANELS)]
+    return spread_over(study.levels or [0], MOST_PANELS)
 
 
 def left_out(what: str, shown: int, of: int) -> str:

@@ -17,7 +17,7 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
     compared, and whether a recipe is likely at fault. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        why = "no two arms have two seeds in common"
+        why = "no two arms have two seeds in common" if len(study.arms) > 1 else "one arm has no difference"
         if len(study.differences):
             why = "all seeds of two arms differ by the same, and their runs kept no test examples"
         return f"No interval can be given: {why}. {scope(study)}"
@@ -171,5 +171,4 @@ def cautions(study: Study) -> list[str]:
     if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
         runs = pluralize(empty, "run")
         found.append(f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means.")
-    found += [text for _, text in signs_of_recipe(study)]
-    return found
+    return [*found, *study.edges, *(text for _, text in signs_of_recipe(study))]

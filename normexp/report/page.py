@@ -20,6 +20,7 @@ from normexp.report.tables import (
     choose_baseline,
     comparison,
     fenced,
+    heads,
     how_to_read,
     markdown,
     plain,
@@ -131,10 +132,9 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
                 text["remarks"] = f"{text['remarks']} lr {cell['lr']:g}".strip()
             texts.append({**text, "best": cell["best"], "warn": bool(cell["failed"] or not cell["runs"])})
         rows.append({"arm": arm, "color": style.colour[arm], "baseline": arm == baseline, "cells": texts})
-    heads = [f"{level:g}" for level in study.levels] or [label(study.metric)]
     note = f"{how_to_read(study, table)} Second line: paired difference to {baseline}, {TOGETHER}."
     x = label(study.x) if study.x else None
-    return render("table.html.j2", rows=rows, heads=heads, x=x, corner=label(study.metric), note=note)
+    return render("table.html.j2", rows=rows, heads=heads(study), x=x, corner=label(study.metric), note=note)
 
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:

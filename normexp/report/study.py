@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from normexp.runs.table import samples_seen
 # Choices that decide other keys: a norm decides `norm.*`.
 GROUPS = ("norm", "model", "data", "optimizer", "schedule")
 # x of the figures is the first of these that varies.
-FACTORS = ("batch_size", "lr", "model.depth", "model.width")
+FACTORS = ("batch_size", "model.depth", "model.width")
 LABELS = {
     "batch_size": "batch size", "lr": "learning rate", "model.depth": "depth", "model.width": "width",
     "test/accuracy": "test accuracy", "val/accuracy": "validation accuracy", "train/loss": "training loss",
@@ -57,8 +58,9 @@ class Study:
         factors, self.goes_with = find_factors(runs)
         numeric = [name for name in factors if is_axis(runs[name])]
         order = [name for name in FACTORS if name in numeric]
-        order += [name for name in numeric if name not in FACTORS]
-        self.x = order[0] if order else None
+        order += [name for name in numeric if name not in (*FACTORS, "lr")]
+        # A learning rate is tuned, so that each arm is shown at its best; it is an axis where nothing else varies.
+        self.x = order[0] if order else "lr" if factors == ["lr"] else None
         for name in factors[:]:
             if self.x not in (None, name) and name not in GROUPS and decided_by(runs, name, self.x):
                 factors.remove(name)
@@ -106,13 +108,34 @@ class Study:
         the best mean validation accuracy, where a failed run counts as 0."""
         if not self.rate_varies:
             return self.summaries
-        by = ["arm"] + ([self.x] if self.x else [])
         score = self.summaries.assign(
             score=self.summaries["val/accuracy"].where(~self.summaries["failed"], 0).fillna(0)
         )
-        means = score.groupby([*by, "lr"], dropna=False)["score"].mean().reset_index()
-        best = means.loc[means.groupby(by, dropna=False)["score"].idxmax(), [*by, "lr"]]
-        return self.summaries.merge(best, on=[*by, "lr"])
+        means = score.groupby([*self.point, "lr"], dropna=False)["score"].mean().reset_index()
+        best = means.loc[means.groupby(self.point, dropna=False)["score"].idxmax(), [*self.point, "lr"]]
+        return self.summaries.merge(best, on=[*self.point, "lr"])
+
+    @property
+    def point(self) -> list[str]:
+        """The columns that tell points apart: the arm and the factor."""
+        return ["arm", *([self.x] if self.x else [])]
+
+    @property
+    def edges(self) -> list[str]:
+        """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with
+        the rate to add."""
+        found: dict[tuple[float, float], list[str]] = {}
+        best = self.chosen.groupby(self.point, sort=False)["lr"].first() if self.rate_varies else {}
+        for point, runs in self.summaries.groupby(self.point, sort=False) if self.rate_varies else ():
+            rate, tried = float(best[point if self.x else point[0]]), sorted(runs["lr"].unique())
+            if len(tried) > 1 and rate in (tried[0], tried[-1]):
+                beside = tried[1] if rate == tried[0] else tried[-2]
+                found.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
+        return [
+            f"The best learning rate of {' and '.join(dict.fromkeys(arms))}, {rate:g}, lies at the edge of those "
+            f"tried: add lr={more:g}."
+            for (rate, more), arms in found.items()
+        ]
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
@@ -239,19 +262,34 @@ class Study:
         )
 
 
-def open_study(path: str | Path, metric: str = "test/accuracy") -> Study:
+def open_study(
+    path: str | Path, metric: str = "test/accuracy", only: Mapping[str, str] | None = None
+) -> Study:
     """Read a folder's finished runs as a study. Raises ValueError with one line for a folder without runs, for runs of
-    several studies or data sets, and for a final metric that the runs lack."""
+    several studies or data sets, and for a final metric that the runs lack.
+
+    Args:
+        only: column -> its values as text, several with commas; other runs are left out.
+    """
     path = Path(path)
     summaries = load_summaries(path)
+    for key, values in (only or {}).items():
+        if key not in summaries:
+            raise ValueError(f"{key}={values}: no column of these runs; choose from {', '.join(summaries)}")
+        texts = summaries[key].map(as_text)
+        if unknown := set(values.split(",")) - set(texts):
+            raise ValueError(f"{key}={min(unknown)}: no run has it; choose from {', '.join(texts.unique())}")
+        summaries = summaries[texts.isin(values.split(","))].reset_index(drop=True)
     check_metric(metric, [str(name) for name in summaries if "/" in str(name)])
     for column, word, remedy in (
         ("name", "studies", "name the folder of one of them"),
-        ("data", "data sets", "accuracies on different data are no comparison; give each its own name="),
+        ("data", "data sets", "accuracies on different data are no comparison; choose one, data={0}"),
     ):
         found = sorted(summaries[column].unique())
         if len(found) > 1:
-            raise ValueError(f"path={path}: holds runs of {len(found)} {word}, {', '.join(found)}; {remedy}")
+            raise ValueError(
+                f"path={path}: holds runs of {len(found)} {word}, {', '.join(found)}; {remedy.format(found[0])}"
+            )
     identity = ["hash", "model", "norm", "batch_size", "seed"]
     if len(same := summaries[summaries.duplicated(identity, keep=False)]):
         first, second = same.sort_values(identity)["run"].iloc[:2]
@@ -330,6 +368,13 @@ def _worded(name: str, value: Any) -> str:
         return value
     text = "null" if value is None or value != value else as_text(value)
     return f"{label(name)} {text}"
+
+
+def spread_over(levels: list[float], most: int) -> list[float]:
+    """At most so many of the levels, evenly spread with the first and the last."""
+    if len(levels) <= most:
+        return levels
+    return [levels[round(index * (len(levels) - 1) / max(most - 1, 1))] for index in range(most)]
 
 
 def as_text(value: Any) -> str:

@@ -89,19 +89,26 @@ def cell_text(row: pd.Series, metric: str) -> dict[str, str]:
     return {"value": value, "interval": interval, "difference": difference, "remarks": ", ".join(remarks)}
 
 
+def cell_words(row: pd.Series, metric: str) -> str:
+    """`95.6 ± 1.8`, with the number of failed runs."""
+    text = cell_text(row, metric)
+    lost = f"({row['failed']} of {row['runs']} failed)" if row["failed"] else ""
+    return " ".join(filter(None, (text["value"], text["interval"], lost)))
+
+
+def heads(study: Study) -> list[str]:
+    """The heads of the columns: the levels, or the metric where there is no factor."""
+    return [f"{level:g}" for level in study.levels] or [label(study.metric)]
+
+
 def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
     """The table for a paper or a README: one row per arm, one column per level."""
-    levels = study.levels or [math.nan]
-    heads = [f"{level:g}" if study.x else plain(label(study.metric)) for level in levels]
     corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
-    lines = [f"| {corner} | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    columns = heads(study)
+    lines = [f"| {corner} | {' | '.join(map(plain, columns))} |", f"|---|{'---:|' * len(columns)}"]
     for arm, rows in table.groupby("arm", sort=False):
-        cells = []
-        for _, row in rows.iterrows():
-            text = cell_text(row, study.metric)
-            shown = f"{text['value']} {text['interval']}".strip()
-            shown = f"**{shown}**" if row["best"] else shown
-            cells.append(shown + (f" ({row['failed']} of {row['runs']} failed)" if row["failed"] else ""))
+        words = [(cell_words(row, study.metric), row["best"]) for _, row in rows.iterrows()]
+        cells = [f"**{text}**" if best else text for text, best in words]
         lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
     lines += ["", plain(how_to_read(study, table))]
     return "\n".join([*lines, "", *differences_markdown(table, study.metric, baseline, lines[0])])

@@ -3,9 +3,10 @@
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -16,10 +17,9 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from normexp.report.statistics import curves
-from normexp.report.study import Study, as_text, label, open_study
-from normexp.runs.table import find_runs
+from normexp.report.study import Study, as_text, label, spread_over
 
-FOLDER = "mean over seeds"
+FOLDER = "means"
 # Metric -> tag of its mean. It is the tag of the single runs, so that both appear in one chart.
 SHOWN = {
     "val/accuracy": "Accuracy/val",
@@ -27,37 +27,28 @@ SHOWN = {
     "train/accuracy": "Accuracy/train",
     "train/loss": "Loss/train",
 }
-LOGARITHMIC = ("gradient_norm/network",)  # geometric means
+# TensorBoard's pages have linear axes, so these are means of logarithms.
+LOGARITHMIC = {"gradient_norm/network": "gradient_norm/network (log10)"}
+BY_SAMPLES = {"val/accuracy": "by_samples/val_accuracy", "val/loss": "by_samples/val_loss"}
 ENDS = ("low", "high")
-MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
+MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 
 def write_mean_runs(study: Study, out: Path) -> Path | None:
     """Write a run for each arm and level of a study under `out`. Returns the folder, or None if no arm has two runs."""
     rows = study.metrics
+    most = max(MOST_MEANS // len(study.arms), 1)
     rows = rows[~rows["failed"] & rows["metric"].isin([*SHOWN, *LOGARITHMIC])]
+    rows = rows[rows["level"].isin(spread_over(study.levels or [0], most))]
     points = list(zip(rows["arm"], rows["level"], strict=True))
     names: dict[tuple, str] = {}
     for arm, level in dict.fromkeys(points):
         name = in_path(arm)
-        name = f"{in_path(f'{label(study.x)} {as_text(level)}')}/{name}" if study.x else name
+        name = f"{in_path(f'{label(study.x)} {in_order(level, study.levels)}')}/{name}" if study.x else name
         while name in names.values():  # as folders, two arms may have one name
             name += "+"
         names[arm, level] = name
     return write_means(rows.assign(place=pd.Categorical([names[point] for point in points])), out / FOLDER)
-
-
-def write_after_sweep(folder: Path) -> Path | None:
-    """Write the means of the study in `folder` there, as the end of a sweep. Returns their folder; None if there are
-    none, or if the study is large or cannot be read as one, of which `normexp report` says more. Then older means go,
-    because they would be those of other runs."""
-    try:
-        if len(find_runs(folder)[0]) <= MOST_RUNS:
-            return write_mean_runs(open_study(folder), folder)
-    except (ValueError, OSError):
-        pass
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    return None
 
 
 def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
@@ -70,7 +61,7 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
         rows: columns place (of the group's run, below `folder`), seed, step, metric, value.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    wanted = {**SHOWN, **{name: name for name in LOGARITHMIC}}
+    wanted = {**SHOWN, **LOGARITHMIC}
     recorded = rows[rows["metric"].isin(list(wanted))]
     twice = recorded[recorded.duplicated(["place", "seed", "metric", "step"])]
     if len(twice):
@@ -78,8 +69,21 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
     seeds = recorded.groupby("place", observed=True)["seed"].nunique()
     for place in seeds[seeds > 1].index:
         own = recorded[recorded["place"] == place]
-        write_run(folder / str(place), {tag: mean_curve(own, name) for name, tag in wanted.items()})
+        means = {tag: mean_curve(own, name) for name, tag in wanted.items()}
+        if "samples" in own:
+            by = own.assign(step=own["samples"])
+            means |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
+        write_run(folder / str(place), means)
     return folder if folder.exists() else None
+
+
+def in_order(level: float, levels: Sequence[float]) -> str:
+    """A level as text that sorts among the others as it does as a number, which is how TensorBoard sorts."""
+    texts = list(map(as_text, levels))
+    whole = all(float(one).is_integer() for one in levels)
+    if sorted(texts) == texts:
+        return as_text(level)
+    return as_text(level).zfill(max(map(len, texts))) if whole else f"{levels.index(level):02d}, {level:g}"
 
 
 def in_path(name: str) -> str:
@@ -91,6 +95,8 @@ def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Columns step, mean, low, high, for the steps at which every run recorded the metric."""
     own = rows[rows["metric"] == metric].assign(all="")
     found = curves(own, ["all"], "step", log=metric in LOGARITHMIC)
+    if metric in LOGARITHMIC:
+        found[["mean", "low", "high"]] = np.log10(found[["mean", "low", "high"]])
     return found[found["n"] == found["n"].max()] if len(found) else found
 
 
@@ -101,7 +107,7 @@ def write_run(folder: Path, means: Mapping[str, pd.DataFrame]) -> None:
     with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
         writer = RecordWriter(file)
         writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        banded = [tag for tag, curve in kept.items() if curve["low"].notna().any()]
+        banded = [tag for tag in SHOWN.values() if tag in kept and kept[tag]["low"].notna().any()]
         writer.write(event(0, [bands(banded)] if banded else []))
         for tag, curve in kept.items():
             for row in curve.itertuples():

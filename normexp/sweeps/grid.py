@@ -32,11 +32,12 @@ def sweep(
     attempts = [_attempt(overrides, using) for overrides in job_overrides]
     found = [spec for own in attempts if not isinstance(own, Exception) for spec in own]
     place = place_of(found, options, folder) if found else None
-    cells = plan(names(job_overrides), attempts, place.threads if place else 0)
+    skip = print if options.skip_invalid else None
+    cells = plan(names(job_overrides), attempts, place.threads if place else 0, skip)
     overrides_of = {
         spec.folder: overrides
         for overrides, own in zip(job_overrides, attempts, strict=True)
-        for spec in own  # type: ignore[union-attr]  # the plan refuses what is none
+        for spec in (() if isinstance(own, Exception) else own)
     }
     first = cells[0].config
     return run(

@@ -30,6 +30,7 @@ class Options:
         trust_network: use a Ray cluster that accepts work from anyone who reaches its ports.
         slurm: more options of sbatch, `{partition: gpu, account: mine}`.
         plan: show the plan and start nothing.
+        skip_invalid: leave cells out that cannot run, and name them.
     """
 
     place: str = "here"
@@ -43,6 +44,7 @@ class Options:
     trust_network: bool = False
     slurm: Mapping[str, Any] = field(default_factory=dict)
     plan: bool = False
+    skip_invalid: bool = False
 
     def check(self, prefix: str = "") -> "Options":
         """Raise ValueError with one line for the first mistake; it names the option with this prefix."""
@@ -82,7 +84,7 @@ def _measure(name: str, value: Any, units: Mapping[str, int], examples: str) -> 
 
 
 FLAGS = {f"--{one.name.replace('_', '-')}": one.name for one in fields(Options)}
-SWITCHES = ("plan", "trust_network")
+SWITCHES = ("plan", "trust_network", "skip_invalid")
 
 
 def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:

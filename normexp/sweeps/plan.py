@@ -1,6 +1,6 @@
 """Check a whole grid before anything starts: each kind of run is built and tried, and one step of it timed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -14,7 +14,10 @@ SHOWN = 3  # errors that a message shows; it counts the others
 
 
 def plan(
-    names: Sequence[str], attempts: Sequence[Sequence[RunSpec] | Exception], threads: int = 0
+    names: Sequence[str],
+    attempts: Sequence[Sequence[RunSpec] | Exception],
+    threads: int = 0,
+    skip: Callable[[str], None] | None = None,
 ) -> list[Cell]:
     """The checked cells of a grid. Finished cells are marked as skipped.
 
@@ -22,6 +25,7 @@ def plan(
         names: of each cell, for the screen.
         attempts: the runs of each cell, or why they are none.
         threads: of each run, so that a timed step takes as long as in the run; 0 for all threads of this process.
+        skip: is told of cells that cannot run, and the others are planned; without it they are an error.
 
     Raises ValueError with one line that names the cells that cannot run, or two cells that are the same run.
     """
@@ -39,8 +43,10 @@ def plan(
             broken.setdefault(one_line(error), []).append(name)
             continue
         cells += cells_of(specs, [name] * len(specs), seconds)
-    if broken:
+    if broken and not (skip and cells):
         raise ValueError(_describe(broken, len(names)))
+    if broken and skip:
+        skip(f"left out: {_describe(broken, len(names))}")
     _refuse_twins(cells)
     for cell in cells:
         cell.memory = estimates.memory

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -11,8 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
+from normexp.config import process
 from normexp.config.run_spec import RunSpec
-from normexp.config.settings import writes_events
+from normexp.config.settings import how_to_look, writes_events
+from normexp.runs import finished_summary
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
@@ -23,6 +28,7 @@ from normexp.sweeps.places.choose import choose_place
 from normexp.sweeps.places.place import Place
 from normexp.sweeps.screen import show_end, show_plan
 
+MOST_HINTS = 500  # runs whose training losses are read at the end, in about three seconds
 PLAN, PROGRESS = "sweep.json", "progress.jsonl"
 
 
@@ -80,8 +86,9 @@ def run(
         for cell in engine.run():
             board.update(cell)
             record.note(cell)
-    means = _write_means(study, engine.cells) if study else None
-    show_end(engine.cells, time.monotonic() - started, console, study, means, place.threads)
+    show_end(engine.cells, time.monotonic() - started, console, place.threads)
+    if study is not None:
+        show_answer_of(study, engine.cells, console)
     if engine.stopped_by is None:
         return int(any(cell.state in ("failed", "interrupted") for cell in engine.cells))
     if engine.stopped_by != signal.SIGINT:
@@ -95,13 +102,21 @@ def run(
     return 128 + engine.stopped_by
 
 
-def _write_means(study: Path, cells: Sequence[Cell]) -> Path | None:
-    done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
-    if not any(writes_events(cell.config) for cell in done):
-        return None
-    from normexp.report.tensorboard_means import write_after_sweep  # pandas takes a while to import
+def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None:
+    """Print what a study says now, what looks wrong in its recipe, and where to look."""
+    from normexp.training.screen import show_hint
 
-    return write_after_sweep(study)
+    done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
+    if not done or done[0].config["fast_dev_run"]:
+        return
+    folders = [folder for cell in done for folder in cell.folders]
+    lines = dict.fromkeys(line for cell in done for line in how_to_look(cell.config, study))
+    from normexp.report.answer import show_folder  # pandas takes a while to import
+
+    means = show_folder(study, console, events=any(writes_events(cell.config) for cell in done))
+    show_hint([finished_summary(folder) for folder in folders[:MOST_HINTS]], folders[:MOST_HINTS], console)
+    for line in (f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines)):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 class Record:

@@ -1,6 +1,5 @@
 """Print the plan of many runs, and at the end the results and every failure."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,8 +8,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from normexp.config.code import in_words
-from normexp.config.process import command
-from normexp.config.settings import how_to_look
 from normexp.format import duration
 from normexp.machine import in_bytes, precision_here
 from normexp.sweeps.board import counts
@@ -101,15 +98,9 @@ def show_end(
     cells: Sequence[Cell],
     seconds: float,
     console: Console,
-    study: Path | None = None,
-    means: Path | None = None,
     threads: int = 1,
 ) -> None:
-    """Print the results, what they cost, the failures with their reasons, and what to do next.
-
-    Args:
-        means: the folder of TensorBoard's runs of means over seeds.
-    """
+    """Print the results, what they cost, and the failures with their reasons."""
     console.print(f"\n{counts(cells)} in {duration(seconds)}", highlight=False)
     if cost := planned_and_used(cells, threads):
         console.print(cost, highlight=False, soft_wrap=True)
@@ -124,15 +115,6 @@ def show_end(
     left = sum(cell.state in (*WAITING, "interrupted", "failed") for cell in cells)
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
-    if study is not None:
-        looks = {line: None for cell in cells for line in how_to_look(cell.config, study)}
-        lines = [f"report: {command('report')} {shlex.quote(str(study))}", *looks]
-        if means is not None:
-            lines.append(
-                f"means:  tensorboard --logdir {shlex.quote(str(means))}  (one run an arm, with bands)"
-            )
-        for line in lines:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:

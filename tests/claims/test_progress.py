@@ -79,7 +79,7 @@ def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(t
     assert len(list(tmp_path.glob("cache/.sweeps/*/logs/mlp/*.log"))) == 10
     assert json.loads((tmp_path / "X8" / "verdict.json").read_text())["runs"]["trained"] == 10
     assert not (tmp_path / "X7").exists()
-    means = tmp_path / "X9" / "mean over seeds"
+    means = tmp_path / "X9" / "means"
     assert {path.parent.name for path in means.rglob("events.*")} == set(CLAIM.arms)
     verdict = json.loads((tmp_path / "X9" / "verdict.json").read_text())
     assert verdict["runs"]["trained"] == 10

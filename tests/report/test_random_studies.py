@@ -10,14 +10,14 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from fabricated import edit_summary, write_run
+from fabricated import edit_summary, write_after_sweep, write_run
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from normexp.config.identity import identity
 from normexp.report.finding import cautions, finding
 from normexp.report.study import open_study
 from normexp.report.tables import choose_baseline, comparison
-from normexp.report.tensorboard_means import FOLDER, write_after_sweep, write_means
+from normexp.report.tensorboard_means import FOLDER, write_means
 from normexp.runs import load, load_summaries
 
 # key -> values that may vary in a study

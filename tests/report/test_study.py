@@ -5,12 +5,12 @@ import json
 import shutil
 
 import pytest
-from fabricated import STEPS, edit_summary, write_run, write_study
+from fabricated import STEPS, edit_summary, write_after_sweep, write_run, write_study
 
 from normexp.report.finding import cautions
 from normexp.report.study import open_study
 from normexp.report.tables import choose_baseline, comparison, markdown
-from normexp.report.tensorboard_means import write_after_sweep, write_mean_runs
+from normexp.report.tensorboard_means import write_mean_runs
 from normexp.report.unfinished_runs import open_runs
 from normexp.runs import load
 
@@ -101,7 +101,7 @@ def test_older_means_go_where_the_study_is_refused(tmp_path):
     assert write_after_sweep(tmp_path)
     write_run(tmp_path, "none", 8, 3, fingerprint="changed")
     assert write_after_sweep(tmp_path) is None
-    assert not (tmp_path / "mean over seeds").exists()
+    assert not (tmp_path / "means").exists()
 
 
 def test_each_point_takes_the_learning_rate_best_on_validation(tmp_path):
@@ -233,3 +233,19 @@ def test_runs_of_several_versions_of_code_and_torch_are_said(tmp_path):
     said = " ".join(cautions(open_study(tmp_path)))
     assert "2 of 4 runs were computed by another version of " in said
     assert "The runs come from several versions of torch: 2.11.0, 2.15.0." in said
+
+
+def test_a_learning_rate_is_tuned_and_its_edge_is_said(tmp_path):
+    """`none` is best in the middle, `batchnorm` at the largest rate tried."""
+    for norm, scores in {"none": (0.7, 0.9, 0.8), "batchnorm": (0.6, 0.7, 0.95)}.items():
+        for rate, score in zip((0.01, 0.1, 1.0), scores, strict=True):
+            for seed in range(2):
+                run = write_run(tmp_path, norm, 8, seed, lr=rate)
+                found = {f"{split}/accuracy": score + seed / 100 for split in ("train", "val", "test")}
+                edit_summary(run, metrics=found | {"test/loss": 1 - score})
+    study = open_study(tmp_path)
+    assert (study.x, study.rate_varies, study.arms) == (None, True, ["none", "batchnorm"])
+    assert dict(study.chosen.groupby("arm")["lr"].first()) == {"none": 0.1, "batchnorm": 1.0}
+    (sentence,) = study.edges
+    assert sentence == "The best learning rate of batchnorm, 1, lies at the edge of those tried: add lr=10."
+    assert sentence in cautions(study)

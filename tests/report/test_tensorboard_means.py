@@ -1,13 +1,14 @@
 """The runs that stand for an arm in TensorBoard."""
 
+import pandas as pd
 import pytest
-from fabricated import write_study
+from fabricated import write_after_sweep, write_study
 from scipy import stats
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 
 from normexp.report.study import open_study
-from normexp.report.tensorboard_means import in_path, write_after_sweep, write_mean_runs
+from normexp.report.tensorboard_means import MOST_MEANS, in_order, in_path, mean_curve, write_mean_runs
 
 
 def seen(folder):
@@ -44,7 +45,7 @@ def test_a_run_is_the_mean_over_seeds_with_its_interval(tmp_path):
 
 def test_one_seed_has_no_mean_and_what_was_written_before_goes(tmp_path):
     study = open_study(write_study(tmp_path / "s", ("none",), (2, 32), seeds=1))
-    old = tmp_path / "report" / "mean over seeds" / "gone"
+    old = tmp_path / "report" / "means" / "gone"
     old.mkdir(parents=True)
     assert write_mean_runs(study, tmp_path / "report") is None
     assert not old.exists()
@@ -61,11 +62,33 @@ def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_c
     root = write_study(tmp_path / "s", ("none", "batchnorm"), (2,), seeds=3)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     for _ in range(2):
-        assert write_after_sweep(root) == root / "mean over seeds"
-        assert len(list((root / "mean over seeds").rglob("events*"))) == 2
+        assert write_after_sweep(root) == root / "means"
+        assert len(list((root / "means").rglob("events*"))) == 2
     assert all(path.read_bytes() == content for path, content in before.items())
     assert write_after_sweep(tmp_path / "absent") is None
     next(root.rglob("metrics.csv")).write_text("")
     assert write_after_sweep(root) is None
-    monkeypatch.setattr("normexp.report.tensorboard_means.MOST_RUNS", 5)
+    monkeypatch.setattr("normexp.report.answer.MOST_RUNS", 5)
     assert write_after_sweep(write_study(tmp_path / "large", ("none",), (2,), seeds=6)) is None
+
+
+def test_levels_sort_as_numbers_and_no_more_runs_are_written_than_tensorboard_ticks(tmp_path):
+    for levels in ([2.0, 16.0, 128.0], [0.001, 0.01, 0.1], [0.5, 3e-05, 10.0]):
+        ordered = sorted(levels)
+        assert (texts := [in_order(level, ordered) for level in ordered]) == sorted(texts)
+    sizes = tuple(range(2, 2 * MOST_MEANS, 2))
+    folder = write_mean_runs(
+        open_study(write_study(tmp_path / "s", ("none", "rmsnorm"), sizes, seeds=2)), tmp_path
+    )
+    assert len(list(folder.rglob("events*"))) == 2 * (MOST_MEANS // 2)
+
+
+def test_curves_stand_over_samples_too_and_gradients_as_logarithms(tmp_path):
+    study = open_study(write_study(tmp_path / "s", ("none",), (2, 32), seeds=3))
+    own = seen(write_mean_runs(study, tmp_path) / "batch size 32" / "none")
+    steps, samples = (
+        [event.step for event in own.Scalars(tag)] for tag in ("Accuracy/val", "by_samples/val_accuracy")
+    )
+    assert samples == [32 * step for step in steps]
+    rows = pd.DataFrame({"metric": "gradient_norm/network", "seed": [0, 1], "step": 3, "value": [0.1, 1e-5]})
+    assert mean_curve(rows, "gradient_norm/network")["mean"].tolist() == pytest.approx([-3])

@@ -171,3 +171,14 @@ def test_a_log_that_was_moved_away_is_named_with_its_remedy(tmp_path):
     (tmp_path / "two.log").write_text("Error: seed=x: must be a number\n")
     assert _reason(1, tmp_path / "two.log") == "seed=x: must be a number"
     assert _reason(-9, tmp_path / "two.log").startswith("killed by signal 9; ")
+
+
+def test_cells_that_cannot_run_are_left_out_and_named_where_asked(make, tmp_path):
+    said = []
+    configs = [config("none", size, 0, outputs=str(tmp_path)) for size in (1, 2)]
+    names = [f"batch_size={c['batch_size']}" for c in configs]
+    (cell,) = plan(names, [[spec(one)] for one in configs], skip=said.append)
+    assert cell.name == "batch_size=2"
+    assert said == ["left out: 1 of 2 cells cannot run: batch_size=1: one value per channel [cell batch_size=1]"]
+    with pytest.raises(ValueError, match="1 of 1 cells cannot run"):
+        plan(names[:1], [[spec(configs[0])]], skip=said.append)

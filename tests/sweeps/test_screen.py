@@ -2,15 +2,19 @@
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fabricated import write_study
 from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
+from normexp.runs.table import find_runs
 from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside
+from normexp.sweeps.run import show_answer_of
 from normexp.sweeps.screen import show_end, show_plan
 from normexp.training.launch import make_console
 
@@ -32,19 +36,21 @@ def test_plan_names_the_folder_of_logs_in_one_piece(capsys):
 
 
 @pytest.mark.parametrize("state", ["completed", "failed"])
-def test_suggested_commands_quote_their_path(capsys, state):
-    show_end(cells(state), 1.0, Console(width=80), LONG)
+def test_a_failure_names_its_log_in_one_piece(capsys, state):
+    show_end(cells(state), 1.0, Console(width=80))
+    assert (f"  {LONG}/0.log\n" in capsys.readouterr().out) == (state == "failed")
+
+
+def test_suggested_commands_quote_their_path(capsys, tmp_path):
+    root = write_study(tmp_path / "a study", ("none", "rmsnorm"), (2, 8), seeds=2)
+    done = cells("skipped")
+    config = {"fast_dev_run": False, "logger": "tensorboard", "outputs": str(tmp_path)}
+    done[0].specs = [replace(done[0].specs[0], folder=run, config=config) for run in find_runs(root)[0]]
+    show_answer_of(root, done, Console(width=80))
     out = capsys.readouterr().out
-    assert f"report: python scripts/report.py '{LONG}'\n" in out
-    assert f"look:   tensorboard --logdir '{LONG}'\n" in out
-    assert (f"  {LONG}/0.log\n" in out) == (state == "failed")
-
-
-def test_means_over_seeds_are_named_where_there_are_some(capsys):
-    show_end(cells("completed"), 1.0, Console(width=80), LONG, LONG / "mean over seeds")
-    assert f"means:  tensorboard --logdir '{LONG}/mean over seeds'  (one run" in capsys.readouterr().out
-    show_end(cells("completed"), 1.0, Console(width=80), LONG)
-    assert "means:" not in capsys.readouterr().out
+    assert f"report: python scripts/report.py '{root}'\n" in out
+    assert f"look:   tensorboard --logdir '{root}/means'\n" in out
+    assert "norm \\ batch size ┃" in out
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -15,7 +15,7 @@ from normexp.runs import load_summaries
 
 ROOT = Path(__file__).parents[2]
 SLURM = (signal.SIGUSR1, signal.SIGUSR2)
-SMALL = ["model.depth=1", "model.width=8", "max_steps=20", "batch_size=32", "monitor=none"]
+SMALL = ["model.depth=1", "model.width=8", "max_steps=20", "batch_size=32", "monitor=none", "name=runs"]
 
 
 def start(*arguments: str) -> subprocess.Popen:
@@ -41,7 +41,7 @@ def ledger(outputs: Path) -> dict:
 
 
 def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
-    """A sweep ends with the mean over seeds of each arm."""
+    """A sweep ends with the means of each arm."""
 
     def events(pattern: str) -> set[str]:
         return {str(path.relative_to(tmp_path)) for path in tmp_path.glob(f"runs/{pattern}/events.*")}
@@ -52,8 +52,10 @@ def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 runs" in done.stdout
     assert "estimate" in done.stdout
-    means = tmp_path / "runs" / "mean over seeds"
-    assert f"means:  tensorboard --logdir '{means}'" in done.stdout
+    means = tmp_path / "runs" / "means"
+    assert f"look:   tensorboard --logdir {means}\n" in done.stdout
+    assert "none      │" in done.stdout
+    assert "Seen with mlp on digits, one learning rate" in done.stdout
     assert sorted(path.name for path in means.iterdir()) == ["layernorm", "none"]
     table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": [0, 1]})
     assert list(table["execution.threads"]) == [max(1, len(os.sched_getaffinity(0)) // 2)] * 4
@@ -65,7 +67,7 @@ def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
     assert (again.returncode, again.stderr) == (0, "")
     assert "4 runs, skipped" in again.stdout
     assert {cell["state"] for cell in ledger(tmp_path)["cells"]} == {"skipped"}
-    assert (events("mlp/*"), len(events("mean over seeds/*"))) == (runs, 2)
+    assert (events("mlp/*"), len(events("means/*"))) == (runs, 2)
 
 
 def test_mistake_anywhere_in_the_grid_starts_nothing(tmp_path):

@@ -1,0 +1,68 @@
+"""What has been trained: `normexp runs` lists the studies, `normexp runs outputs/<name>` the runs of one."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from normexp.cli.errors import cut_quietly, one_line_errors, prepare
+from normexp.config.process import program
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHOICES = ("model", "norm", "data")
+
+
+def main(arguments: list[str]) -> int:
+    """List what lies below a folder. Returns the exit status."""
+    prepare()
+    parser = argparse.ArgumentParser(prog=program("runs"), description="List studies, or the runs of one.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("outputs"), help="outputs, or a study")
+    folder = parser.parse_args(arguments).folder
+    with one_line_errors(), cut_quietly():
+        show(folder)
+    return 0
+
+
+def show(folder: Path) -> None:
+    """Print a table of the studies in a folder, or of the runs if it is one study. Raises ValueError with one line."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from normexp.runs.table import find_runs, load_summaries
+
+    below = sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.is_dir() else [folder]
+    studies = {path.name: load_summaries(path) for path in below if find_runs(path)[0]}
+    if not studies:
+        load_summaries(folder)  # says that there is none
+    one = all((runs["name"] != name).all() for name, runs in studies.items())
+    rows = (
+        runs_of(load_summaries(folder)) if one else [study_of(name, runs) for name, runs in studies.items()]
+    )
+    table = Table(show_edge=False, pad_edge=False)
+    for name, value in rows[0].items():
+        table.add_column(name, justify="right" if value[:1].isdigit() and name != "finished" else "left")
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table, highlight=False)
+
+
+def study_of(name: str, runs: "pd.DataFrame") -> dict[str, str]:
+    """A study in one row."""
+    best = runs.loc[runs["test/accuracy"].fillna(0).idxmax()]
+    return {
+        "study": name, "runs": str(len(runs)), "failed": str(int(runs["failed"].sum())),
+        **{group: ", ".join(map(str, runs[group].unique())) for group in CHOICES},
+        "best test": f"{best['test/accuracy']:.2%} ({best['norm']})", "finished": str(runs["finished"].max())[:16],
+    }  # fmt: skip
+
+
+def runs_of(runs: "pd.DataFrame") -> list[dict[str, str]]:
+    """The runs of a study, one row each."""
+    kept = [*CHOICES, "batch_size", "lr", "seed", "status", "test/accuracy", "run"]
+    shown = runs.assign(**{"test/accuracy": runs["test/accuracy"].map("{:.2%}".format)})[kept]
+    return (
+        shown.rename(columns={"test/accuracy": "test", "batch_size": "batch"}).astype(str).to_dict("records")
+    )

@@ -1,0 +1,140 @@
+"""What a message or a page tells one to type can be typed."""
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from fabricated import edit_summary, write_run, write_study
+from forked import forked
+
+from normexp.cli.main import COMMANDS
+from normexp.cli.train import study_of
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["model.depth=1", "model.width=8", "max_steps=4", "monitor=none", "data.train_size=80"]
+TYPED = re.compile(r"^(?:report|look|to train again): +(.+)$", re.M)
+TEXTS = [
+    *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "normexp").rglob("*.py"),
+    *(ROOT / "normexp").rglob("*.j2"), *(ROOT / "scripts").glob("*.py"),
+]  # fmt: skip
+
+
+def follow(line: str) -> None:
+    """Do what a printed line says."""
+    words = shlex.split(line)
+    if words[0] == "tensorboard":
+        assert list(Path(words[2]).rglob("events.out.tfevents*"))
+        return
+    assert words[0] == "python", line
+    done = forked(*words[2:], script=words[1], COLUMNS="160")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_lines_at_the_end_of_a_sweep_and_of_a_run_work_without_a_name(tmp_path):
+    """A run of other data lies beside them, as after the first commands of the README."""
+    given = [*SMALL, f"outputs={tmp_path}"]
+    words = [
+        "model=gpt",
+        "model.width=16",
+        "model.heads=2",
+        "data=python_docs",
+        "batch_size=2",
+        "monitor=none",
+    ]
+    alone = forked(*words, "max_steps=2", given[-1], COLUMNS="160")
+    assert alone.returncode == 0, alone.stderr
+    swept = forked("-m", "norm=none,rmsnorm", "seed=0,1", *given, COLUMNS="160")
+    assert swept.returncode == 0, swept.stderr
+    found = TYPED.findall(alone.stdout) + TYPED.findall(swept.stdout)
+    assert [line.split()[1] for line in found] == ["--logdir", "scripts/report.py", "--logdir"]
+    assert "runColorGroup=regex:(rmsnorm|none)" in swept.stdout
+    for line in found:
+        follow(line)
+    page = next(tmp_path.rglob("report/index.html")).read_text()
+    made_by = re.search(r"Page made by <code>(.*?)</code>", page)[1]
+    follow(made_by)
+
+
+def test_every_command_that_is_named_exists():
+    text = "\n".join(path.read_text() for path in TEXTS)
+    for name in re.findall(r"""command\(["'](\w+)["']\)|`normexp (\w+)""", text):
+        assert "".join(name) in COMMANDS, name
+    for name in re.findall(r"python (scripts/[\w/]+\.py)", text):
+        assert (ROOT / name).is_file(), name
+
+
+def test_a_sweep_has_a_study_of_its_own_which_more_seeds_share():
+    words = ["-m", "norm=none,rmsnorm", "batch_size=2,8"]
+    assert (
+        study_of([*words, "seed=0,1"])
+        == study_of([*words, "seed=range(5)", "outputs=x"])
+        == "norm_batch_size"
+    )
+    fixed = study_of([*words, "model=cnn", "max_epochs=3"])
+    assert fixed.startswith("cnn_norm_batch_size-")
+    assert fixed == study_of(["max_epochs=3", *words, "model=cnn"]) != study_of([*words, "model=cnn"])
+    assert study_of(["-m", "seed=0,1"]) == "seed"
+    for words in (
+        ["norm=none"],
+        ["-m", "norm=none,rmsnorm", "name=mine"],
+        ["experiment=depth"],
+        ["-m", "lr=1"],
+        ["-m", "a=["],
+    ):
+        assert study_of(words) is None, words
+
+
+def test_the_refusal_of_several_data_sets_names_the_filter_that_helps(tmp_path):
+    root = write_study(tmp_path / "s", ("none", "rmsnorm"), (8,), seeds=2)
+    other = write_run(root, "none", 8, 7)
+    choices = json.loads((other / "summary.json").read_text())["choices"]
+    edit_summary(other, choices=choices | {"data": "mnist"})
+    refused = forked(str(root), script="scripts/report.py")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    (word,) = re.findall(r"choose one, (\S+)", refused.stderr)
+    shown = forked(str(root), word, script="scripts/report.py", COLUMNS="160")
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"^none +│", shown.stdout, re.M)
+    for mistake in ("dat=digits", "data=x", "digits"):
+        refused = forked(str(root), mistake, script="scripts/report.py")
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+
+
+def test_studies_and_runs_are_listed(tmp_path):
+    write_study(tmp_path / "o" / "first", ("none", "rmsnorm"), (8,), seeds=2, name="first")
+    write_study(tmp_path / "o" / "second", ("none",), (2, 8), seeds=1, name="second")
+
+    def lines(*words: str) -> list[str]:
+        done = forked("runs", *words, script="normexp/__main__.py", COLUMNS="200")
+        assert done.returncode == 0, done.stderr
+        return [line for line in done.stdout.splitlines() if re.match(r"\w+ +│", line)]
+
+    assert [line.split()[0] for line in lines(str(tmp_path / "o"))] == ["first", "second"]
+    assert len(lines(str(tmp_path / "o" / "first"))) == 4
+    refused = forked("runs", str(tmp_path / "absent"), script="normexp/__main__.py")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("normexp ver", "verify"),
+        ("normexp verify claim=S", ""),
+        ("normexp train norm=layernorm_cha", "norm=layernorm_channels"),
+    ],
+)
+def test_a_shell_completes_commands_and_words_of_train_and_prints_no_error(line, expected):
+    done = forked(
+        "-sc", "query=bash", script="normexp/__main__.py", COMP_LINE=line, COMP_POINT=str(len(line))
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected in done.stdout.split() if expected else not done.stdout.strip()
+
+
+@pytest.mark.parametrize("script", ["train.py", "normexp/__main__.py"])
+def test_the_version_is_ours(script):
+    words = ["--version"] if script == "train.py" else ["train", "--version"]
+    assert forked(*words, script=script).stdout.startswith("normexp "), os.fspath(script)
