@@ -179,6 +179,8 @@ def test_cells_that_cannot_run_are_left_out_and_named_where_asked(make, tmp_path
     names = [f"batch_size={c['batch_size']}" for c in configs]
     (cell,) = plan(names, [[spec(one)] for one in configs], skip=said.append)
     assert cell.name == "batch_size=2"
-    assert said == ["left out: 1 of 2 cells cannot run: batch_size=1: one value per channel [cell batch_size=1]"]
+    assert said == [
+        "left out: 1 of 2 cells cannot run: batch_size=1: one value per channel [cell batch_size=1]"
+    ]
     with pytest.raises(ValueError, match="1 of 1 cells cannot run"):
         plan(names[:1], [[spec(configs[0])]], skip=said.append)
