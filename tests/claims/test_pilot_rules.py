@@ -1,9 +1,11 @@
 """The rules by which pilots find lengths and rates, against made runs whose answer is known."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
+from normexp.claims.evidence.pilot import Pilot
 from normexp.claims.evidence.pilot_rules import Result, Rules, neighbor, progress, three_rates
 
 LENGTH = {"start_seconds": 6, "seconds": 60, "learned": 0.02, "gain": 0.05, "widenings": 4}
@@ -101,3 +103,17 @@ def test_a_setting_that_costs_too_much_is_rejected_before_it_is_trained():
 def test_neighbors(rate, above, below):
     assert (neighbor(rate, 1), neighbor(rate, -1), neighbor(rate, 2)) == (above, below, 10 * rate)
     assert three_rates(rate) == [below, rate, above]
+
+
+@pytest.mark.parametrize("test", ["blocks", "test set"])
+def test_a_run_that_diverged_before_its_first_validation_has_failed(test):
+    pilot = Pilot.__new__(Pilot)
+    pilot.cell = SimpleNamespace(test=test, chance=0.1, guess_loss=2.3)
+    row = {
+        "status": "diverged",
+        "val_loss": None,
+        "val_accuracy": None,
+        "train_accuracy": None,
+        "train_loss": None,
+    }
+    assert pilot._result(row) == Result(math.inf, math.inf, True)
