@@ -108,7 +108,7 @@ def test_neighbors(rate, above, below):
 @pytest.mark.parametrize("test", ["blocks", "test set"])
 def test_a_run_that_diverged_before_its_first_validation_has_failed(test):
     pilot = Pilot.__new__(Pilot)
-    pilot.cell = SimpleNamespace(test=test, chance=0.1, guess_loss=2.3)
+    pilot.cell = SimpleNamespace(test=test, chance=0.1, guess_loss=2.3, validation=100, draw="gpt 1")
     row = {
         "status": "diverged",
         "val_loss": None,
