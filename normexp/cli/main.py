@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": "name a claim about normalization, get a verdict with its evidence",
     "register": "fix the protocol of a claim before its first run",
     "evidence": "the finished runs that verdicts rest on: check, keep and share them",
+    "figure": "known figures of papers about normalization, by name",
     "report": "figures, tables and one page about the runs of a study",
     "runs": "list what has been trained: studies, or the runs of one",
     "evaluate": "evaluate a saved run again, without training",

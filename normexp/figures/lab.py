@@ -1,0 +1,145 @@
+"""What makers of figures use: the register of names, runs that are trained once, and untrained networks."""
+
+import contextlib
+import io
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from normexp.figures.plot import Line, Plot
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
+
+    from normexp.api import Run
+    from normexp.claims.laws.network import Network
+
+
+@dataclass(frozen=True)
+class Named:
+    """A named figure.
+
+    Attributes:
+        title: what it asks.
+        source: the figure that it follows, with its paper.
+        paper: one sentence: what the paper's figure shows, and where this one differs.
+        make: a `Lab` -> its numbers.
+    """
+
+    name: str
+    title: str
+    source: str
+    paper: str
+    make: "Callable[[Lab], Plot]"
+
+
+FIGURES: dict[str, Named] = {}
+
+
+def figure(title: str, source: str, paper: str) -> "Callable[[Callable[[Lab], Plot]], Callable[[Lab], Plot]]":
+    """Register a maker under the name of its function."""
+
+    def register(make: "Callable[[Lab], Plot]") -> "Callable[[Lab], Plot]":
+        FIGURES[make.__name__] = Named(make.__name__, title, source, paper, make)
+        return make
+
+    return register
+
+
+@dataclass
+class Lab:
+    """Where a figure gets its numbers. Its runs lie under `folder`, so that the second time they are only read.
+
+    Attributes:
+        small: tiny sizes, which show that a figure works and nothing else.
+        say: is told the words of each run before it starts.
+    """
+
+    folder: Path
+    small: bool = False
+    say: Callable[[str], None] = lambda words: None
+    runs: list[Path] = field(default_factory=list)
+
+    def size(self, full: int, small: int) -> int:
+        """A number of steps, units, seeds or layers."""
+        return small if self.small else full
+
+    def train(self, *words: str) -> "list[Run]":
+        """The runs that the words of `normexp train` ask for, trained if they are not there."""
+        from normexp.api import Run, train
+
+        self.say(" ".join(words))
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = train(*words, f"outputs={self.folder}", "name=runs", "threads=1")
+        runs = [found] if isinstance(found, Run) else found
+        self.runs += [run.folder for run in runs if run.folder]
+        return runs
+
+    def network(self, *words: str, seed: int = 0) -> "Network":
+        """A network with its initial weights."""
+        from normexp.claims.evidence.initial import network
+
+        return network(words, seed)
+
+
+def trained(run: "Run") -> Any:
+    """A finished run's parts (`normexp.training.build.Parts`) with its last weights."""
+    from normexp.config.identity import saved_identity
+    from normexp.config.run_spec import saved_spec
+    from normexp.training.build import build
+    from normexp.training.checkpoint import load_checkpoint
+
+    assert run.folder is not None
+    parts = build(saved_spec(run.folder, run.summary, []))
+    state = load_checkpoint(run.folder / "checkpoints" / "last.ckpt", saved_identity(run.folder))
+    parts.module.load_state_dict(state["state_dict"])
+    return parts
+
+
+def recorded(runs: "Iterable[Run]", metric: str) -> "pd.DataFrame":
+    """What runs recorded of the metrics that match a regular expression: step, metric, value, seed, one row each."""
+    import pandas as pd
+
+    tables = [run.metrics for run in runs]
+    rows = pd.concat(tables)
+    return rows[rows["metric"].astype(str).str.fullmatch(metric)].sort_values("step")
+
+
+def over_steps(runs: "Sequence[Run]", metric: str, name: str, scale: float = 1.0) -> Line:
+    """The mean over runs of a metric against the step; the band of several is from smallest to largest."""
+    values = recorded(runs, metric).groupby("step")["value"].agg(["mean", "min", "max"]) * scale
+    low, high = (values[end].tolist() if len(runs) > 1 else None for end in ("min", "max"))
+    return Line(name, [int(step) for step in values.index], values["mean"].tolist(), low, high)
+
+
+def over_layers(runs: "Sequence[Run]", statistic: str, name: str, *, last: bool = True) -> Line:
+    """The mean over runs of a metric of layers, in forward order, at the last or first step."""
+    rows = recorded(runs, statistic)
+    rows = rows[rows["step"] == (rows["step"].max() if last else rows["step"].min())]
+    means = rows.groupby(rows["metric"].astype(str))["value"].mean().sort_index()
+    return Line(name, list(range(1, len(means) + 1)), means.tolist(), look="points")
+
+
+def middle(values: Iterable[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
+    """Mean, smallest and largest of several rows of numbers, place by place."""
+    columns = list(zip(*values, strict=True))
+    return [statistics.fmean(c) for c in columns], [min(c) for c in columns], [max(c) for c in columns]
+
+
+def listened(network: Any, modules: "Sequence[nn.Module]", *inputs: Any) -> list[tuple[Any, Any]]:
+    """(input, output) of each module in one forward pass without gradients."""
+    import torch
+
+    found: dict[int, tuple[Any, Any]] = {}
+    handles = [
+        module.register_forward_hook(lambda m, x, y, place=place: found.update({place: (x[0], y)}))
+        for place, module in enumerate(modules)
+    ]
+    with torch.no_grad():
+        network(*inputs)
+    for handle in handles:
+        handle.remove()
+    return [found[place] for place in range(len(modules))]

@@ -1,0 +1,117 @@
+"""Figures of the loss around the weights: how smooth it is, and how sharp it becomes."""
+
+import math
+
+from normexp.figures.lab import Lab, figure, recorded
+from normexp.figures.of_training import PLAIN
+from normexp.figures.plot import Line, Panel, Plot
+
+
+@figure(
+    "Does BatchNorm make the loss smoother along its gradient?",
+    "Santurkar et al. 2018, How Does Batch Normalization Help Optimization? (arXiv:1805.11604), Figure 4",
+    "The paper's VGG on CIFAR-10: along the gradient, the range of the loss and of the gradient's change is"
+    " far smaller with BatchNorm, and so is the largest change per distance (effective beta).",
+)
+def landscape(lab: Lab) -> Plot:
+    """Ranges of the loss and of the gradient's change along the gradient, and the effective beta, over training."""
+    tables = {}
+    for norm in ("none", "batchnorm"):
+        runs = lab.train(
+            f"norm={norm}", "model=cnn", "model.depth=[2,2]", "model.width=8", *PLAIN, "lr=0.1",
+            "batch_size=64", "monitor=[smoothness]",
+            f"max_steps={lab.size(160, 6)}", f"monitor.smoothness.every_n_steps={lab.size(4, 2)}",
+        )  # fmt: skip
+        rows = recorded(runs, r".*/network")
+        tables[norm] = rows.assign(metric=rows["metric"].astype(str)).pivot(
+            index="step", columns="metric", values="value"
+        )
+    panels = []
+    asked = {"landscape_loss": "loss along the gradient", "gradient_predictiveness": "change of the gradient"}
+    for name, title in asked.items():
+        lines = []
+        for norm, table in tables.items():
+            low, high = (table[f"{name}_{end}/network"].tolist() for end in ("min", "max"))
+            mid = [(a * b) ** 0.5 for a, b in zip(low, high, strict=True)]
+            lines.append(Line(norm, [int(s) for s in table.index], mid, low, high))
+        panels.append(Panel(title, "step", "loss" if "loss" in name else "|g - g'|", lines, log="y"))
+    betas = [
+        Line(norm, [int(s) for s in t.index], t["effective_beta/network"].tolist())
+        for norm, t in tables.items()
+    ]
+    panels.append(Panel("effective smoothness", "step", "effective beta", betas, log="y"))
+
+    def median(line: Line) -> float:
+        return sorted(line.y)[len(line.y) // 2]
+
+    wide = [
+        sum(h > 2 * lo for lo, h in zip(line.low or (), line.high or (), strict=True)) / len(line.y)
+        for line in panels[0].lines
+    ]
+    seen = (
+        f"The median effective beta is {median(betas[0]):.3g} without a norm and {median(betas[1]):.3g} with"
+        " BatchNorm; the loss changes by more than a factor of two along the gradient at"
+        f" {100 * wide[0]:.0f}% and {100 * wide[1]:.0f}% of the steps (a CNN on digits)."
+    )
+    return Plot(panels, seen)
+
+
+@figure(
+    "How sharp does gradient descent make the loss?",
+    "Cohen et al. 2021, Gradient Descent on Neural Networks Typically Occurs at the Edge of Stability"
+    " (arXiv:2103.00065), Figure 1",
+    "The paper, three architectures: for each step size eta the largest eigenvalue of the loss's Hessian"
+    " rises to 2 / eta and stays there or a little above.",
+)
+def edge_of_stability(lab: Lab) -> Plot:
+    """Training loss and largest Hessian eigenvalue under full-batch gradient descent at three rates, with 2 / eta."""
+    import torch
+    from torch.nn import functional
+
+    from normexp.monitors.loss_landscape import hessian_product, lanczos
+
+    rates = (0.03, 0.05, 0.1) if not lab.small else (0.02,)
+    steps, every = lab.size(2000, 6), lab.size(25, 3)
+    words = (
+        "norm=none",
+        "model=mlp",
+        "model.depth=2",
+        "model.width=64",
+        "model.activation=tanh",
+        "data=digits",
+        "model.initialization=xavier",
+    )
+    losses, sharpness, laws, last = [], [], [], {}
+    for rate in rates:
+        network = lab.network(*words)
+        x, y = (part[: lab.size(250, 32)] for part in network.examples or ())
+        target = functional.one_hot(y, 10).float()
+        parameters = list(network.parameters())
+        generator = torch.Generator().manual_seed(0)
+        start = torch.randn(sum(p.numel() for p in parameters), generator=generator)
+        found: list[tuple[int, float, float]] = []
+        for step in range(steps + 1):
+            loss = torch.square(network(x) - target).sum(1).mean() / 2
+            if step % every == 0:
+                top = float(lanczos(hessian_product(loss, parameters), start, 12)[-1])
+                found.append((step, float(loss.detach()), top))
+            gradients = torch.autograd.grad(loss, parameters)
+            with torch.no_grad():
+                for p, g in zip(parameters, gradients, strict=True):
+                    p.sub_(rate * g)
+        at, values, tops = map(list, zip(*found, strict=True))
+        losses.append(Line(f"rate {rate:g}", at, values))
+        sharpness.append(Line(f"rate {rate:g}", at, tops))
+        laws.append(Line(f"2 / {rate:g}", [0, steps], [2 / rate, 2 / rate], look="law"))
+        tail = tops[-max(1, len(tops) // 4) :]
+        last[rate] = math.fsum(tail) / len(tail)
+    told = ", ".join(f"{last[rate]:.1f} at rate {rate:g} (2 / rate: {2 / rate:.3g})" for rate in rates)
+    seen = (
+        f"In the last quarter of {steps} steps the mean sharpness is {told}: a tanh MLP, squared error,"
+        f" {len(x)} digits."
+    )
+    panels = [
+        Panel("training loss", "step", "squared error", losses, log="y"),
+        Panel("sharpness", "step", "largest eigenvalue", [*sharpness, *laws]),
+    ]
+    return Plot(panels, seen)

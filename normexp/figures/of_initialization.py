@@ -1,0 +1,223 @@
+"""Figures of networks at their initialization: signals and gradients over depth. Nothing is trained."""
+
+import math
+
+from normexp.figures.lab import Lab, figure, listened, middle, over_layers
+from normexp.figures.plot import Line, Map, Panel, Plot
+
+NORMS = ("none", "batchnorm", "layernorm")
+
+
+def profile(lab: Lab, *words: str, batch_size: int = 128) -> tuple[list[float], list[float], list[float]]:
+    """Norm of the gradient by the output of each hidden linear map, over that at the last: mean, smallest and largest
+    of several seeds."""
+    from normexp.claims.laws.depth import gradient_profile
+
+    rows = []
+    for seed in range(lab.size(3, 1)):
+        squares = gradient_profile(lab.network(*words, seed=seed), seed=seed, batch_size=batch_size)
+        rows.append(((squares - squares[-1]) / 2).exp().tolist())
+    return middle(rows)
+
+
+def places(values: list[float]) -> list[int]:
+    """1, 2, ... for a list of layers."""
+    return list(range(1, len(values) + 1))
+
+
+@figure(
+    "How does a gradient vanish on its way to the first layer?",
+    "Glorot and Bengio 2010 (AISTATS), their figure of back-propagated gradients",
+    "The paper shows histograms: in a tanh network with the usual initialization of its time, gradients"
+    " shrink from the last layer to the first. It has no norms; they are added here.",
+)
+def vanishing_gradients(lab: Lab) -> Plot:
+    """Gradient by layer in a deep MLP of sigmoid or tanh units, for three norms."""
+    depth, panels, falls = lab.size(16, 4), [], {}
+    for activation in ("sigmoid", "tanh"):
+        lines = []
+        for norm in NORMS:
+            words = (f"norm={norm}", "model=mlp", f"model.depth={depth}", f"model.activation={activation}")
+            mean, low, high = profile(lab, *words, "model.width=128", "model.initialization=small_gaussian")
+            lines.append(Line(norm, places(mean), mean, low, high))
+            falls[activation, norm] = mean[0]
+        panels.append(
+            Panel(f"{activation} units", "layer", "gradient / that of the last layer", lines, log="y")
+        )
+    seen = (
+        f"From the last of {depth} layers to the first, the gradient changes {falls['sigmoid', 'none']:.1g}"
+        f" times with sigmoid units and no norm, {falls['sigmoid', 'batchnorm']:.2g} times with BatchNorm;"
+        f" with tanh {falls['tanh', 'none']:.2g} and {falls['tanh', 'batchnorm']:.2g} times (weights of"
+        " standard deviation 0.1)."
+    )
+    return Plot(panels, seen)
+
+
+@figure(
+    "Does BatchNorm make gradients explode with depth?",
+    "Yang et al. 2019, A Mean Field Theory of Batch Normalization (arXiv:1902.08129)",
+    "The paper computes the rate for infinitely wide networks, for ReLU pi / (pi - 1) per layer in the"
+    " squared norm as the batch grows, and shows that finite networks follow it.",
+)
+def mean_field_explosion(lab: Lab) -> Plot:
+    """Gradient by layer of a plain ReLU network, with the closed form for BatchNorm."""
+    depth, width = lab.size(40, 8), lab.size(512, 32)
+    lines = []
+    for norm in NORMS:
+        words = (f"norm={norm}", "model=mlp", f"model.depth={depth}", f"model.width={width}")
+        mean, low, high = profile(lab, *words, batch_size=lab.size(256, 32))
+        lines.append(Line(norm, places(mean), mean, low, high))
+    rate = math.pi / (math.pi - 1)
+    law = [rate ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
+    inner = lines[1].y[depth // 4 : depth - depth // 4]  # far from input and loss
+    found = (inner[0] / inner[-1]) ** (2 / (len(inner) - 1))
+    lines.append(Line("theory", places(law), law, look="law"))
+    seen = (
+        f"With BatchNorm the squared gradient grows {found:.3f}-fold per layer toward the input (theory:"
+        f" {rate:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
+        f" {lines[0].y[0] ** 2:.2g}-fold."
+    )
+    return Plot([Panel("", "layer", "gradient / that of the last layer", lines, log="y")], seen)
+
+
+@figure(
+    "Do all inputs become the same at depth?",
+    "Daneshmand et al. 2020, Batch Normalization Provably Avoids Rank Collapse (arXiv:2003.01652)",
+    "The paper counts the singular values of a batch of hidden vectors above a threshold: without BatchNorm"
+    " the rank falls toward one with depth, with it the rank stays of the order of the root of the width.",
+)
+def rank_and_cosine(lab: Lab) -> Plot:
+    """Mean cosine between samples, and the effective rank of a batch, after each activation."""
+    from normexp.claims.laws.depth import noise
+    from normexp.monitors.representation import geometry
+
+    depth, batch = lab.size(40, 6), lab.size(64, 8)
+    cosines, ranks = [], []
+    for norm in NORMS:
+        network = lab.network(f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=128")
+        network.train()
+        sites = [site.module for site in network.sites() if site.kind == "activation"]
+        found = [geometry(y) for _, y in listened(network, sites, noise(network, 0, batch))]
+        cosine, rank = ([float(one[name]) for one in found] for name in ("c_value", "effective_rank"))
+        cosines.append(Line(norm, places(cosine), cosine))
+        ranks.append(Line(norm, places(rank), rank))
+    seen = (
+        f"After {depth} ReLU layers, the mean cosine between two of {batch} random inputs is"
+        f" {cosines[0].y[-1]:.3f} without a norm, {cosines[1].y[-1]:.3f} with BatchNorm,"
+        f" {cosines[2].y[-1]:.3f} with LayerNorm; the effective rank is {ranks[0].y[-1]:.1f},"
+        f" {ranks[1].y[-1]:.1f} and {ranks[2].y[-1]:.1f} of {batch}."
+    )
+    panels = [
+        Panel("cosine between inputs", "layer", "mean cosine of two samples", cosines),
+        Panel("rank of a batch", "layer", "effective rank", ranks, log="y"),
+    ]
+    return Plot(panels, seen)
+
+
+@figure(
+    "How fast does the residual stream grow with depth?",
+    "De and Smith 2020, Batch Normalization Biases Residual Blocks Towards the Identity Function"
+    " (arXiv:2002.10444)",
+    "The paper shows that without a norm the variance of the stream doubles with each block, while with"
+    " BatchNorm at the start of each branch it grows by one.",
+)
+def residual_variance(lab: Lab) -> Plot:
+    """Variance of a residual network x + W relu(norm(x)) with He weights, and its two closed forms."""
+    import torch
+
+    from normexp.claims.evidence.initial import norm_factory
+
+    blocks, width, batch = lab.size(16, 4), lab.size(1024, 64), lab.size(512, 64)
+    lines = []
+    for norm in NORMS:
+        make, generator = norm_factory((f"norm={norm}",)), torch.Generator().manual_seed(0)
+        x = torch.randn(batch, width, generator=generator)
+        variances = [float(x.var(correction=0))]
+        with torch.no_grad():
+            for _ in range(blocks):
+                weight = torch.randn(width, width, generator=generator) * (2 / width) ** 0.5
+                x = x + make(width).train()(x).relu() @ weight.T
+                variances.append(float(x.var(correction=0)))
+        lines.append(Line(norm, list(range(blocks + 1)), variances, look="points"))
+    steps = list(range(blocks + 1))
+    laws = [
+        Line("2^l", steps, [2.0**step for step in steps], look="law"),
+        Line("1 + l", steps, [1.0 + step for step in steps], look="law"),
+    ]
+    seen = (
+        f"After {blocks} blocks the variance is {lines[0].y[-1]:.4g} without a norm (closed form"
+        f" {2.0**blocks:.4g}), {lines[1].y[-1]:.3g} with BatchNorm and {lines[2].y[-1]:.3g} with LayerNorm"
+        f" (closed form {blocks + 1})."
+    )
+    return Plot([Panel("", "residual block", "variance of the stream", [*lines, *laws], log="y")], seen)
+
+
+@figure(
+    "Which layers of a transformer have large gradients at the start?",
+    "Xiong et al. 2020, On Layer Normalization in the Transformer Architecture (arXiv:2002.04745), Figure 3",
+    "The paper's 6-layer translation model: with Post-LN the gradient grows toward the last layers, with"
+    " Pre-LN it is about equal in all and smaller.",
+)
+def gradient_by_layer(lab: Lab) -> Plot:
+    """Gradient norm of the MLP's second map of each block at initialization, Pre-LN against Post-LN."""
+    depth, lines = lab.size(12, 2), []
+    for place in ("post", "pre"):
+        runs = []
+        for seed in range(lab.size(3, 1)):
+            runs += lab.train(
+                "model=gpt", "data=python_docs", "norm=layernorm", f"model.norm_position={place}",
+                f"model.depth={depth}",
+                "model.width=64", "model.initialization=xavier", "batch_size=16", "monitor=[gradients]",
+                "max_steps=0",
+                f"seed={seed}", "data.train_size=40000",
+            )  # fmt: skip
+        lines.append(over_layers(runs, r"gradient_norm/layer\d+_mlp_output", place))
+    ratios = [line.y[-1] / line.y[0] for line in lines]
+    seen = (
+        f"In a GPT of {depth} blocks the gradient of the last block's map is {ratios[0]:.2g} times that of"
+        f" the first with Post-LN, {ratios[1]:.2g} times with Pre-LN; at the last block Post-LN has"
+        f" {lines[0].y[-1] / lines[1].y[-1]:.2g} times the gradient of Pre-LN."
+    )
+    return Plot([Panel("", "block", "gradient norm of W2", lines, log="y")], seen)
+
+
+@figure(
+    "What explodes when a network without BatchNorm diverges?",
+    "Bjorck et al. 2018, Understanding Batch Normalization (arXiv:1806.02375), their heat map of channel"
+    " means",
+    "The paper takes one diverging update of a deep convolutional network in small parts: means and variances"
+    " of channels explode in the higher layers.",
+)
+def channel_means(lab: Lab) -> Plot:
+    """Mean |channel mean| of each layer while one large gradient step is applied in parts, for two norms."""
+    import copy
+
+    import torch
+
+    from normexp.claims.laws.covariate_shift import labelled, moved
+
+    depth, parts, panels, ends = lab.size(20, 4), lab.size(20, 3), [], {}
+    for norm in ("none", "batchnorm"):
+        words = (f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=128", "data=digits")
+        network = lab.network(*words)
+        batch, classes = labelled(network, 0, 256)
+        after = moved(network, batch, classes, 1.0, 0)  # one step at learning rate 1
+        rows = []
+        for part in range(parts + 1):
+            between = copy.deepcopy(network)
+            with torch.no_grad():
+                for p, q in zip(between.parameters(), after.parameters(), strict=True):
+                    p.lerp_(q, part / parts)
+            maps = [site.module for site in between.sites() if site.kind == "linear"][:-1]
+            outputs = [y for _, y in listened(between, maps, batch)]
+            rows.append([math.log10(float(y.mean(0).abs().mean()) + 1e-12) for y in outputs])
+        ends[norm] = rows[0][-1], rows[-1][-1]
+        heat = Map(places(rows[0]), [100 * part / parts for part in range(parts + 1)], rows, "log10 |mean|")
+        panels.append(Panel(norm, "layer", "% of the update applied", map=heat))
+    seen = (
+        "One step at learning rate 1 changes the mean of the last layer's units from"
+        f" 10^{ends['none'][0]:.1f} to 10^{ends['none'][1]:.1f} without a norm, from"
+        f" 10^{ends['batchnorm'][0]:.1f} to 10^{ends['batchnorm'][1]:.1f} with BatchNorm (a dense ReLU"
+        f" network of {depth} layers, before each norm)."
+    )
+    return Plot(panels, seen)

@@ -1,0 +1,256 @@
+"""Figures of BatchNorm in training: what enters a unit, batch sizes, rates, noise, and the error in each mode."""
+
+from normexp.figures.lab import Lab, figure, over_steps, recorded, trained
+from normexp.figures.plot import Line, Panel, Plot
+
+PLAIN = ("recipe=plain", "optimizer=sgd", "schedule=constant", "data=digits")
+CNN = ("model=cnn", "model.depth=[1,1]", "model.width=8")
+
+
+def seeds(lab: Lab, full: int = 3) -> str:
+    """Several seeds, trained side by side."""
+    return f"replicas={lab.size(full, 1)}"
+
+
+@figure(
+    "What enters the last non-linearity?",
+    "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), Figure 1",
+    "The paper trains three sigmoid layers of 100 units on MNIST: with BatchNorm it is more accurate, and the"
+    " percentiles of one typical unit's input drift less. Here: digits, and percentiles over all units of the"
+    " layer.",
+)
+def bn_percentiles(lab: Lab) -> Plot:
+    """Accuracy, and the 15th, 50th and 85th percentile of the last sigmoid's input, without and with BatchNorm."""
+    steps, curves, panels, drift = lab.size(600, 12), [], [], {}
+    for norm in ("none", "batchnorm"):
+        runs = lab.train(
+            f"norm={norm}", "model=mlp", "model.depth=3", "model.width=100", "model.activation=sigmoid",
+            "model.initialization=small_gaussian", *PLAIN, "lr=0.5", "batch_size=60", f"max_steps={steps}",
+            "monitor=[activations]",
+            f"monitor.activations.every_n_steps={lab.size(10, 4)}", f"val_every_n_steps={lab.size(20, 6)}",
+        )  # fmt: skip
+        curves.append(over_steps(runs, "val/accuracy", norm, 100))
+        low, mid, high = (
+            over_steps(runs, rf"preactivation_{p}/layer02", norm) for p in ("p15", "p50", "p85")
+        )
+        panels.append(
+            Panel(
+                norm,
+                "step",
+                "input of the last sigmoid",
+                [Line(norm, mid.x, mid.y, low.y, high.y)],
+                named=False,
+            )
+        )
+        drift[norm] = max(mid.y) - min(mid.y)
+    seen = (
+        f"After {steps} steps {curves[1].y[-1]:.1f}% of the validation digits are right with BatchNorm,"
+        f" {curves[0].y[-1]:.1f}% without; the median input of the last sigmoid moves within"
+        f" {drift['batchnorm']:.2f} with it, within {drift['none']:.2f} without."
+    )
+    first = Panel("accuracy", "step", "validation accuracy (%)", curves)
+    return Plot([first, *panels], seen)
+
+
+@figure(
+    "Does BatchNorm need large batches?",
+    "Wu and He 2018, Group Normalization (arXiv:1803.08494), Figure 1",
+    "The paper's ResNet-50 on ImageNet: below 16 images per GPU BatchNorm's error rises fast, by 10.6 points"
+    " over GroupNorm's at 2, which does not change with the batch size.",
+)
+def gn_batch_size(lab: Lab) -> Plot:
+    """Test error of a small CNN over the batch size, rates proportional to it."""
+    sizes, lines = ((2, 4, 8, 16, 32), []) if not lab.small else ((4, 16), [])
+    for norm in ("batchnorm", "groupnorm"):
+        points = []
+        for size in sizes:
+            runs = lab.train(
+                f"norm={norm}", *CNN, *PLAIN, f"batch_size={size}", f"lr={0.1 * size / 32:g}",
+                f"max_epochs={lab.size(4, 1)}",
+                "monitor=none", seeds(lab), f"data.train_size={lab.size(1000, 100)}",
+            )  # fmt: skip
+            errors = [100 * (1 - run.summary["metrics"]["test/accuracy"]) for run in runs]
+            points.append((sum(errors) / len(errors), min(errors), max(errors)))
+        mean, low, high = zip(*points, strict=True)
+        lines.append(Line(norm, sizes, mean, low, high, look="points"))
+    few, many = lines[0].y[0] - lines[1].y[0], lines[0].y[-1] - lines[1].y[-1]
+    seen = (
+        f"BatchNorm's error minus GroupNorm's is {few:+.1f} points at batch size {sizes[0]} and {many:+.1f}"
+        f" at {sizes[-1]} (a CNN on digits, equal epochs, band: all seeds)."
+    )
+    return Plot([Panel("", "batch size", "test error (%)", lines, log="x")], seen)
+
+
+@figure(
+    "How large a rate can be trained with BatchNorm?",
+    "Bjorck et al. 2018, Understanding Batch Normalization (arXiv:1806.02375), Figure 1",
+    "The paper's ResNet-110 on CIFAR-10: equal small rates give equal accuracy with and without BatchNorm;"
+    " only BatchNorm can be trained at large ones, which end more accurate.",
+)
+def rates(lab: Lab) -> Plot:
+    """Validation accuracy over training at four learning rates, and at the end over the rate."""
+    tried = [0.001, 0.01, 0.1, 1.0] if not lab.small else [0.01, 1.0]
+    panels, ends, best = [], [], {}
+    for norm in ("none", "batchnorm"):
+        runs = lab.train(
+            f"norm={norm}", "model=cnn", "model.depth=[2,2,2]", "model.width=8", *PLAIN,
+            f"replicas.lr={tried}".replace(" ", ""),
+            f"max_epochs={lab.size(8, 1)}", "batch_size=64", "monitor=none",
+        )  # fmt: skip
+        curves = [
+            over_steps([run], "val/accuracy", f"rate {rate:g}", 100)
+            for rate, run in zip(tried, runs, strict=True)
+        ]
+        panels.append(Panel(norm, "step", "validation accuracy (%)", curves))
+        final = [curve.y[-1] for curve in curves]
+        ends.append(Line(norm, tried, final, look="points"))
+        best[norm] = max(zip(final, tried, strict=True))
+    seen = "; ".join(f"{norm}: best {best[norm][0]:.1f}% at rate {best[norm][1]:g}" for norm in best)
+    seen = (
+        f"{seen}. At rate {tried[-1]:g}: {ends[0].y[-1]:.1f}% without, {ends[1].y[-1]:.1f}% with BatchNorm."
+    )
+    return Plot(
+        [*panels, Panel("at the end", "learning rate", "validation accuracy (%)", ends, log="x")], seen
+    )
+
+
+@figure(
+    "Does BatchNorm help because its inputs are stable?",
+    "Santurkar et al. 2018, How Does Batch Normalization Help Optimization? (arXiv:1805.11604), Figure 2",
+    "The paper's VGG on CIFAR-10: noise of a new mean and scale after each BatchNorm makes its distributions"
+    " less stable than without a norm, and it still trains as fast as plain BatchNorm.",
+)
+def noisy_batchnorm(lab: Lab) -> Plot:
+    """Training accuracy without a norm, with BatchNorm, and with BatchNorm followed by noise."""
+    lines = []
+    for norm in ("none", "batchnorm", "batchnorm_noisy"):
+        runs = lab.train(
+            f"norm={norm}", "model=cnn", "model.depth=[2,2]", "model.width=8", *PLAIN, "lr=0.03",
+            "batch_size=64", "monitor=none",
+            f"max_epochs={lab.size(10, 2)}", seeds(lab),
+        )  # fmt: skip
+        lines.append(over_steps(runs, "train/accuracy", norm, 100))
+    at = len(lines[0].y) // 3
+    seen = (
+        f"At step {lines[0].x[at]} the training accuracy is {lines[0].y[at]:.1f}% without a norm,"
+        f" {lines[1].y[at]:.1f}% with BatchNorm and {lines[2].y[at]:.1f}% with noisy BatchNorm; at the end"
+        f" {lines[0].y[-1]:.1f}%, {lines[1].y[-1]:.1f}% and {lines[2].y[-1]:.1f}%."
+    )
+    return Plot([Panel("", "step", "training accuracy (%)", lines)], seen)
+
+
+def error(network, x, y, *, batch_size: int | None = None) -> float:
+    """Error in % in eval mode; with a batch size, each such batch is normalized by its own statistics."""
+    import torch
+
+    network.train(batch_size is not None)
+    size = batch_size or len(x)
+    whole = len(x) - len(x) % size
+    buffers = {name: value.clone() for name, value in network.named_buffers()}
+    with torch.no_grad():
+        right = [
+            (network(x[i : i + size]).argmax(1) == y[i : i + size]).float() for i in range(0, whole, size)
+        ]
+        for name, value in network.named_buffers():
+            value.copy_(buffers[name])
+    return 100 * (1 - float(torch.cat(right).mean()))
+
+
+@figure(
+    "Which error does BatchNorm have: with a batch's statistics, an average's, or the population's?",
+    'Wu and Johnson 2021, Rethinking "Batch" in BatchNorm (arXiv:2105.07576), sections 3 and 4',
+    "The paper's ResNet-50: precise statistics give smoother error curves than the moving average, and the"
+    " smaller the normalization batch, the larger the gap between batch and population statistics.",
+)
+def train_eval_precise(lab: Lab) -> Plot:
+    """Validation error over training by average and precise statistics, and four errors at the end by batch size."""
+    from normexp.norms.batch_norm import recompute_population_statistics
+
+    sizes = (2, 4, 8, 32, 128) if not lab.small else (4, 16)
+    names = ("train, batch", "val, batch", "val, average", "val, precise")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for size in sizes:
+        (run,) = lab.train(
+            "norm=batchnorm", *CNN, *PLAIN, f"batch_size={size}", f"lr={0.2 * size / 32:g}",
+            f"max_epochs={lab.size(6, 1)}", "monitor=none",
+            f"data.train_size={lab.size(1000, 64)}",
+        )  # fmt: skip
+        parts = trained(run)
+        parts.data.load()
+        network = parts.module.model
+        (xt, yt), (xv, yv) = (next(iter(parts.data.evaluation_loader(split))) for split in ("train", "val"))
+        found[names[0]].append(error(network, xt, yt, batch_size=size))
+        found[names[1]].append(error(network, xv, yv, batch_size=size))
+        found[names[2]].append(error(network, xv, yv))
+        recompute_population_statistics(network, [xt])
+        found[names[3]].append(error(network, xv, yv))
+    curves = []
+    for norm, name in (("batchnorm", names[2]), ("batchnorm_precise", names[3])):
+        runs = lab.train(
+            f"norm={norm}", *CNN, *PLAIN, "batch_size=256", "lr=1", f"max_steps={lab.size(60, 8)}",
+            "val_every_n_steps=2", "monitor=none",
+        )  # fmt: skip
+        rows = recorded(runs, "val/accuracy")
+        curves.append(Line(name, [int(s) for s in rows["step"]], [100 * (1 - v) for v in rows["value"]]))
+    lines = [Line(name, sizes, values, look="points") for name, values in found.items()]
+    worst = max(curves[0].y[len(curves[0].y) // 3 :]), max(curves[1].y[len(curves[1].y) // 3 :])
+    seen = (
+        f"At batch size {sizes[0]} the validation error is {found[names[1]][0]:.1f}% with batch statistics,"
+        f" {found[names[2]][0]:.1f}% with the moving average, {found[names[3]][0]:.1f}% with precise ones; at"
+        f" {sizes[-1]}: {found[names[1]][-1]:.1f}%, {found[names[2]][-1]:.1f}%, {found[names[3]][-1]:.1f}%."
+        f" In the last two thirds of training at rate 1 the largest error is {worst[0]:.1f}% by the average,"
+        f" {worst[1]:.1f}% by precise statistics."
+    )
+    panels = [
+        Panel("over training, batch size 256", "step", "validation error (%)", curves),
+        Panel("at the end", "batch size", "error (%)", lines, log="x"),
+    ]
+    return Plot(panels, seen)
+
+
+@figure(
+    "Do the updates have a healthy size, and do units saturate?",
+    "Karpathy 2022, Building makemore, part 3 (lecture): update to data ratio, and histograms of tanh units",
+    "The lecture wants log10 of update over data near -3 for all layers, and few tanh outputs near -1 and 1;"
+    " BatchNorm makes both hold without care for the initialization.",
+)
+def updates_and_saturation(lab: Lab) -> Plot:
+    """log10 of |update| / |weights| of each layer over training, and where tanh outputs lie after it."""
+    import math
+
+    import torch
+
+    from normexp.figures.lab import listened
+
+    depth, panels, shares = lab.size(5, 2), [], {}
+    for norm in ("none", "batchnorm"):
+        (run,) = lab.train(
+            f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=100", "model.activation=tanh",
+            "model.initialization=small_gaussian",
+            *PLAIN, "lr=0.1", "batch_size=32", f"max_steps={lab.size(300, 8)}", "monitor=[gradients]",
+            f"monitor.gradients.every_n_steps={lab.size(5, 2)}",
+        )  # fmt: skip
+        lines = []
+        for layer in range(depth):
+            line = over_steps([run], rf"update_ratio/layer{layer:02d}", f"layer {layer + 1}")
+            lines.append(Line(line.name, line.x, [math.log10(y) if y > 0 else math.nan for y in line.y]))
+        lines.append(Line("10^-3", [0, lines[0].x[-1]], [-3.0, -3.0], look="law"))
+        panels.append(Panel(f"updates, {norm}", "step", "log10 |update| / |weights|", lines))
+        parts = trained(run)
+        sites = [site.module for site in parts.module.model.sites() if site.kind == "activation"]
+        outputs = [y for _, y in listened(parts.module.model.train(), sites, parts.data.probe_batch(256)[0])]
+        shares[norm] = 100 * float(torch.stack(outputs).abs().gt(0.97).float().mean())
+        histograms = []
+        for layer, y in enumerate(outputs):
+            density, edges = torch.histogram(y.flatten(), bins=40, range=(-1.0, 1.0), density=True)
+            histograms.append(
+                Line(f"layer {layer + 1}", ((edges[1:] + edges[:-1]) / 2).tolist(), density.tolist())
+            )
+        panels.append(Panel(f"tanh outputs, {norm}", "output", "density", histograms))
+    seen = (
+        f"After training, {shares['none']:.1f}% of tanh outputs lie beyond 0.97 without a norm,"
+        f" {shares['batchnorm']:.1f}% with BatchNorm (weights of standard deviation 0.1); the last updates of"
+        f" the first layer are 10^{panels[0].lines[0].y[-1]:.1f} and 10^{panels[2].lines[0].y[-1]:.1f} of its"
+        " weights."
+    )
+    return Plot([panels[0], panels[2], panels[1], panels[3]], seen, columns=2)

@@ -1,0 +1,166 @@
+"""Figures of trained transformers: what norms do to values, outliers, sinks, rates and the use of depth."""
+
+import math
+
+from normexp.figures.lab import Lab, figure, listened, over_layers, trained
+from normexp.figures.plot import Line, Panel, Plot
+
+GPT = ("model=gpt", "data=python_docs", "batch_size=16", "monitor=none", "data.context_length=64")
+
+
+@figure(
+    "Is a trained LayerNorm like a tanh?",
+    "Zhu et al. 2025, Transformers without Normalization (arXiv:2503.10622), Figure 2",
+    "The paper's trained ViT, wav2vec 2.0 and DiT: in early LayerNorms output over input is nearly a line, in"
+    " deeper ones an S like tanh, because tokens of large values have a small slope.",
+)
+def dyt_clouds(lab: Lab) -> Plot:
+    """Output over input of three LayerNorms of a trained transformer, before gain and shift."""
+    import torch
+
+    depth = lab.size(8, 2)
+    (run,) = lab.train(
+        "norm=layernorm", "model=transformer", f"model.depth={depth}", "model.width=64", "data=digits",
+        "monitor=none",
+        f"max_epochs={lab.size(12, 1)}", "batch_size=64", "lr=0.002",
+    )  # fmt: skip
+    parts = trained(run)
+    sites = [site.module for site in parts.module.model.sites() if site.kind == "norm"]
+    chosen = [0, len(sites) // 2, len(sites) - 1]
+    pairs = listened(
+        parts.module.model.eval(), [sites[place] for place in chosen], parts.data.probe_batch(128)[0]
+    )
+    panels, lines = [], []
+    for place, (x, y) in zip(chosen, pairs, strict=True):
+        norm = sites[place]
+        plain = ((y - norm.bias) / norm.weight).detach().flatten()
+        drawn = torch.randperm(len(plain), generator=torch.Generator().manual_seed(0))[: lab.size(1500, 60)]
+        xs, ys = x.flatten()[drawn], plain[drawn]
+        keep = ys.isfinite()
+        xs, ys = xs[keep].double(), ys[keep].double()
+        slope, tanh = (xs @ ys) / (xs @ xs), best_tanh(xs, ys)
+        residue = [float((ys - fit).square().sum() / ys.square().sum()) for fit in (slope * xs, tanh(xs))]
+        lines.append((place + 1, residue))
+        grid = torch.linspace(float(xs.min()), float(xs.max()), 60, dtype=xs.dtype)
+        cloud = Line("layernorm", xs.tolist(), ys.tolist(), look="dots")
+        fit = Line("best tanh", grid.tolist(), tanh(grid).tolist(), look="law")
+        title = f"norm {place + 1} of {len(sites)}"
+        panels.append(Panel(title, "input", "output before gain", [cloud, fit], named=False))
+    told = "; ".join(f"norm {place}: {100 * one:.1f}% and {100 * two:.1f}%" for place, (one, two) in lines)
+    seen = (
+        f"Square of the output that the best line and the best scaled tanh (dashed) leave over: {told}. A"
+        " small image transformer on digits."
+    )
+    return Plot(panels, seen)
+
+
+def best_tanh(x, y):
+    """The function c tanh(a x) with the least squared error, found over a grid of a."""
+    import torch
+
+    best = (math.inf, 0.0, 0.0)
+    for a in torch.logspace(-2, 1, 60, dtype=x.dtype) / x.std():
+        t = (a * x).tanh()
+        c = (t @ y) / (t @ t)
+        best = min(best, (float((y - c * t).square().sum()), float(a), float(c)))
+    return lambda values: best[2] * (best[1] * values).tanh()
+
+
+@figure(
+    "Do a few values grow huge, and does attention sink into the first token?",
+    "Sun et al. 2024, Massive Activations (arXiv:2402.17762), and Xiao et al. 2023, attention sinks"
+    " (arXiv:2309.17453)",
+    "The papers show trained models of billions of weights: values a thousand and more times the median from"
+    " an early layer on, and most of the attention on the first token.",
+)
+def massive_activations(lab: Lab) -> Plot:
+    """Largest value over the median, and attention on the first token, by block, before and after training."""
+    (run,) = lab.train(
+        "norm=layernorm", *GPT[:3], "data.context_length=64", f"model.depth={lab.size(6, 2)}",
+        "model.width=64", "monitor=[stream]",
+        f"max_steps={lab.size(500, 4)}", "monitor.stream.every_n_steps=1000000",
+        "monitor.stream.batch_size=32",
+    )  # fmt: skip
+    outliers, sinks = [], []
+    for last, name in ((False, "at the start"), (True, "trained")):
+        outliers.append(over_layers([run], r"outlier_ratio/layer\d+_mlp", name, last=last))
+        sinks.append(over_layers([run], r"attention_on_first/layer\d+_attention", name, last=last))
+    length = run.summary["config"]["data"]["context_length"]
+    even = sum(1 / seen for seen in range(2, length + 1)) / (length - 1)
+    sinks.append(Line("all alike", [1, len(sinks[0].x)], [even, even], look="law"))
+    top, most = max(outliers[1].y), max(sinks[1].y)
+    seen = (
+        f"After {run.summary['config']['max_steps']} steps the largest value of the stream is at most"
+        f" {top:.0f} times the median ({max(outliers[0].y):.0f} at the start), and attention on the first"
+        f" token reaches {100 * most:.0f}% ({100 * even:.0f}% if it looked at all alike); "
+        + (
+            "a model this small and short shows no massive activations."
+            if top < 1000
+            else "as in the papers."
+        )
+    )
+    panels = [
+        Panel("outliers", "block", "largest / median |value|", outliers, log="y"),
+        Panel("attention on token 0", "block", "mean weight", sinks),
+    ]
+    return Plot(panels, seen)
+
+
+@figure(
+    "Does QK-norm widen the range of rates that train?",
+    "Wortsman et al. 2023, Small-scale proxies for large-scale Transformer training instabilities"
+    " (arXiv:2309.14322), Figure 1",
+    "The paper's models of 10 million to 1.2 billion weights: with QK-norm the final loss changes little over"
+    " three orders of magnitude of rates, without it large rates diverge, sooner in larger models.",
+)
+def qk_norm_rates(lab: Lab) -> Plot:
+    """Validation loss at the end over the learning rate, with and without QK-norm."""
+    tried = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3] if not lab.small else [0.001, 0.1]
+    lines = []
+    for qk, name in ((False, "without"), (True, "with QK-norm")):
+        runs = lab.train(
+            "norm=layernorm", *GPT, f"model.qk_norm={str(qk).lower()}", "model.depth=2", "model.width=64",
+            f"replicas.lr={tried}".replace(" ", ""),
+            f"max_steps={lab.size(200, 4)}", "val_every_n_steps=100000",
+        )  # fmt: skip
+        values = [run.summary["metrics"]["val/loss"] for run in runs]
+        lines.append(Line(name, tried, [math.nan if v is None else v for v in values], look="points"))
+    best = [min(y for y in line.y if y == y) for line in lines]
+    at = tried[-2]
+    seen = (
+        f"The best loss is {best[0]:.2f} without and {best[1]:.2f} with QK-norm; at rate {at:g} it is"
+        f" {lines[0].y[-2]:.2f} and {lines[1].y[-2]:.2f}, at {tried[-1]:g} {lines[0].y[-1]:.2f} and"
+        f" {lines[1].y[-1]:.2f} (a GPT of 2 blocks, {lab.size(200, 4)} steps, one seed)."
+    )
+    return Plot([Panel("", "learning rate", "validation loss (nats)", lines, log="x")], seen)
+
+
+@figure(
+    "Are the deep blocks of a Pre-LN transformer dead?",
+    "Sun et al. 2025, The Curse of Depth in Large Language Models (arXiv:2502.05795), their figures of pruned"
+    " layers",
+    "The paper prunes one layer at a time from published models: the deeper half of Pre-LN models is hardly"
+    " missed, that of Post-LN models is; LayerNorm Scaling makes deep layers count.",
+)
+def dead_depth(lab: Lab) -> Plot:
+    """How much the loss rises when one block is left out, for three placements."""
+    arms = {"pre": (), "post": ("model.norm_position=post",), "scaled": ("model.depth_scaling=true",)}
+    lines, halves = [], {}
+    for name, words in arms.items():
+        (run,) = lab.train(
+            "norm=layernorm", *GPT[:3], f"model.depth={lab.size(10, 4)}", "model.width=48", *words,
+            "monitor=[stream]", "lr=0.002",
+            f"max_steps={lab.size(300, 4)}", "monitor.stream.every_n_steps=1000000",
+            "monitor.stream.batch_size=64",
+            "val_every_n_steps=100000",
+        )  # fmt: skip
+        line = over_layers([run], r"left_out_loss/layer\d+", name)
+        lines.append(line)
+        half = len(line.y) // 2
+        halves[name] = sum(line.y[half:]) / half, sum(line.y[:half]) / half
+    told = "; ".join(f"{name} {deep:+.3f} against {early:+.3f}" for name, (deep, early) in halves.items())
+    seen = (
+        "Mean rise of the loss without one block of the deeper half against one of the first half, in nats:"
+        f" {told}."
+    )
+    return Plot([Panel("", "block left out", "rise of the loss (nats)", lines)], seen)

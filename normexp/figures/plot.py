@@ -1,0 +1,143 @@
+"""A figure as plain numbers, panels of lines and maps, and its drawing in the style of the report."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from normexp.report.drawing import new_figure
+from normexp.report.figures.lines import plain_ticks
+from normexp.report.style import INK, Style, label_lines, plain_log_scale
+
+Numbers = Sequence[float]
+HEIGHTS = {1: 3.6, 2: 3.4}  # inches, by the number of panels in a row
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points (x, y) of one name, which also chooses the color; `low` and `high` are the edges of a band.
+
+    `law` is a closed form, drawn black and dashed; `dots` a cloud.
+    """
+
+    name: str
+    x: Numbers
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+    look: Literal["line", "points", "law", "dots"] = "line"
+
+
+@dataclass(frozen=True)
+class Map:
+    """A heat map: z[row][column] at y[row] and x[column]. `label` says what the colors mean."""
+
+    x: Numbers
+    y: Numbers
+    z: Sequence[Numbers]
+    label: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. `log` names the logarithmic ones, of x and y; `top` cuts the y axis."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    lines: Sequence[Line] = ()
+    map: Map | None = None
+    log: Literal["", "x", "y", "xy"] = ""
+    top: float | None = None
+    named: bool = True  # whether the names stand beside the lines
+
+
+@dataclass(frozen=True)
+class Plot:
+    """All numbers of a figure, and one sentence about them."""
+
+    panels: Sequence[Panel]
+    seen: str
+    columns: int = 0  # panels side by side; 0: all
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers as JSON has them: None for what is not finite."""
+        return _plain({"seen": self.seen, "panels": [asdict(panel) for panel in self.panels]})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def draw(plot: Plot) -> Figure:
+    """The figure, inside `drawing_style()`. It is small for its letters, so that they can be read on a projector."""
+    columns = plot.columns or len(plot.panels)
+    rows = -(-len(plot.panels) // columns)
+    width = max(3.4, 6.4 / columns) if columns < 4 else 2.6
+    figure, axes = new_figure(rows, columns, panel=(width, HEIGHTS.get(columns, 3.9) if rows == 1 else 2.4))
+    for spare in axes[len(plot.panels) :]:
+        spare.remove()
+    names = [line.name for panel in plot.panels for line in panel.lines if line.look != "law"]
+    style = Style(list(dict.fromkeys(names)))
+    for panel, place in zip(plot.panels, axes, strict=False):
+        place.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+        if panel.map:
+            _draw_map(figure, place, panel.map)
+            continue
+        _draw_lines(place, panel, style)
+    return figure
+
+
+def _draw_map(figure: Figure, axes: Axes, heat: Map) -> None:
+    image = axes.pcolormesh(heat.x, heat.y, heat.z, shading="nearest", rasterized=True)
+    figure.colorbar(image, ax=axes, pad=0.02).set_label(heat.label)
+    axes.grid(visible=False)
+
+
+def _draw_lines(axes: Axes, panel: Panel, style: Style) -> None:
+    ends: dict[str, float] = {}
+    for line in panel.lines:
+        look: dict[str, Any] = {}
+        if line.look == "law":
+            style.colour.setdefault(line.name, INK)
+            look = {"color": INK, "linestyle": (0, (4, 2)), "linewidth": 1}
+        elif line.look == "dots":
+            look = {
+                "color": style.colour[line.name],
+                "linestyle": "",
+                "marker": ".",
+                "markersize": 2,
+                "alpha": 0.35,
+            }
+        else:
+            marker = style.marker[line.name] if line.look == "points" else ""
+            look = {**style.line(line.name), "linewidth": min(style.width[line.name], 1.8), "marker": marker}
+        axes.plot(line.x, line.y, **look)
+        if line.low is not None and line.high is not None:
+            axes.fill_between(
+                line.x, line.low, line.high, color=style.colour[line.name], alpha=0.18, linewidth=0
+            )
+        finite = [y for y in line.y if math.isfinite(y)]
+        ends[line.name] = finite[-1] if finite else math.nan
+    if "x" in panel.log:
+        axes.set_xscale("log")
+        plain_ticks(axes.xaxis, sorted({x for line in panel.lines for x in line.x}))
+    elif all(isinstance(x, int) for line in panel.lines for x in line.x):
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    if "y" in panel.log:
+        plain_log_scale(axes)
+    if panel.top is not None:
+        axes.set_ylim(top=panel.top)
+    if panel.named and panel.lines:
+        label_lines(axes, ends, style)

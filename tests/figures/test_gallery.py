@@ -1,0 +1,155 @@
+"""The gallery: each figure draws its numbers, which equal a twin; the command leaves what it says."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from normexp.cli.figure import main
+from normexp.figures.gallery import chosen, figures, make, write_page
+from normexp.figures.lab import Lab
+from normexp.figures.of_training import error
+from normexp.figures.of_transformers import best_tanh
+from normexp.figures.plot import Plot, draw
+from normexp.report.style import drawing_style
+
+TRAINED = {
+    "bn_percentiles", "gn_batch_size", "rates", "noisy_batchnorm", "train_eval_precise", "updates_and_saturation",
+    "landscape", "dyt_clouds", "massive_activations", "qk_norm_rates", "dead_depth", "gradient_by_layer",
+}  # fmt: skip
+FAST = {"bn_percentiles", "landscape"}
+
+
+def drawn(axes) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [line.get_data() for line in axes.get_lines()]
+
+
+def require_that_numbers_are_drawn(plot: Plot) -> None:
+    """Every line, band and map of the numbers stands in the axes of its panel, and nothing else."""
+    with drawing_style():
+        figure = draw(plot)
+        figure.draw_without_rendering()
+    places = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    assert len(places) == len(plot.panels)
+    for panel, axes in zip(plot.panels, places, strict=True):
+        assert (axes.get_xlabel(), axes.get_ylabel()) == (panel.xlabel, panel.ylabel)
+        assert axes.get_yscale() == ("log" if "y" in panel.log else "linear")
+        for line, (x, y) in zip(panel.lines, drawn(axes), strict=True):
+            np.testing.assert_array_equal(x, line.x)
+            np.testing.assert_array_equal(y, line.y)
+        bands = [line for line in panel.lines if line.low is not None]
+        for line, band in zip(bands, axes.collections if panel.lines else [], strict=True):
+            ends = band.get_datalim(axes.transData)
+            assert ends.y0 == pytest.approx(np.nanmin(line.low))
+            assert ends.y1 == pytest.approx(np.nanmax(line.high))
+        if panel.map:
+            np.testing.assert_array_equal(axes.collections[0].get_array(), panel.map.z)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in TRAINED - FAST else []) for name in figures()],
+)
+def test_a_figure_draws_its_numbers(name, tmp_path):
+    one = figures()[name]
+    plot = make(one, tmp_path, small=True)
+    require_that_numbers_are_drawn(plot)
+    saved = json.loads((tmp_path / f"{name}.json").read_text())
+    assert saved["panels"] == json.loads(json.dumps(plot.numbers()["panels"]))
+    assert saved["seen"] == plot.seen
+    values = [y for panel in plot.panels for line in panel.lines for y in line.y]
+    values += [z for panel in plot.panels if panel.map for row in panel.map.z for z in row]
+    assert values
+    assert sum(map(math.isfinite, values)) > 0.8 * len(values)
+    for ending in ("png", "pdf", "svg"):
+        assert (tmp_path / f"{name}.{ending}").stat().st_size > 5000
+    assert plot.seen.endswith(".")
+    assert one.paper.endswith(".")
+    assert len(one.title) < 90
+    assert any(mark in one.source for mark in ("arXiv:", "AISTATS", "lecture"))
+
+
+def test_training_is_asked_where_it_is_expected(tmp_path):
+    """So that a figure that begins to train is marked slow."""
+    for name in set(figures()) - TRAINED:
+        lab = Lab(tmp_path, small=True)
+        figures()[name].make(lab)
+        assert not lab.runs, name
+
+
+def test_residual_variance_follows_its_closed_forms(tmp_path):
+    lines = figures()["residual_variance"].make(Lab(tmp_path)).panels[0].lines
+    by = {line.name: line.y for line in lines}
+    blocks = len(by["2^l"]) - 1
+    assert by["2^l"] == [2.0**n for n in range(blocks + 1)]
+    assert by["1 + l"] == [1.0 + n for n in range(blocks + 1)]
+    assert np.allclose(by["batchnorm"], by["1 + l"], rtol=0.05)
+    assert np.allclose(np.log2(by["none"]), range(blocks + 1), atol=0.6)
+
+
+def test_sharpness_equals_the_largest_eigenvalue_of_the_whole_hessian():
+    from normexp.monitors.loss_landscape import hessian_product, lanczos
+
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).double()
+    x, t = torch.randn(20, 4).double(), torch.randn(20, 2).double()
+    parameters = list(network.parameters())
+
+    def loss(flat):
+        own = dict(
+            zip(
+                [n for n, _ in network.named_parameters()],
+                flat.split([p.numel() for p in parameters]),
+                strict=True,
+            )
+        )
+        own = {n: own[n].view_as(p) for n, p in network.named_parameters()}
+        return torch.square(torch.func.functional_call(network, own, x) - t).sum(1).mean() / 2
+
+    flat = torch.cat([p.detach().flatten() for p in parameters])
+    whole = torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, flat))[-1]
+    value = torch.square(network(x) - t).sum(1).mean() / 2
+    found = lanczos(hessian_product(value, parameters), torch.ones_like(flat), 37)[-1]
+    assert float(found) == pytest.approx(float(whole), rel=1e-6)
+
+
+def test_best_tanh_finds_the_curve_that_made_the_points():
+    x = torch.linspace(-3, 3, 200).double()
+    y = 2 * (0.7 * x).tanh()
+    assert float((best_tanh(x, y)(x) - y).abs().max()) < 0.05
+
+
+def test_error_with_batch_statistics_equals_a_loop_and_keeps_the_network():
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 4))
+    x, y = torch.randn(22, 3), torch.randint(0, 4, (22,))
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    found = error(network, x, y, batch_size=5)
+    wrong = 0
+    for first in range(0, 20, 5):
+        h = network[0](x[first : first + 5])
+        z = (h - h.mean(0)) / (h.var(0, correction=0) + 1e-5).sqrt()
+        wrong += int((network[2](z).argmax(1) != y[first : first + 5]).sum())
+    assert found == pytest.approx(100 * wrong / 20)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+
+def test_command_makes_files_and_a_page(tmp_path, capsys):
+    assert main(["residual_variance", "--small", "--out", str(tmp_path)]) == 0
+    assert "closed form 16" in capsys.readouterr().out
+    page = write_page(tmp_path).read_text()
+    assert 'src="residual_variance.png"' in page
+    assert "tiny sizes" in page
+    assert "figure rates" in page
+
+
+def test_unknown_name_and_help(capsys):
+    with pytest.raises(ValueError, match="rate: no such figure; did you mean rates"):
+        chosen(["rate"])
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in figures())
+    assert [one.name for one in chosen(["all"])] == list(figures())
