@@ -5,8 +5,9 @@ from typing import Any
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 
+from normexp.check.inputs import PRECISIONS
 from normexp.check.result import Result
-from normexp.check.run import PRECISIONS, check
+from normexp.check.run import check
 
 LINES = 5
 

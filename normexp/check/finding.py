@@ -1,66 +1,146 @@
-"""How a finding is declared: one function, with the reason and the verdicts that support it."""
+"""A kind of finding: a function that measures, and what findings/findings.yaml says of its numbers."""
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from normexp.check.result import Finding, Severity
-from normexp.check.verdicts import links
+import yaml
+
+from normexp.check.result import Finding, Link
 
 if TYPE_CHECKING:
     from normexp.check.network import Network
 
+PACKAGE = Path(__file__).parents[1]
+TEXTS = PACKAGE / "check" / "findings" / "findings.yaml"
+VERDICTS = (PACKAGE.parent / "docs" / "verdicts.md", PACKAGE / "docs" / "verdicts.md")  # checkout, wheel
+# | [P10](file) | the sentence. *source* note | **word** | ...
+ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
 
-@dataclass(frozen=True)
+
 class Found:
-    """What a finding's function says; see `Finding` for the attributes."""
+    """What the function of a finding measured.
 
-    severity: Severity
-    sentence: str
+    Attributes:
+        number: see `Finding`.
+        layers: paths of the layers concerned.
+        path: the worst of them; the first if it is not named.
+        case: which of the finding's texts are meant.
+        words: what else stands in the texts.
+    """
+
+    def __init__(
+        self, number: float, layers: Iterable[str] = (), path: str = "", case: str = "", **words: Any
+    ) -> None:
+        self.number, self.layers, self.case, self.words = number, tuple(layers), case, words
+        self.path = path or next(iter(self.layers), "")
+
+
+class Worst(NamedTuple):
+    """The largest number of the layers above a limit, those layers, and which of them has it."""
+
     number: float
-    quantity: str
-    fix: str
-    layers: tuple[str, ...] = ()
+    layers: tuple[str, ...]
+    path: str
 
 
-Look = Callable[["Network"], Iterable[Found]]
+def above(measured: Mapping[str, float], limit: float = 0.0) -> Iterator[Worst]:
+    """The worst of the layers whose number is above a limit; nothing if there is none."""
+    layers = tuple(path for path, number in measured.items() if number > limit)
+    if layers:
+        path = max(layers, key=measured.__getitem__)
+        yield Worst(measured[path], layers, path)
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A kind of finding: its function, why it matters, and the ids of the verdicts that say so."""
+def largest(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Path -> the largest number that it has, for layers that are called several times."""
+    found: dict[str, float] = {}
+    for path, number in pairs:
+        found[path] = max(number, found.get(path, number))
+    return found
 
-    id: str
-    look: Look
-    why: str
-    verdicts: tuple[str, ...]
+
+Look = Callable[["Network", SimpleNamespace], Iterable[Found]]
+
+
+class Kind:
+    """A kind of finding: its function and its texts.
+
+    Attributes:
+        limits: the thresholds by name.
+        why, verdicts: the reason, and the ids of the verdicts that support it.
+    """
+
+    def __init__(self, look: Look) -> None:
+        self.id, self.look = look.__name__, look
+        self.texts: dict[str, Any] = texts()[self.id]
+        self.why, self.verdicts = " ".join((look.__doc__ or "").split()), tuple(self.texts["verdicts"])
+        self.limits = SimpleNamespace(**{name: row[0] for name, row in self.texts.get("limits", {}).items()})
 
     def findings(self, network: "Network") -> list[Finding]:
         """What it finds in a network. Raises NotChecked if an input is absent."""
-        cited = links(self.verdicts)
-        return [Finding(id=self.id, why=self.why, links=cited, **vars(f)) for f in self.look(network)]
+        return [self.told(found, network) for found in self.look(network, self.limits)]
+
+    def told(self, found: Found, network: "Network") -> Finding:
+        """The finding in words."""
+        own = self.texts | self.texts.get("cases", {}).get(found.case, {})
+        words = {
+            "number": found.number,
+            "count": len(found.layers),
+            "path": found.path,
+            "code": network.code(found.path),
+        }
+        said = {
+            key: own[key].format(**words | found.words) for key in ("severity", "sentence", "quantity", "fix")
+        }
+        return Finding(
+            self.id,
+            number=found.number,
+            layers=found.layers,
+            why=self.why,
+            links=links(self.verdicts),
+            **said,
+        )
 
 
-DECLARED: dict[str, Declared] = {}
+KINDS: dict[str, Kind] = {}
 
 
-def finding(name: str, *verdicts: str) -> Callable[[Look], Look]:
-    """Declare a kind of finding. Its function takes a `Network` and yields what it found; it raises `NotChecked` with
-    what to pass if an input is absent. Its docstring says why the finding matters, and users read it."""
-
-    def declare(look: Look) -> Look:
-        DECLARED[name] = Declared(name, look, " ".join((look.__doc__ or "").split()), verdicts)
-        return look
-
-    return declare
+def finding(look: Look) -> Look:
+    """Declare a kind of finding by the name of its function, which takes a `Network` and the limits and yields what it
+    found. It raises `NotChecked` with what to pass if an input is absent. Its docstring says why the finding matters,
+    and users read it; findings.yaml has the other texts."""
+    KINDS[look.__name__] = Kind(look)
+    return look
 
 
-def declared() -> dict[str, Declared]:
+@cache
+def texts() -> dict[str, dict[str, Any]]:
+    """findings.yaml: id -> texts, verdicts and limits."""
+    read: dict[str, dict[str, Any]] = yaml.safe_load(TEXTS.read_text(encoding="utf-8"))
+    return read
+
+
+def declared() -> dict[str, Kind]:
     """All kinds of findings, from every file of `normexp/check/findings`."""
-    from normexp.check import findings
+    for file in pkgutil.iter_modules([str(TEXTS.parent)]):
+        importlib.import_module(f"normexp.check.findings.{file.name}")
+    return KINDS
 
-    for file in pkgutil.iter_modules(findings.__path__):
-        importlib.import_module(f"{findings.__name__}.{file.name}")
-    return DECLARED
+
+@cache
+def verdicts() -> dict[str, Link]:
+    """Id -> verdict, with its word and scope as docs/verdicts.md has them."""
+    page = next((path.read_text(encoding="utf-8") for path in VERDICTS if path.is_file()), "")
+    found = [match for line in page.splitlines() if (match := ROW.match(line))]
+    return {match[1]: Link(match[1], match[2].replace("\\*", "*"), match[3].strip()) for match in found}
+
+
+def links(ids: tuple[str, ...]) -> tuple[Link, ...]:
+    """The verdicts with these ids; those that the page does not have are left out."""
+    return tuple(verdicts()[name] for name in ids if name in verdicts())

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,53 @@ from normexp.monitors.guard import to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
 PROBE = "a fixed random sum of the outputs, since no loss is known"
+PRECISIONS = {
+    "16": "float16", "16-mixed": "float16", "16-true": "float16", "fp16": "float16", "float16": "float16",
+    "bf16": "bfloat16", "bf16-mixed": "bfloat16", "bf16-true": "bfloat16", "bfloat16": "bfloat16",
+    "32": "float32", "32-true": "float32", "float32": "float32", "64-true": "float64", "64": "float64",
+}  # fmt: skip
+LIBRARIES = ("keras", "tensorflow", "jax", "flax")
+
+
+@dataclass
+class Asked:
+    """What the user says of the training. None where nothing was said.
+
+    Attributes:
+        optimizer: of the training; its groups tell which norms decay.
+        precision: of the training, as Lightning names it: 16-mixed, bf16-mixed, 16-true, ...
+        accumulate: batches per step of the optimizer.
+        devices: processes that train together, each with a batch of the loader's size.
+        averaged: averaged weights (EMA, SWA): a module such as `AveragedModel`, or a state dict.
+        state_dict: what is saved, such as an adapter's state dict.
+        mask: True at real tokens, (N, T); or `mask(batch)`. Guessed from rows of zeros otherwise.
+        converted_from: the library whose weights these are: keras, tensorflow, jax or flax.
+        steps: batches before the first validation. Known of a DataLoader.
+    """
+
+    optimizer: Any = None
+    precision: str | None = None
+    accumulate: int | None = None
+    devices: int | None = None
+    averaged: Any = None
+    state_dict: Any = None
+    mask: Any = None
+    converted_from: str | None = None
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        self.precision = None if self.precision is None else str(self.precision)
+        for name, known in {"precision": PRECISIONS, "converted_from": LIBRARIES}.items():
+            if (value := getattr(self, name)) not in (None, *known):
+                raise ValueError(f"{name}={value}: unknown; choose from {', '.join(known)}")
+        for name in ("accumulate", "devices", "steps"):
+            at_least_one(name, getattr(self, name))
+
+
+def at_least_one(name: str, value: int | None) -> None:
+    """Raise ValueError with one line for a number below 1."""
+    if value is not None and value < 1:
+        raise ValueError(f"{name}={value}: must be at least 1")
 
 
 class Step(nn.Module):
@@ -97,6 +145,11 @@ def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:
     return Step(module, loss)
 
 
+def root_of(step: nn.Module) -> nn.Module:
+    """The user's module."""
+    return step.model if isinstance(step, Step) else step
+
+
 def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, int, list[str]]:
     """(a held-out and a training batch of at most `samples` samples, the training batch's own size, what to say).
 
@@ -159,3 +212,18 @@ def made_up(module: nn.Module, samples: int) -> Any:
     raise ValueError(
         f"loader: {type(module).__name__} does not say what it takes; pass a loader or one batch"
     )
+
+
+def matched(saved: Any, root: nn.Module) -> dict[str, Tensor]:
+    """The network's own name -> the tensor of a module or a state dict, which may lie under `state_dict` or `model`,
+    whatever wrappers put in front of its name: `module.`, `_orig_mod.`, ..."""
+    values = saved.state_dict() if isinstance(saved, nn.Module) else saved
+    inner = (values[key] for key in ("state_dict", "model", "model_state_dict") if key in values)
+    values = next((part for part in inner if isinstance(part, dict)), values)
+    own, found = root.state_dict(), {}
+    for name, value in values.items():
+        while name not in own and "." in name:
+            name = name.partition(".")[2]
+        if name in own and isinstance(value, Tensor) and own[name].shape == value.shape:
+            found[name] = value
+    return found

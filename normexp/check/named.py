@@ -4,7 +4,7 @@
 Weights are loaded with `weights_only=True`.
 """
 
-import importlib
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -13,35 +13,29 @@ import torch
 from torch import nn
 
 SHAPE = re.compile(r"\d+(x\d+)+")
-LIBRARIES = ("torchvision", "timm")
 
 
-def imported(word: str, argument: str, *args: Any) -> Any:
-    """The object that `package.module:name` names; a class or function is called with `args`.
-
-    Raises ValueError with one line if there is none.
-    """
-    module, _, name = word.partition(":")
-    if not re.fullmatch(r"[\w.]+", module, re.ASCII) or not re.fullmatch(r"[\w.]+", name, re.ASCII):
+def imported(word: str, argument: str) -> Any:
+    """The object that `package.module:name` names. Raises ValueError with one line if there is none."""
+    if ":" not in word:
         raise ValueError(f"{argument}={word}: write package.module:name")
     try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"{argument}={word}: no module {error.name}; install it, or start `python -m normexp check` in its folder"
-        ) from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"{argument}={word}: {found.__name__} has no {part}; check its spelling")
-        found = getattr(found, part)
+        return pkgutil.resolve_name(word)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = "check its spelling, or install it, or start `python -m normexp check` in its folder"
+        raise ValueError(f"{argument}={word}: {error}; {remedy}") from error
+
+
+def made(word: str, argument: str, *args: Any) -> Any:
+    """What `package.module:name` names; a class or function is called with `args`."""
+    found = imported(word, argument)
     if isinstance(found, (nn.Module, torch.Tensor)) or not callable(found):
         return found
     try:
         return found(*args)
     except TypeError as error:
-        raise ValueError(
-            f"{argument}={word}: cannot be called ({error}); name a function that needs no more"
-        ) from None
+        remedy = "name a function that needs no more"
+        raise ValueError(f"{argument}={word}: cannot be called ({error}); {remedy}") from None
 
 
 def network_named(word: str) -> tuple[nn.Module, Any]:
@@ -50,16 +44,16 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
     if (Path(word) / "checkpoints").is_dir():
         return _of_run(Path(word))
     library, _, name = word.rpartition(":")
-    if library and library not in LIBRARIES:
-        return imported(word, "MODEL"), None
     if library == "timm":
         try:
             import timm
         except ImportError:
             raise ValueError(f"{word}: timm is not installed; pip install normexp[timm]") from None
-        if name not in timm.list_models(name):
+        if not timm.is_model(name):
             raise ValueError(f"{word}: no such network of timm; timm.list_models() names them")
         return timm.create_model(name, pretrained=False), None
+    if library not in ("", "torchvision"):
+        return made(word, "MODEL"), None
     import torchvision
 
     if name not in torchvision.models.list_models():
@@ -88,14 +82,12 @@ def data_named(word: str) -> Any:
     """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers."""
     if SHAPE.fullmatch(word):
         return torch.randn([int(n) for n in word.split("x")], generator=torch.Generator().manual_seed(0))
-    return imported(word, "--data")
+    return made(word, "--data")
 
 
 def state_named(path: Path, argument: str) -> Any:
-    """The tensors of a file that torch saved, or of a safetensors file.
-
-    Raises ValueError with one line if it cannot be read.
-    """
+    """The tensors of a file that torch saved, or of a safetensors file. Raises ValueError with one line if it cannot be
+    read."""
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -10,48 +10,30 @@ import torch
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
-from normexp.check.inputs import Step
+from normexp.check.inputs import PROBE, Asked, Step, root_of, size_of
 from normexp.check.places import Place, norms_of
-from normexp.check.trace import Trace, copied, trace
-from normexp.monitors.batch_statistics import discrepancy
+from normexp.check.result import NotChecked
+from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
-from normexp.monitors.guard import untouched
-from normexp.monitors.sites import first_tensor
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the user passed beside the module and its data; see `check`. None where nothing was said."""
-
-    optimizer: Any = None
-    precision: str | None = None
-    accumulate: int | None = None
-    devices: int | None = None
-    averaged: Any = None
-    state_dict: Any = None
-    mask: Any = None
-    converted_from: str | None = None
-    steps: int | None = None
+from normexp.monitors.guard import loss_of, untouched
 
 
 @dataclass
 class Modes:
-    """Losses of the held-out batch with dropout off, and the statistics of each norm that keeps some.
+    """Losses of the held-out batch with dropout off, and what arrives at each norm with running statistics.
 
     Attributes:
         running, batch, precise: loss with the running statistics, with the batch's own, and with statistics that were
             estimated anew from the two batches.
-        apart: path -> `tid_mean` and `tid_std` of the batch against the running statistics.
-        estimated: path -> (mean, variance with correction 0) over the two batches.
-        spread: path -> what eps is added to, (C,), on the held-out batch, without dropout.
+        apart: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
+        var: path -> variance of each channel in the training batch, (C,).
     """
 
     running: float
     batch: float
     precise: float
-    apart: dict[str, dict[str, float]] = field(default_factory=dict)
-    estimated: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    spread: dict[str, Tensor] = field(default_factory=dict)
+    apart: dict[str, float] = field(default_factory=dict)
+    var: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Network:
@@ -66,19 +48,9 @@ class Network:
 
     def __init__(self, step: nn.Module, batches: Batches, batch_size: int, loader: Any, asked: Asked) -> None:
         self.step, self.batches, self.batch_size = step, batches, batch_size
-        self.loader, self.asked = loader, asked
-
-    @property
-    def root(self) -> nn.Module:
-        """The user's module."""
-        return self.step.model if isinstance(self.step, Step) else self.step
-
-    @property
-    def samples(self) -> int:
-        """Samples of the batch that the passes see."""
-        from normexp.check.inputs import size_of
-
-        return size_of(self.batches.training) or self.batch_size
+        self.loader, self.asked, self.root = loader, asked, root_of(step)
+        self.samples = size_of(batches.training) or batch_size  # that the passes see
+        self.modules = dict(self.root.named_modules())
 
     @cached_property
     def places(self) -> list[Place]:
@@ -89,17 +61,11 @@ class Network:
         """The norms that keep running statistics."""
         return [place for place in self.places if place.tracked]
 
-    def values(self, call: Any) -> int:
+    def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
-        if call.place.kind != "batch":
+        if call.place.kind != "batch" or not self.samples:
             return call.values
-        virtual = getattr(call.place.module, "virtual_batch_size", None)
-        return call.values // self.samples * (virtual or self.batch_size) if self.samples else call.values
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether the loss is one, and not a probe."""
-        return not (isinstance(self.step, Step) and "random sum" in self.step.told.how)
+        return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
 
     @contextlib.contextmanager
     def quiet(self, *, train: bool) -> Iterator[nn.Module]:
@@ -113,82 +79,65 @@ class Network:
             yield self.step
 
     @cached_property
-    def trace(self) -> Trace:
-        """One training pass, forward and backward."""
+    def attempt(self) -> Trace:
+        """One training pass, forward and backward, or as far as it came."""
         with self.quiet(train=True) as step:
             return trace(step, self.batches.training, self.places)
+
+    @property
+    def trace(self) -> Trace:
+        """The training pass. Raises NotChecked if it fails."""
+        if self.attempt.error is not None:
+            raise NotChecked("the training pass fails; see pass_fails")
+        return self.attempt
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the loss is one, and not a probe, as the training pass tells."""
+        _ = self.trace
+        return not (isinstance(self.step, Step) and self.step.told.how == PROBE)
 
     @cached_property
     def modes(self) -> Modes:
         """Four passes without gradients: running statistics, the batch's own on both batches, and estimated anew."""
+        _ = self.trace  # where training fails, nothing is compared with it
         with self.quiet(train=False) as step, torch.no_grad():
             return modes(step, self.batches, self.tracked)
 
-    @cached_property
-    def modules(self) -> dict[str, nn.Module]:
-        return dict(self.root.named_modules())
-
-    def call(self, path: str) -> str:
+    def code(self, path: str) -> str:
         """The module at a path as code: `model.layer1[0].bn1`."""
-        code = "model"
-        for part in path.split(".") if path else []:
-            code += f"[{part}]" if part.isdigit() else f".{part}"
-        return code
-
-
-def loss_in(step: nn.Module, batch: Any) -> float:
-    """Loss of a batch on the module as it is; every call draws the same random numbers."""
-    import inspect
-
-    arguments = (copied(batch), 0)[: len(inspect.signature(step.training_step).parameters)]  # type: ignore[arg-type]
-    with isolate_rng():
-        output = step.training_step(*arguments)  # type: ignore[operator]
-    return float(output["loss"] if isinstance(output, dict) else output)
+        parts = path.split(".") if path else []
+        return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 
 
 def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
-    """See `Modes`. Call it on a copy in eval mode: it moves running statistics."""
-    running = loss_in(step, batches.held_out)
+    """See `Modes`. Call it on a copy in eval mode, where it overwrites running statistics."""
+    running = float(loss_of(step, copied(batches.held_out)))
     found = Modes(running, running, running)
-    if not tracked:
-        return found
-    stored = {p.path: (p.module.running_mean.clone(), p.module.running_var.clone()) for p in tracked}
-    sums: dict[str, list[tuple[Tensor, Tensor]]] = {}
-
-    def record(place: Place, *, held_out: bool) -> Any:
-        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            if (x := first_tensor(args, kwargs)) is None:
-                return
-            rows = place.groups(x)  # (C, n)
-            mean = rows.mean(1)
-            if mean.shape != stored[place.path][0].shape:
-                return  # statistics of each sample, as InstanceNorm's
-            sums.setdefault(place.path, []).append((mean, rows.var(1, correction=0)))
-            if held_out:
-                tid = discrepancy(rows.T, *stored[place.path])
-                found.apart[place.path] = {name: float(value) for name, value in tid.items()}
-                found.spread[place.path] = sums[place.path][-1][1]
-
-        return hook
-
     for place in tracked:
         place.module.train()
-    for batch, held_out in ((batches.training, False), (batches.held_out, True)):
-        handles = [
-            place.module.register_forward_pre_hook(record(place, held_out=held_out), with_kwargs=True)
-            for place in tracked
-        ]
-        found.batch = loss_in(step, batch)
-        for handle in handles:
-            handle.remove()
+    moments: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    for batch in (batches.training, batches.held_out):
+        passed = trace(step, batch, tracked)
+        found.batch = passed.loss
+        for call in passed.calls:
+            if (
+                call.mean.shape == call.place.module.running_mean.shape
+            ):  # not those of each sample, as InstanceNorm's
+                moments.setdefault(call.place.path, []).append((call.mean, call.var))
+        del passed  # and what it keeps of the activations
     step.eval()
     for place in tracked:
-        if place.path in sums:
-            means, variances = (torch.stack(parts) for parts in zip(*sums[place.path], strict=True))
+        if own := moments.get(place.path):
+            means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
+            mean, var = place.module.running_mean, place.module.running_var
+            off = (
+                torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
+                / var.sqrt().norm()
+            )
+            found.apart[place.path], found.var[place.path] = float(off.amax()), variances[0]
             # Of all batches together: the mean of their variances and the variance of their means.
-            mean, var = means.mean(0), variances.mean(0) + means.var(0, correction=0)
-            found.estimated[place.path] = mean, var
-            place.module.running_mean.copy_(mean)
-            place.module.running_var.copy_(var)
-    found.precise = loss_in(step, batches.held_out)
+            mean.copy_(means.mean(0))
+            var.copy_(variances.mean(0) + means.var(0, correction=0))
+    found.precise = float(loss_of(step, copied(batches.held_out)))
     return found

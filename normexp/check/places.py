@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from normexp.monitors.sites import Site, channel_dim, sites_of
-from normexp.norms.layers import BATCH, INSTANCE, norm_layer
+from normexp.check.inputs import root_of
+from normexp.monitors.sites import channel_dim, sites_of
+from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
 
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -29,13 +30,37 @@ class Place:
     eps: float
 
     @property
-    def name(self) -> str:
-        return type(self.module).__name__
-
-    @property
     def tracked(self) -> bool:
         """Whether it keeps running statistics."""
         return getattr(self.module, "running_mean", None) is not None
+
+    @property
+    def seen(self) -> int:
+        """Batches that its running statistics have seen."""
+        return int(getattr(self.module, "num_batches_tracked", None) or 0)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether its running statistics have seen no batch."""
+        return getattr(self.module, "num_batches_tracked", None) is not None and not self.seen
+
+    @property
+    def keep(self) -> float | None:
+        """The share of a running statistic that one batch leaves; None if it is a plain average, or unknown."""
+        if (keep := getattr(self.module, "ema_keep", None)) is not None:
+            return float(keep)
+        momentum = getattr(self.module, "momentum", None)
+        return None if momentum is None else 1 - float(momentum)
+
+    @property
+    def synced(self) -> bool:
+        """Whether statistics run over all processes."""
+        return "Sync" in type(self.module).__name__
+
+    @property
+    def virtual_batch(self) -> int | None:
+        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
+        return getattr(self.module, "virtual_batch_size", None)
 
     @property
     def follows_batches(self) -> bool:
@@ -47,72 +72,40 @@ class Place:
 
     def groups(self, x: Tensor) -> Tensor:
         """x as one row for each statistic, (statistics, values)."""
+        module, axis = self.module, channel_dim(self.module, x.ndim)
         x = x.detach()
         x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
-        axis = channel_dim(self.module, x.ndim)
         if self.kind == "batch":
             return x.movedim(axis, 0).flatten(1)
         if self.kind == "instance":
             return x.movedim(axis, 1).flatten(2).flatten(0, 1) if x.ndim > 2 else x.reshape(-1, 1)
         if self.kind == "group":
-            x = x.movedim(axis, 1)
-            return x.reshape(len(x) * _groups(self.module), -1)
-        shape = getattr(self.module, "normalized_shape", None)
-        if shape is not None:
-            size = math.prod(shape) if isinstance(shape, (tuple, list)) else int(shape)
-            if axis == -1:
-                return x.reshape(-1, size)
-        if (
-            getattr(self.module, "batch_statistics", None) is not None and axis == 1
-        ):  # this project's, over (C, ...)
-            return (
-                x.movedim(1, -1).flatten(0, -2)
-                if getattr(self.module, "per_position", False)
-                else x.flatten(1)
-            )
-        return x.movedim(axis, -1).flatten(0, -2)
-
-
-def _groups(module: nn.Module) -> int:
-    return int(getattr(module, "num_groups", 0) or getattr(module, "groups", 1))
+            return x.movedim(axis, 1).reshape(len(x) * getattr(module, "num_groups", 1), -1)
+        if hasattr(module, "batch_statistics") and axis == 1 and not getattr(module, "per_position", False):
+            return x.flatten(1)  # this project's, over (C, ...)
+        shape = getattr(module, "normalized_shape", x.shape[axis])
+        return x.movedim(axis, -1).reshape(-1, shape if isinstance(shape, int) else math.prod(shape))
 
 
 def norms_of(step: nn.Module) -> list[Place]:
     """The norms among the sites of a module, in forward order, each once."""
-    paths = paths_of(step)
-    seen: dict[nn.Module, Place] = {}
-    for site in sites_of(step):
-        if site.kind == "norm" and site.module not in seen and (place := _place(site, paths)) is not None:
-            seen[site.module] = place
-    return list(seen.values())
+    paths = {child: path for path, child in root_of(step).named_modules()}
+    norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
+    found = {module: norm_layer(module) for module in norms if not isinstance(module, nn.LocalResponseNorm)}
+    return [_place(paths[module], module, layer) for module, layer in found.items() if layer is not None]
 
 
-def paths_of(step: nn.Module) -> dict[nn.Module, str]:
-    """Module -> its path, without the `model.` that wrapping a network adds."""
-    from normexp.check.inputs import Step
-
-    root = step.model if isinstance(step, Step) else step
-    return {child: path for path, child in root.named_modules()}
-
-
-def _place(site: Site, paths: dict[nn.Module, str]) -> Place | None:
-    module = site.module
-    is_a = norm_layer(module)
-    if is_a is None or isinstance(module, nn.LocalResponseNorm):
-        return None
-    kind, centers = "sample", True
-    if isinstance(is_a, str):
-        eps = getattr(module, "eps", None)
+def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
+    if isinstance(layer, str):  # recognized, and computes something of its own
+        kind, eps = "layer", float(getattr(module, "eps", None) or 0.0)
     else:
-        eps = is_a.eps
-        kind, centers = {"layer": "sample", "rms": "sample"}.get(is_a.kind, is_a.kind), is_a.kind != "rms"
+        kind, eps = layer.kind, float(layer.eps or 0.0)
+    name, centers = type(module).__name__, kind != "rms"
     if kind == "project":
-        name = type(module).__name__
         centers = "RMS" not in name and "Scale" not in name
         kind = "batch" if module.batch_statistics else "group" if hasattr(module, "num_groups") else "sample"
-        kind = "instance" if name == "InstanceNorm" else kind
-        if name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not is_a.eps:  # type: ignore[union-attr]
+        if name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps:
             kind = "none"
-    if isinstance(module, INSTANCE):
+    if isinstance(module, INSTANCE) or name == "InstanceNorm":
         kind = "instance"
-    return Place(paths.get(module, site.layer), module, kind, centers, float(eps or 0.0))
+    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, eps)

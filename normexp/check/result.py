@@ -60,7 +60,7 @@ class Finding:
         return shown if len(self.layers) <= most else f"{shown}, ... ({len(self.layers)})"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Layer:
     """What one measuring place did in the training pass. A number is None where it was not measured.
 

@@ -1,16 +1,15 @@
 """One training pass, watched: what every norm, activation and linear map gets, gives, and gets back as a gradient."""
 
-import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
-from normexp.check.places import Place, paths_of
+from normexp.check.inputs import root_of
+from normexp.check.places import Place
 from normexp.check.result import Layer
 from normexp.monitors.activations import bounds, derivative, flat_fractions, saturated_fraction
 from normexp.monitors.gradients import norms_of as gradient_norms
@@ -26,6 +25,7 @@ from normexp.monitors.sites import (
     unheard,
 )
 
+KINDS = ("norm", "activation", "linear")
 MANY = 2**22  # values; a larger activation is measured on as many of its first samples as stay below
 
 
@@ -40,12 +40,11 @@ class Call:
         largest: largest absolute value that arrives.
         x: what arrived; shares its memory with the pass.
         masked: whether the layer was told what is padding.
-        training: the mode of the layer.
+        training: the mode of the layer in the pass.
     """
 
     place: Place
     run: int
-    shape: torch.Size
     mean: Tensor
     var: Tensor
     values: int
@@ -58,6 +57,11 @@ class Call:
     def spread(self) -> Tensor:
         """What eps is added to: the variance, or for layers that do not center the mean square, (statistics,)."""
         return self.var if self.place.centers else self.var + self.mean.square()
+
+    @property
+    def crosses_positions(self) -> bool:
+        """Whether a statistic may run over the positions of a sequence or an image."""
+        return self.place.kind in ("batch", "instance", "group") and self.x.dim() > 2
 
 
 @dataclass
@@ -75,20 +79,22 @@ class Trace:
     """What one training pass showed.
 
     Attributes:
+        layers: path -> what a norm, activation or linear map did, in forward order.
         cancelled: path of a linear map with a bias right before a norm -> |sum of dL/dy| / sum of |dL/dy|, its largest
             channel; 0 up to rounding if the norm subtracts whatever the bias adds.
         sensitivity: path of a linear map -> |dL/dW| |W|, which does not change if the weights are rescaled.
+        inside: path of the norm in which the pass failed.
     """
 
     loss: float = float("nan")
     calls: list[Call] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
-    layers: list[Layer] = field(default_factory=list)
+    layers: dict[str, Layer] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     sensitivity: dict[str, float] = field(default_factory=dict)
     runs: int = 0
     error: Exception | None = None
-    inside: str = ""  # path of the norm in which the pass failed
+    inside: str = ""
 
 
 class _Watch:
@@ -97,134 +103,121 @@ class _Watch:
     def __init__(self, step: nn.Module, places: list[Place]) -> None:
         self.step, self.trace, self.depth = step, Trace(), 0
         self.places = {place.module: place for place in places}
-        self.paths = paths_of(step)
+        self.paths = {module: path for path, module in root_of(step).named_modules()}
+        self.sites = sites_of(step)
+        self.kinds = {site.module: site.kind for site in self.sites if site.kind in KINDS}
         self.kept: list[Tensor] = []  # keeps memory from being used again, so that an address names its maker
-        self.maker: dict[int, tuple[str, nn.Module]] = {}
-        self.seen: dict[str, dict[str, Any]] = {}
+        self.maker: dict[int, nn.Module] = {}
+        self.before_norm: set[nn.Module] = set()
         self.handles: list[Any] = []
 
     def attach(self) -> None:
-        root = getattr(self.step, "model", self.step) if type(self.step).__name__ == "Step" else self.step
-        kinds = {site.module: site.kind for site in sites_of(self.step)}
-        for module in root.modules():
-            before = functools.partial(self._enter, kinds.get(module))
-            self._add(module.register_forward_pre_hook(before, with_kwargs=True))
-            after = functools.partial(self._leave, kinds.get(module))
-            self._add(module.register_forward_hook(after, with_kwargs=True))
-        if callable(getattr(self.step, "training_step", None)):
-            self._add(listen(self.step, sites_of(self.step), self._called))
+        for module in self.paths:
+            self.handles.append(module.register_forward_pre_hook(self.enter, with_kwargs=True))
+            self.handles.append(module.register_forward_hook(self.leave))
+        self.handles.append(listen(self.step, self.sites, self.called))
 
-    def _add(self, handle: Any) -> None:
-        self.handles.append(handle)
+    def layer(self, module: nn.Module) -> Layer:
+        path = self.paths[module]
+        return self.trace.layers.setdefault(path, Layer(path, self.kinds[module]))
 
-    def _enter(self, kind: str | None, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if self.depth == 0:
-            self.trace.runs += 1
+    def enter(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        self.trace.runs += self.depth == 0
         self.depth += 1
         x = first_tensor(args, kwargs)
-        if x is None or kind is None:
+        if module not in self.kinds or x is None or not x.is_floating_point():
             return
-        path = self.paths[module]
         if module in self.places:
-            self.trace.inside = path
-            with unheard(), torch.no_grad():
-                self._norm(self.places[module], x, args, kwargs)
-        if kind == "activation":
-            self._unit(Site(path, "activation", module), x)
-        if kind in ("norm", "activation", "linear") and x.is_floating_point():
-            self.seen.setdefault(path, {"kind": kind}).setdefault("input_rms", rms(x))
+            self.trace.inside = self.paths[module]
+            with torch.no_grad():
+                self.norm(self.places[module], x, (*args, *kwargs.values()))
+        elif self.kinds[module] == "activation":
+            self.unit(self.paths[module], module, x)
+        layer = self.layer(module)
+        layer.input_rms = rms(x) if layer.input_rms is None else layer.input_rms
 
-    def _leave(self, kind: str | None, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+    def leave(self, module: nn.Module, args: tuple, y: Any) -> None:
         self.depth -= 1
-        if not isinstance(output, Tensor):
+        if not isinstance(y, Tensor):
             return
-        path = self.paths[module]
-        if not any(True for _ in module.children()) or module in self.places:
-            self._made(path, module, output)
-        if module in self.places:
-            self.trace.inside = ""
-        if kind not in ("norm", "activation", "linear") or not output.is_floating_point():
+        if torch.is_grad_enabled() and (module in self.places or next(module.children(), None) is None):
+            self.kept.append(y)
+            self.maker[y.untyped_storage().data_ptr()] = module
+        self.trace.inside = "" if module in self.places else self.trace.inside
+        if module not in self.kinds or not y.is_floating_point():
             return
-        record = self.seen.setdefault(path, {"kind": kind})
-        if "output_rms" not in record:
-            record["output_rms"] = rms(output)
-            if kind != "linear" and output.requires_grad:
-                output.register_hook(lambda g: record.update(gradient=float(gradient_norms([g])[0])))
-        if kind == "linear" and getattr(module, "bias", None) is not None and output.requires_grad:
-            output.register_hook(functools.partial(self._sum_of_gradients, path, module))
+        layer, linear = self.layer(module), self.kinds[module] == "linear"
+        if layer.output_rms is None:
+            layer.output_rms = rms(y)
+            if y.requires_grad and not linear:
+                y.register_hook(lambda g: setattr(layer, "gradient", size(g)))
+        if y.requires_grad and linear and getattr(module, "bias", None) is not None:
+            y.register_hook(partial(self.cancel, module))
 
-    def _made(self, path: str, module: nn.Module, output: Tensor) -> None:
-        self.kept.append(output)
-        self.maker[output.untyped_storage().data_ptr()] = (path, module)
-
-    def _maker(self, x: Tensor) -> tuple[str, nn.Module] | None:
-        return self.maker.get(x.untyped_storage().data_ptr())
-
-    def _norm(self, place: Place, x: Tensor, args: tuple, kwargs: dict) -> None:
-        if place.kind == "none" or x.numel() == 0 or not x.is_floating_point():
+    def norm(self, place: Place, x: Tensor, given: tuple) -> None:
+        if place.kind == "none" or x.numel() == 0:
             return
-        masked = any(isinstance(m, Tensor) and m.dtype == torch.bool for m in (*args, *kwargs.values()))
         rows = place.groups(x)
         mean, values = rows.mean(1), rows.shape[1]
         var = rows.var(1, correction=0) if values > 1 else torch.zeros_like(mean)
-        call = Call(
-            place, self.trace.runs, x.shape, mean, var, values, float(x.abs().amax()), x.detach(), masked,
-            place.module.training,
-        )  # fmt: skip
+        masked = any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in given)
+        most, training = float(x.abs().amax()), place.module.training
+        call = Call(place, self.trace.runs, mean, var, values, most, x.detach(), masked, training)
         self.trace.calls.append(call)
-        maker = self._maker(x)
-        if maker is not None and getattr(maker[1], "bias", None) is not None:
-            self.seen.setdefault(maker[0], {"kind": "linear"})["before"] = place
+        self.before_norm |= {maker for maker in [self.maker_of(x)] if maker is not None}
 
-    def _unit(self, site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
-        maker = self._maker(x)
-        if (
-            maker is None
-            or maker[1] not in self.places
-            or any(unit.path == site.layer for unit in self.trace.units)
-        ):
-            return None
-        axis = channel_dim(self.places[maker[1]].module, x.ndim)
-        part = few(x)
+    def maker_of(self, x: Tensor) -> nn.Module | None:
+        """The layer that gave x."""
+        return self.maker.get(x.untyped_storage().data_ptr())
+
+    def unit(self, path: str, activation: nn.Module, x: Tensor) -> None:
+        behind = self.places.get(self.maker_of(x))
+        if behind is None or any(unit.path == path for unit in self.trace.units):
+            return
+        axis, part, saturated = channel_dim(behind.module, x.ndim), few(x), None
         with unheard():
-            rows = to_rows(derivative(site.module, part), axis)
-            limits = bounds(site.module)
-            if limits and limits[0] == 0 and limits[1] > 1:  # ReLU6: its lower end is that of ReLU
-                limits = None
-            saturated = None
-            if limits:
+            rows = to_rows(derivative(activation, part), axis)
+            limits = bounds(activation)
+            if limits and not (limits[0] == 0 and limits[1] > 1):  # the lower end of ReLU6 is that of ReLU
                 with torch.no_grad():
-                    y = site.module.forward(part.detach().clone())
+                    y = activation.forward(part.detach().clone())
                 saturated = float(saturated_fraction(to_rows(y, axis), *limits))
         dead = float(flat_fractions(rows)["dead_fraction"])
-        self.trace.units.append(Unit(site.layer, maker[0], dead, saturated))
-        return None
+        self.trace.units.append(Unit(path, behind.path, dead, saturated))
 
-    def _called(self, site: Site, x: Tensor) -> None:
+    def called(self, site: Site, x: Tensor) -> None:
         if isinstance(site.module, CalledFunction):
-            self._unit(site, x)
+            self.unit(site.layer, site.module, x)
 
-    def _sum_of_gradients(self, path: str, module: nn.Module, gradient: Tensor) -> None:
-        if "before" in self.seen.get(path, {}):
+    def cancel(self, module: nn.Module, gradient: Tensor) -> None:
+        if module in self.before_norm:
             rows = to_rows(gradient, channel_dim(module, gradient.ndim))
             total = rows.abs().sum(0)
             share = rows.sum(0).abs() / total.clamp_min(torch.finfo(rows.dtype).tiny)
-            self.trace.cancelled[path] = float(share[total > 0].amax()) if bool((total > 0).any()) else 0.0
+            self.trace.cancelled[self.paths[module]] = float(share.amax())  # 0 where no gradient comes
 
-    def finish(self, parameters: dict[str, nn.Parameter], loss: Tensor) -> None:
-        if loss.requires_grad and parameters:
-            found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-            gradients = {path: g for path, g in zip(parameters, found, strict=True) if g is not None}
-            for path, record in self.seen.items():  # in forward order
-                if path in gradients and record["kind"] == "linear":
-                    record["gradient"] = float(gradient_norms([gradients[path]])[0])
-                    size = float(gradient_norms([parameters[path].detach()])[0])
-                    self.trace.sensitivity[path] = record["gradient"] * size
-        keep = ("kind", "input_rms", "output_rms", "gradient")
-        self.trace.layers = [
-            Layer(path, **{name: value for name, value in record.items() if name in keep})
-            for path, record in self.seen.items()
-        ]
+    def backward(self, loss: Tensor) -> None:
+        weights = {
+            module: module.weight
+            for module in self.paths
+            if isinstance(getattr(module, "weight", None), nn.Parameter)
+            and module.weight.requires_grad
+            and module not in self.places
+        }
+        if not loss.requires_grad or not weights:
+            return
+        found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+        gradients = dict(zip(weights, found, strict=True))
+        modules = {self.paths[module]: module for module in weights}
+        for path, layer in self.trace.layers.items():
+            if layer.kind == "linear" and (g := gradients.get(modules.get(path))) is not None:
+                layer.gradient = size(g)
+                self.trace.sensitivity[path] = layer.gradient * size(modules[path].weight.detach())
+
+
+def size(x: Tensor) -> float:
+    """The L2 norm of a tensor."""
+    return float(gradient_norms([x])[0])
 
 
 def few(x: Tensor) -> Tensor:
@@ -238,38 +231,22 @@ def rms(x: Tensor) -> float:
     return float(torch.linalg.vector_norm(part) / max(part.numel(), 1) ** 0.5)
 
 
-@contextmanager
-def hooks(watch: _Watch) -> Iterator[None]:
-    """The hooks are there inside this context."""
-    try:
-        watch.attach()
-        yield
-    finally:
-        for handle in watch.handles:
-            handle.remove()
-
-
 def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
     """Run one training pass, forward and backward, on the module as it is: call it in `untouched`.
 
     An error of the pass is part of the result, with the norm in which it came.
     """
     watch = _Watch(step, places)
-    weights = {
-        path: module.weight
-        for module, path in watch.paths.items()
-        if isinstance(getattr(module, "weight", None), nn.Parameter)
-        and module.weight.requires_grad
-        and module not in watch.places
-    }
-    with hooks(watch):
-        try:
-            loss = step_output(step, copied(batch))["loss"]
-        except Exception as error:  # any error of a user's network is what we report
-            watch.trace.error = error
-            return watch.trace
+    try:
+        watch.attach()
+        loss = step_output(step, copied(batch))["loss"]
         watch.trace.loss = float(loss.detach())
-        watch.finish(weights, loss)
+        watch.backward(loss)
+    except Exception as error:  # any error of a user's network is what we report
+        watch.trace.error = error
+    finally:
+        for handle in watch.handles:
+            handle.remove()
     return watch.trace
 
 

@@ -1,7 +1,6 @@
 """`normexp check my_package:Model --data my_package:loader`: what is wrong with the norms of a network."""
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from normexp.cli.errors import one_line_errors, prepare
 from normexp.config.process import command, program, typed
 
 FOUND = 1  # exit status with --strict
+PLAIN = ("precision", "accumulate", "devices", "converted_from", "steps", "samples")  # options as they are
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -51,30 +51,25 @@ def main(arguments: list[str]) -> int:
 
 def check_network(options: argparse.Namespace) -> int:
     """Print what was found. Raises ValueError with one line for words that name nothing."""
-    from normexp.check.findings.statistics import matched, state_of
-    from normexp.check.named import data_named, imported, network_named, state_named
+    from normexp.check.inputs import matched
+    from normexp.check.named import data_named, imported, made, network_named, state_named
     from normexp.check.run import check
     from normexp.check.show import show
 
     network, data = network_named(options.model)
     if options.weights:
-        own = matched(state_of(state_named(options.weights, "--weights")), network)
+        own = matched(state_named(options.weights, "--weights"), network)
         if not own:
             raise ValueError(f"--weights={options.weights}: has no tensor of {options.model}")
         network.load_state_dict(own, strict=False)
     result = check(
         network,
         data_named(options.data) if options.data else data,
-        loss=imported_function(options.loss) if options.loss else None,
-        optimizer=imported(options.optimizer, "--optimizer", network) if options.optimizer else None,
-        precision=options.precision,
-        accumulate=options.accumulate,
-        devices=options.devices,
+        loss=imported(options.loss, "--loss") if options.loss else None,
+        optimizer=made(options.optimizer, "--optimizer", network) if options.optimizer else None,
         averaged=state_named(options.averaged, "--averaged") if options.averaged else None,
         state_dict=state_named(options.state_dict, "--state-dict") if options.state_dict else None,
-        converted_from=options.converted_from,
-        steps=options.steps,
-        samples=options.samples,
+        **{name: getattr(options, name) for name in PLAIN},
     )
     result.name = options.model
     if options.json:
@@ -84,15 +79,3 @@ def check_network(options: argparse.Namespace) -> int:
     if options.page:
         print(f"page: {result.page(options.page, made_by=typed(sys.argv))}", file=sys.stderr)
     return FOUND if options.strict and not result.ok else 0
-
-
-def imported_function(word: str):
-    """A function that `package:name` names, which is not called."""
-    from normexp.check.named import imported
-
-    package, _, name = word.partition(":")
-    imported(f"{package}:__name__", "--loss")
-    function = getattr(sys.modules[package], name, None)
-    if not callable(function):
-        raise ValueError(f"--loss={shlex.quote(word)}: is no function; name one that takes (output, target)")
-    return function

@@ -10,11 +10,10 @@ from rich.console import Console
 from torch import nn
 
 import normexp
-from normexp.check.finding import declared
+from normexp.check.finding import declared, links
 from normexp.check.result import Finding, Result
 from normexp.check.run import check
 from normexp.check.show import show
-from normexp.check.verdicts import links
 from normexp.cli.main import COMMANDS
 
 OWN = """
@@ -77,8 +76,8 @@ def test_json_is_the_result(own, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["own_network:Nothing"], "own_network has no Nothing"),
-        (["no_such_package:Model"], "no module no_such_package"),
+        (["own_network:Nothing"], "has no attribute 'Nothing'"),
+        (["no_such_package:Model"], "No module named 'no_such_package'"),
         (["own_network:Model", "--data", "own_network:loss"], "cannot be called"),
         (["resnet19"], "no network of torchvision"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),

@@ -1,21 +1,18 @@
 """Sequences: padding inside statistics, and statistics that show a causal model the future."""
 
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from normexp.check.finding import Found, finding
+from normexp.check.finding import Found, above, finding, largest
 from normexp.check.inputs import split, tensor_of
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, copied
 from normexp.models.sites import EMBEDDINGS
-
-PADDED = 0.05  # share of padding
-SHIFTED = 0.05  # of a deviation
-LEAK = 1e-6  # of the gradient by the past; a mask leaves exactly 0
 
 
 def mask_of(network: Network) -> tuple[Tensor, str]:
@@ -53,44 +50,31 @@ def guess(x: Tensor) -> Tensor | None:
     return None
 
 
-@finding("padding_counted", "S40a", "S40")
-def padding_counted(network: Network) -> Iterable[Found]:
+@finding
+def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Padding that enters the statistics pulls them toward its own value, so a sample's output depends on how long
     the others in its batch are."""
-    over_time = [
-        c for c in network.trace.calls if c.place.kind in ("batch", "instance", "group") and len(c.shape) > 2
-    ]
-    if not any(call.place.kind == "batch" or call.values for call in over_time):
+    over_time = [call for call in network.trace.calls if call.crosses_positions]
+    if not over_time:
         return
     mask, source = mask_of(network)
     share = float(1 - mask.float().mean())
-    if share < PADDED:
+    if share < limit.padded:
         return
-    moved: dict[str, float] = {}
-    for call in over_time:
-        if not call.masked and (shift := shifted_by(call, mask)) is not None:
-            moved[call.place.path] = max(shift, moved.get(call.place.path, 0.0))
-    found = {path: shift for path, shift in moved.items() if shift > SHIFTED}
-    if found:
-        path = max(found, key=found.__getitem__)
-        yield Found(
-            "warning",
-            f"{share:.0%} of the positions are padding ({source}) and enter the statistics of {path}: they move "
-            f"them by {found[path]:.2g} deviations.",
-            found[path], "move of mean or deviation by padding, in deviations of the real tokens",
-            "nn.LayerNorm over the channels of each token, or a norm that takes the mask (normexp.norms, "
-            "`layer(x, mask)`)",
-            tuple(found),
-        )  # fmt: skip
+    moved = [(c.place.path, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
+    for worst in above(largest(moved), limit.moved):
+        yield Found(*worst, share=share, source=source)
 
 
-def shifted_by(call: Call, mask: Tensor) -> float | None:
+def fits(x: Tensor, mask: Tensor) -> bool:
+    """Whether the samples and an axis of x are those of a mask (N, T)."""
+    return x.shape[0] == mask.shape[0] and mask.shape[1] in x.shape[1:]
+
+
+def shifted_by(call: Call, mask: Tensor) -> float:
     """How far padding moves the statistics of a call (root mean square over statistics), in deviations of the real
-    tokens; None if its input has no axis of the mask."""
-    n, t = mask.shape
-    x = call.x
-    if x.shape[0] != n or t not in x.shape[1:]:
-        return None
+    tokens."""
+    x, (n, t) = call.x, mask.shape
     axis = 1 + list(x.shape[1:]).index(t)
     real = mask.to(x.device).view(n, *[t if d == axis else 1 for d in range(1, x.dim())]).expand(x.shape)
     rows, kept = call.place.groups(x), call.place.groups(real.to(x.dtype))
@@ -99,36 +83,29 @@ def shifted_by(call: Call, mask: Tensor) -> float | None:
     std = (((rows - mean[:, None]) * kept).square().sum(1) / count + call.place.eps).sqrt()
     apart = (rows.mean(1) - mean) / std
     wider = (rows.var(1, correction=0) + call.place.eps).sqrt() / std - 1
-    return float(torch.maximum(apart.square().mean().sqrt(), wider.square().mean().sqrt()))
+    return max(float(x.square().mean().sqrt()) for x in (apart, wider))
 
 
-@finding("sees_future", "S40a", "P20")
-def sees_future(network: Network) -> Iterable[Found]:
+@finding
+def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Statistics over the positions of a sequence tell an early position about later ones, past the causal mask:
     the training loss then flatters the model, and generating gives something else."""
-    if network.trace.error is not None or not any(len(call.shape) > 2 for call in network.trace.calls):
+    calls = [call for call in network.trace.calls if call.place.kind != "none"]
+    if not any(call.x.dim() > 2 for call in calls):
         return
-    with network.quiet(train=True) as step:
-        own = future_share(network, step)
-    if own is None or own <= LEAK:
+    with network.quiet(train=True):
+        own = future_share(network)
+    if own <= limit.leak:
         return
-    suspects = [
-        c.place for c in network.trace.calls if c.place.kind in ("batch", "instance", "group", "sample")
-    ]
-    with network.quiet(train=True) as step:
-        for place in dict.fromkeys(suspects):
-            place.module.register_forward_hook(keep_input)
-        without = future_share(network, step)
-    if without is None or without > LEAK:
-        return  # attention to later positions, by design
-    wide = [c.place.path for c in network.trace.calls if c.place.kind in ("batch", "instance", "group")]
-    paths = tuple(dict.fromkeys(wide)) or tuple(dict.fromkeys(c.place.path for c in network.trace.calls))
-    yield Found(
-        "warning",
-        f"Without its norms this model is causal; with them {own:.2g} of an output's gradient is by later positions.",
-        own, "|gradient by later positions| / |gradient by all|, of an output in the middle",
-        'normexp.norms.swap(model, "layernorm")  # or rmsnorm: one token at a time', paths,
-    )  # fmt: skip
+    with network.quiet(train=True):
+        for (
+            call
+        ) in calls:  # without its norms; a network that attends to later positions by design still does
+            call.place.module.register_forward_hook(keep_input)
+        without = future_share(network)
+    if without <= limit.leak:
+        wide = [call.place.path for call in calls if call.crosses_positions]
+        yield Found(own, dict.fromkeys(wide or [call.place.path for call in calls]))
 
 
 def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
@@ -136,62 +113,46 @@ def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
     return args[0] if args and isinstance(args[0], Tensor) else output
 
 
-def future_share(network: Network, step: nn.Module) -> float | None:
-    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input; None if
-    input and output have no axis of positions in common, or if the gradient is 0 or not finite."""
+def future_share(network: Network) -> float:
+    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input. Not a
+    number if input and output have no axis of positions in common, or if no gradient comes."""
     inputs, _ = split(copied(network.batches.training))
-    root = network.root
-    if not isinstance(inputs, Mapping):
-        if not isinstance(inputs, Tensor):
-            return None
-        inputs = {"": inputs}
-    name, x = next(((key, x) for key, x in inputs.items() if isinstance(x, Tensor)), ("", None))
-    if x is None or x.dim() not in (2, 3) or (x.dim() == 2 and x.is_floating_point()):
-        return None
+    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
+    name, x = next(((key, x) for key, x in named.items() if isinstance(x, Tensor)), ("", torch.empty(0)))
     leaves: list[Tensor] = []
 
+    def leaf(value: Tensor) -> Tensor:
+        leaves.append(value.detach().clone().requires_grad_())
+        return leaves[0]
+
     def embedded(module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
-        if not leaves and args and args[0].shape == x.shape:
-            leaves.append(output.detach().requires_grad_())
-            return leaves[0]
-        return None
+        return leaf(output) if not leaves and args and args[0].shape == x.shape else None
 
     if x.is_floating_point():
-        leaves.append(x.detach().clone().requires_grad_())
-        inputs = {**inputs, name: leaves[0]}
-    handles = [m.register_forward_hook(embedded) for m in root.modules() if isinstance(m, EMBEDDINGS)]
+        named = {**named, name: leaf(x)}
+    for module in network.root.modules():
+        if isinstance(module, EMBEDDINGS):
+            module.register_forward_hook(embedded)
     try:
-        output = tensor_of(root(inputs[""]) if "" in inputs else root(**inputs))
+        output = tensor_of(network.root(named[""]) if "" in named else network.root(**named))
     except Exception:  # the pass of the whole step is judged elsewhere
-        return None
-    finally:
-        for handle in handles:
-            handle.remove()
-    if not leaves or output.dim() != 3:
-        return None
-    axes = [
-        (i, o)
-        for i in (1, 2)
-        for o in (1, 2)
-        if leaves[0].dim() == 3 and leaves[0].shape[i] == output.shape[o]
+        return float("nan")
+    if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
+        return float("nan")
+    shares = [
+        share_of_later(leaves[0], output, into, out)
+        for into in (1, 2)
+        for out in (1, 2)
+        if leaves[0].shape[into] == output.shape[out] > 2
     ]
-    if not axes or leaves[0].shape[axes[0][0]] < 3:
-        return None
-    shares = []
-    for into, out in axes:
-        middle = output.shape[out] // 2
-        chosen = output.select(out, middle).float()
-        signs = (
-            torch.randint(0, 2, chosen.shape, generator=torch.Generator().manual_seed(0)).to(chosen) * 2 - 1
-        )
-        (gradient,) = torch.autograd.grad(
-            (chosen * signs).sum(), leaves[0], retain_graph=True, allow_unused=True
-        )
-        if gradient is None:
-            return None
-        total = float(gradient.norm())
-        later = float(gradient.narrow(into, middle + 1, gradient.shape[into] - middle - 1).norm())
-        if not total or total != total:
-            return None
-        shares.append(later / total)
-    return min(shares)
+    return min(shares, default=float("nan"))
+
+
+def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
+    """|d y_middle / d x_later| / |d y_middle / d x|, positions along the axes `into` of x and `out` of y. y_middle is a
+    random sum of the outputs at the middle position."""
+    middle = y.shape[out] // 2
+    chosen = y.select(out, middle).float()
+    signs = torch.randint(0, 2, chosen.shape, generator=torch.Generator().manual_seed(0)).to(chosen) * 2 - 1
+    (g,) = torch.autograd.grad((chosen * signs).sum(), x, retain_graph=True, materialize_grads=True)
+    return float(g.narrow(into, middle + 1, g.shape[into] - middle - 1).norm() / g.norm())
