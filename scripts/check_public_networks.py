@@ -20,6 +20,7 @@ import torch
 from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
 from torch import nn
 
+from normexp.check.finding import declared
 from normexp.check.inputs import loss_of_output, split
 from normexp.check.run import check
 
@@ -189,6 +190,16 @@ def told(rows: list[dict]) -> str:
     )
 
 
+def limits() -> str:
+    """The thresholds of all findings in Markdown."""
+    rows = [
+        [f"`{name}`", f"`{limit}`", f"{value:g} {unit}", reason]
+        for name, kind in declared().items()
+        for limit, (value, unit, reason) in kind.texts.get("limits", {}).items()
+    ]
+    return table(["finding", "threshold", "value", "why"], rows)
+
+
 def main(arguments: list[str]) -> None:
     known = networks()
     if "--table" not in arguments:
@@ -202,7 +213,7 @@ def main(arguments: list[str]) -> None:
                 bad = [f"{f['id']}: {f['sentence']}" for when in ("fresh", "updated") for f in found[when]
                        if f["severity"] != "note"]  # fmt: skip
                 print(f"{name}: {found['seconds']} s, {bad or 'no warning'}", flush=True)
-    PAGE.write_text(filled(PAGE.read_text(), {"networks": told(read_rows(ROWS))}))
+    PAGE.write_text(filled(PAGE.read_text(), {"networks": told(read_rows(ROWS)), "limits": limits()}))
 
 
 if __name__ == "__main__":

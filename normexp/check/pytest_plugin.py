@@ -22,9 +22,7 @@ def normexp_check() -> "Callable[..., Result]":
         result = check(module, loader, **options)
         bad = [f for f in result.findings if f.severity != "note" and f.id not in allow]
         if bad:
-            pytest.fail(
-                "\n".join(f"{f.severity} {f.id}: {f.sentence} Fix: {f.fix}" for f in bad), pytrace=False
-            )
+            pytest.fail("\n".join(f.line() for f in bad), pytrace=False)
         return result
 
     return run

@@ -1,6 +1,7 @@
 """What a check found, as plain values. Imports nothing heavy."""
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -54,6 +55,10 @@ class Finding:
     why: str = ""
     links: tuple[Link, ...] = ()
 
+    def line(self) -> str:
+        """The finding in one line, with the first line of its fix."""
+        return f"{self.severity} {self.id}: {self.sentence} Fix: {self.fix.splitlines()[0]}"
+
     def where(self, most: int = LAYERS_SHOWN) -> str:
         """The first layers, and how many there are: `layer1.bn1, layer1.bn2, ... (20)`."""
         shown = ", ".join(self.layers[:most])
@@ -66,14 +71,12 @@ class Layer:
 
     Attributes:
         kind: norm, activation or linear.
-        input_rms: root mean square of what arrives, in units of the activation.
-        output_rms: the same of what leaves.
+        output_rms: root mean square of what leaves, in units of the activation.
         gradient: norm of the loss's gradient by the weights (linear), or by the output (norm, activation).
     """
 
     path: str
     kind: str
-    input_rms: float | None = None
     output_rms: float | None = None
     gradient: float | None = None
 
@@ -133,7 +136,7 @@ class Result:
         """The result in at most `most` lines, worst first."""
         shown = [f for f in self.findings if f.severity != "note"] or self.findings
         room = most - 1
-        lines = [f"{f.severity}: {f.sentence} Fix: {f.fix.splitlines()[0]}" for f in shown[:room]]
+        lines = [finding.line() for finding in shown[:room]]
         if len(shown) > room:
             lines[-1] = f"and {len(shown) - room + 1} more; `normexp.check(module, loader)` lists all"
         return [f"normexp check, {self.headline()}", *lines]
@@ -144,7 +147,7 @@ class Result:
 
     def to_json(self) -> str:
         """The result as JSON. A number that is not finite becomes null."""
-        return json.dumps(_finite(self.to_dict()), indent=1)
+        return json.dumps(json.loads(json.dumps(self.to_dict()), parse_constant=lambda _: None), indent=1)
 
     def page(self, folder: str | Path = "outputs/check", *, made_by: str = "normexp.check(...)") -> Path:
         """Write `index.html` with two figures. Returns its path."""
@@ -153,17 +156,7 @@ class Result:
         return write_page(self, Path(folder), made_by=made_by)
 
     def __str__(self) -> str:
-        lines = [self.headline()]
-        for f in self.findings:
-            lines += [f"  {f.severity:<7} {f.id}: {f.sentence}", f"          fix: {f.fix}"]
-        return "\n".join(lines)
+        told = (f"{f.severity} {f.id}: {f.sentence}\n{textwrap.indent(f.fix, '    ')}" for f in self.findings)
+        return "\n".join([self.headline(), *told])
 
     __repr__ = __str__
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -133,8 +133,7 @@ class _Watch:
                 self.norm(self.places[module], x, (*args, *kwargs.values()))
         elif self.kinds[module] == "activation":
             self.unit(self.paths[module], module, x)
-        layer = self.layer(module)
-        layer.input_rms = rms(x) if layer.input_rms is None else layer.input_rms
+        self.layer(module)  # in forward order
 
     def leave(self, module: nn.Module, args: tuple, y: Any) -> None:
         self.depth -= 1

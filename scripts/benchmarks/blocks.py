@@ -51,6 +51,17 @@ class BareGPT(nn.Module):
         return self.logits(self.norm(self.blocks(x)))
 
 
+def small_gpt() -> BareGPT:  # for `normexp check`
+    """nanoGPT's small character model."""
+    return BareGPT(256, 6, 384, 6)
+
+
+def texts() -> tuple[Tensor, Tensor]:
+    """32 random texts of 256 characters, and what follows each."""
+    made = torch.randint(CHARACTERS, (32, 257))
+    return made[:, :-1], made[:, 1:]
+
+
 def blocks(*overrides: str, options: Options) -> Measured:
     """Milliseconds of forward, backward and a step of AdamW on 64 texts of 64 characters, over the bare block of the
     same depth, width and heads. `parameters` are those of both."""

@@ -133,6 +133,17 @@ MEASUREMENTS = {
         },
         {"": 0.9},
     ),
+    "check": Measurement(
+        "Check", "commands.check", ("s of normexp check, two threads", "allowed"),
+        {
+            "resnet18, 32 x 3 x 224 x 224": ("resnet18", "32x3x224x224", 20.0),
+            "vit_b_16, 32 x 3 x 224 x 224": ("vit_b_16", "32x3x224x224", 60.0),
+            "GPT, 6 blocks of width 384, 32 x 256 characters": (
+                "benchmarks.blocks:small_gpt", "benchmarks.blocks:texts", 20.0,
+            ),
+        },
+        {"": 1.0},
+    ),
     "growth": Measurement(
         "Growth", "commands.growth", ("s", "allowed"),
         {

@@ -10,7 +10,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from normexp.check.inputs import Asked, as_step
+from normexp.check.network import Network
 from normexp.check.run import check
+from normexp.monitors.batches import Batches
 
 
 @pytest.fixture(autouse=True)
@@ -101,18 +104,16 @@ def test_small_batch():
 
 
 def test_accumulation_adds_gradients_and_not_statistics():
-    finding = next(f for f in check(mlp(), rows(32), accumulate=4).findings if f.id == "small_batch")
-    layer, x = nn.BatchNorm1d(2), torch.randn(4, 32, 2)
-    for part in x:
-        layer(part)
-    left = torch.linalg.lstsq(
-        torch.stack([torch.ones(2), layer.running_var]).T, torch.ones(2, 1)
-    )  # any solver: the share of the start is 0.9 ** 4 whatever x is
-    assert left.solution.isfinite().all()
+    finding = found("small_batch", check(mlp(), rows(32)), check(mlp(), rows(32), accumulate=4))
     start = nn.BatchNorm1d(1)
     for _ in range(4):
         start(torch.tensor([[-1e-3], [1e-3]]))  # a variance of 0 but for the start
     assert finding.number == pytest.approx(1 - float(start.running_var), abs=1e-5)
+    assert f"m.momentum = {1 - 0.9**0.25:.3g}" in finding.fix.replace("bn.", "m.")
+
+
+def test_network_in_eval_mode_is_asked_as_it_will_train():
+    assert check(mlp().eval(), rows(4))["small_batch"].number == 4
 
 
 def test_sync_needed():
@@ -261,16 +262,29 @@ def test_not_saved():
     assert finding.number == sum("running" in k for k in model.state_dict())
 
 
-def test_voided_bias():
-    data = rows()
-    finding = found("voided_bias", check(mlp(), data), check(model := mlp(bias=True), data))
-    loss = F.cross_entropy(model(data[0]), data[1])
-    for index in (0, 3):
-        (gradient,) = torch.autograd.grad(loss, model[index].bias, retain_graph=True)
-        assert gradient.abs().max() < 1e-6
-    assert finding.number < 1e-3
-    assert finding.severity == "note"
-    assert "voided_bias" in check(mlp(nn.LayerNorm(8), bias=True), data).healthy
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.LayerNorm])
+def test_voided_bias(norm):
+    """What LayerNorm leaves of a bias's gradient is compared with a slow sum; BatchNorm leaves rounding."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        data, model = rows(), mlp(norm(8), bias=True)
+        network = Network(as_step(model, None), Batches(data, data), 32, data, Asked())
+        measured = network.trace.cancelled["0"]
+        y = model[0](data[0])
+        loss = F.cross_entropy(model[1:](y), data[1])
+        (g,) = torch.autograd.grad(loss, y)
+        slow = max(abs(sum(float(v) for v in c)) / sum(abs(float(v)) for v in c) for c in g.T)
+        assert measured == pytest.approx(slow, abs=1e-6)  # the loss is in float32
+        result = check(model, data)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    if norm is nn.LayerNorm:
+        assert measured > 0.01
+        assert "voided_bias" in result.healthy
+        return
+    assert result["voided_bias"].number == pytest.approx(measured)
+    assert (result["voided_bias"].severity, measured < 1e-6) == ("note", True)
+    assert "voided_bias" in check(mlp(), rows()).healthy
 
 
 def test_dropout_before_batchnorm():
@@ -313,18 +327,25 @@ def test_momentum_of_zero_never_moves():
 def test_eps_of_another_library():
     model, data = mlp(nn.BatchNorm1d(8)), rows()
     model[1].running_var.fill_(1e-3)
-    finding = next(f for f in check(model, data, converted_from="keras").findings if f.id == "converted")
+    healthy = check(mlp(nn.BatchNorm1d(8, eps=1e-3)), data, converted_from="keras")
+    finding = found("converted", healthy, check(model, data, converted_from="keras"))
     x = torch.randn(5, 8)
     ours = F.batch_norm(x, torch.zeros(8), model[1].running_var, eps=1e-5)
     theirs = F.batch_norm(x, torch.zeros(8), model[1].running_var, eps=1e-3)
     assert finding.number == pytest.approx(float((ours / theirs - 1).abs().mean()), rel=1e-3)
     assert finding.severity == "warning"
+    model[1].running_var.fill_(10.0)
+    assert check(model, data, converted_from="keras")["converted"].severity == "note"
 
 
 def test_pass_fails_with_the_message_that_people_search_for():
     finding = found("pass_fails", check(mlp(), rows(2)), check(mlp(), rows(1)))
     assert "Expected more than 1 value per channel when training" in finding.sentence
     assert finding.layers == ("1",)
+    assert finding.number == 1
+    with pytest.raises(ValueError, match="Expected more than 1 value"):
+        mlp()(rows(1)[0])
+    assert "fails" in check(mlp(), rows(1)).not_checked["dead_units"]
 
 
 def test_not_finite():
@@ -332,6 +353,11 @@ def test_not_finite():
     broken = copy.deepcopy(model)
     broken[4].running_var[0] = math.nan
     assert found("not_finite", check(model, data), check(broken, data)).layers == ("4",)
+    wrong = torch.where(torch.arange(32)[:, None] == 3, math.inf, data[0])  # one sample
+    finding = found("not_finite", check(model, data), check(model, (wrong, data[1])))
+    outputs = copy.deepcopy(model)[:4](wrong), copy.deepcopy(model)[:1](wrong)
+    assert finding.number == sum(not bool(x.isfinite().all()) for x in outputs)
+    assert "get values" in finding.sentence
 
 
 def test_one_value():

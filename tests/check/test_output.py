@@ -73,6 +73,35 @@ def test_json_is_the_result(own, capsys):
     assert not found["ok"]
 
 
+def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, tmp_path):
+    assert command("own_network:Model", "--data", "own_network:loader", "--page", "out") == 0
+    assert "page: out/index.html" in capsys.readouterr().err
+    html = (tmp_path / "out" / "index.html").read_text()
+    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} >= {"scale.svg", "gradient.svg"}
+    torch.manual_seed(0)
+    result = check(importlib.import_module(own).Model(), importlib.import_module(own).loader())
+    for finding in result.findings:
+        assert f"<code>{finding.id}</code>" in html
+        assert finding.fix.splitlines()[0].split('"')[0] in html
+    places = [
+        index for index, layer in enumerate(result.layers, 1) if layer.path in result["small_batch"].layers
+    ]
+    assert places == [2]
+    assert "layer 2: small_batch" in html
+    assert all(f"<td>{name}</td>" in html for name in result.not_checked)
+
+
+def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
+    _, folder = train("norm=batchnorm", "max_steps=3")
+    capsys.readouterr()
+    assert command(str(folder), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    ids = {finding["id"] for finding in found["findings"]}
+    assert "statistics_unused" not in ids  # the checkpoint's, after three batches
+    assert "statistics_cold" in found["healthy"] or "statistics_cold" in ids  # the loader is known
+    assert found["facts"][0].endswith("loss: its training_step")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

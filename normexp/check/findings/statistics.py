@@ -43,7 +43,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 @finding
 def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """Each batch moves a running statistic by `momentum` of the way. With a small momentum and few batches, the
+    """Each batch moves a running statistic by momentum of the way. With a small momentum and few batches, the
     start (mean 0, variance 1) is still in it when you validate."""
     keeps = {p.path: p.keep for p in network.tracked if p.follows_batches and p.keep is not None}
     if not keeps:

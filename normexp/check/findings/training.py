@@ -84,7 +84,8 @@ def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def voided_bias(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm that subtracts the mean of each channel removes whatever bias the layer before it adds: the bias gets
     no gradient and changes nothing."""
-    void = {path: share for path, share in network.trace.cancelled.items() if share < limit.rounding}
+    shares = network.trace.cancelled
+    void = {path: shares[path] for path in network.trace.layers if shares.get(path, 1.0) < limit.rounding}
     if void:
         count = sum(
             p.numel() for path in void for name, p in parameters(network.modules[path]) if name == "bias"
@@ -119,7 +120,7 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
 
 @finding
 def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """`momentum` is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
+    """momentum is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
     Flax. Their eps differs as well."""
     momentum = {p.path: getattr(p.module, "momentum", None) for p in network.tracked}
     swapped = [path for path, value in momentum.items() if value and value > limit.momentum]
