@@ -16,6 +16,7 @@ COMMANDS = {
     "register": "fix the protocol of a claim before its first run",
     "evidence": "the finished runs that verdicts rest on: check, keep and share them",
     "figure": "known figures of papers about normalization, by name",
+    "advise": "what to expect of each norm in your own setting, before you train",
     "report": "figures, tables and one page about the runs of a study",
     "runs": "list what has been trained: studies, or the runs of one",
     "evaluate": "evaluate a saved run again, without training",

@@ -1,0 +1,138 @@
+"""Advice in words: for the screen, for the page, and predictions that were registered beside what was measured."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.advise.forecast import LEVEL, Expected, Forecast, change, effects_of
+from normexp.advise.own_setting import labels_of_own
+from normexp.claims.evidence.measured import Measured, measured
+from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.pages.atlas import short
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.registration import REGISTRY, RowsAt, not_after, open_registry
+from normexp.claims.spec.registry import Row
+
+PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
+
+
+def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
+    """What to expect in a setting, in lines."""
+    first, finals = forecast.norms[0], len(forecast.names)
+    lines = [
+        f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
+        f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from {finals} settings "
+        f"of bank {bank}):",
+    ]
+    told = forecast.expect(labels)
+    width = max(map(len, forecast.norms))
+    rows = [*((own.effect, own.norm, str(own)) for own in told), (0.0, first, "")]
+    lines += [
+        f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in sorted(rows, key=lambda row: row[0])
+    ]
+    if all(own.low <= 0 <= own.high for own in told):
+        lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
+    if outside := forecast.outside(labels):
+        lines.append(f"outside what was measured: {'; '.join(outside)}: the intervals do not count there")
+    lines.append(f"nearest measured settings, errors of {', '.join(forecast.norms)}:")
+    lines += [f"  {own.name}  {short(own)}, {own.cell.labels['data']}: {errors(own, forecast.norms)}"
+              for own in forecast.nearest(labels)]  # fmt: skip
+    return "\n".join(lines)
+
+
+def errors(own: Measured, norms: Sequence[str]) -> str:
+    """The errors of a measured setting in %; a failed run counts as a guess."""
+    guess = own.setting.guess or 1.0
+    return ", ".join(
+        f"{100 * own.setting.outcomes[norm, ''].guessing(guess).values.mean():.2f}%" for norm in norms
+    )
+
+
+# Predictions for the settings of another bank.
+
+
+def subject(settings: Bank, bank: str) -> str:
+    """The subject of the registry's rows of such predictions."""
+    return f"prediction of {settings.name} from {bank}"
+
+
+def predictions(forecast: Forecast, settings: Bank, bank: str) -> dict[str, Any]:
+    """What is expected in each cell of a bank, as plain values for the registry."""
+    found = {}
+    for name, cell in settings.grid.cells.items():
+        labels = labels_of_own(cell.overrides)
+        found[name] = {
+            "labels": labels,
+            "overrides": list(cell.overrides),
+            "outside": forecast.outside(labels),
+            "expected": {one.norm: [round(v, 4) for v in (one.effect, one.low, one.high)]
+                         for one in forecast.expect(labels)},
+        }  # fmt: skip
+    return {"bank": bank, "norms": list(forecast.norms), "level": LEVEL, "settings": found}
+
+
+def registered(
+    settings: Bank, bank: str, registry: Path
+) -> tuple[dict[str, Any], Row | None, RowsAt | None] | None:
+    """(the registered predictions, their row, the registry at each commit); None if there are none."""
+    known = open_registry(registry) if registry.exists() else None
+    row = known.latest(subject(settings, bank)) if known else None
+    if known is None or row is None:
+        return None
+    name = f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+    return json.loads((registry.parent / PROTOCOLS / name).read_text()), row, known.rows_at
+
+
+def beside(settings: Bank, predicted: Mapping[str, Any], found: Sequence[Measured]) -> tuple[str, str]:
+    """(a table of what was predicted beside what was measured, misses included; how many were held, in words)."""
+    known, rows, held, of = {own.name: own for own in found}, [], 0, 0
+    for name, own in predicted["settings"].items():
+        truth = effects_of(known[name], predicted["norms"]) if name in known else []
+        for place, norm in enumerate(predicted["norms"][1:]):
+            expected = Expected(norm, *own["expected"][norm])
+            told = "not yet measured"
+            if truth:
+                inside = expected.low <= truth[place] <= expected.high
+                told, held, of = (
+                    f"{change(truth[place])}{'' if inside else ', a miss'}",
+                    held + inside,
+                    of + 1,
+                )
+            rows.append((name, norm, str(expected), told))
+    words = f"{held} of {of} measured ratios lie inside their {predicted['level']:.0%} interval" if of else ""
+    return markdown_table(
+        ("setting", "norm", f"predicted errors against {predicted['norms'][0]}", "measured"), rows
+    ), words
+
+
+def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:
+    """The page of coverage on settings left out, and of predictions beside what was measured, as Markdown."""
+    rows = [
+        (own["norm"], f"{own['held']} of {own['n']}", f"a factor of {2.718281828 ** (own['width'] / 2):.2f} either way",
+         f"{own['missed']:.3f}", f"{own['missed_by_the_median']:.3f}", f"{own['right']} of {own['sure']}")
+        for own in forecast.coverage()
+    ]  # fmt: skip
+    columns = (
+        "norm",
+        "interval held",
+        "median interval",
+        "mean miss",
+        "miss of the median",
+        "sign right where sure",
+    )
+    values: dict[str, Any] = {"predicted": "", "held": "", "late": "", "row": None}
+    if settings is not None:
+        kept = registered(settings, bank.name, evidence / REGISTRY)
+        predicted, row, rows_at = kept or (predictions(forecast, settings, bank.name), None, None)
+        found = measured(settings, evidence)
+        values["predicted"], values["held"] = beside(settings, predicted, found)
+        values["row"] = row and row.number
+        if row and rows_at:
+            tables = [own.runs.rename(columns={"hash": "run"}) for own in found]
+            runs = [{str(k): v for k, v in run.items()} for one in tables for run in one.to_dict("records")]
+            values["late"] = "; ".join(not_after(row, runs, rows_at)[:1])
+    return markdown_page(
+        "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
+        coverage=markdown_table(columns, rows), settings=settings and settings.name, **values,
+    )  # fmt: skip

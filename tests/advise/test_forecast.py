@@ -1,0 +1,125 @@
+"""Predictions: a planted effect is found, intervals hold as often as they say, the jackknife+ is a slow loop."""
+
+import math
+
+import numpy as np
+import pytest
+from made_settings import NORMS, made
+from scipy import stats
+
+from normexp.advise.forecast import LEVEL, MOST, Expected, Forecast, change, descriptors, effects_of
+
+
+def planted(norm: str, labels: dict, at: str) -> float:
+    """BatchNorm gains with the logarithm of the batch, LayerNorm in one kind of model."""
+    if norm == "batchnorm":
+        return 0.05 * math.exp(1.5 - 0.3 * math.log(float(labels["batch size"])))
+    return 0.05 * (1.5 if norm == "layernorm" and labels["model"] == "CNN" else 1.0)
+
+
+LABELS = {
+    "data": "MNIST", "model": "MLP", "depth": "4", "activation": "ReLU", "updates": "1000", "batch size": "100",
+}  # fmt: skip
+
+
+def test_a_planted_effect_is_predicted_and_norms_are_in_its_order():
+    forecast = Forecast(made(planted, n=40, noise=0.02), NORMS)
+    for size, model in ((12, "CNN"), (60, "MLP"), (300, "CNN")):
+        own = LABELS | {"batch size": str(size), "model": model}
+        told = {one.norm: one for one in forecast.expect(own)}
+        for norm in ("batchnorm", "layernorm"):
+            truth = math.log(planted(norm, own, "final") / 0.05)
+            assert told[norm].low <= truth <= told[norm].high
+            assert told[norm].effect == pytest.approx(truth, abs=0.1)
+            assert told[norm].high - told[norm].low < 0.25
+    order = [one.norm for one in forecast.expect(LABELS | {"batch size": "8", "model": "MLP"})]
+    assert order == ["layernorm", "batchnorm"]
+
+
+def test_intervals_hold_as_often_as_they_say_in_new_settings_and_in_those_left_out():
+    """Of 100 new settings, and of the 20 measured ones, whose effects are noisy and skewed."""
+    generator = np.random.default_rng(1)
+
+    def skewed(norm, labels, at):
+        noise = generator.exponential(0.3) if norm != "none" else 0.0
+        return planted(norm, labels, at) * math.exp(noise)
+
+    forecast = Forecast(made(skewed, n=20, lengths=("final",)), NORMS)
+    new = made(skewed, n=100, seed=7, lengths=("final",))
+    held = [
+        one.low <= truth <= one.high
+        for own in new
+        for truth, one in zip(
+            effects_of(own, NORMS),
+            sorted(forecast.expect(own.cell.labels), key=lambda e: NORMS.index(e.norm)),
+            strict=True,
+        )
+    ]
+    assert 0.66 < np.mean(held) < 0.94
+    for row in forecast.coverage():
+        assert stats.binom.cdf(row["held"], row["n"], LEVEL) > 0.005
+        assert row["n"] == 20
+
+
+def test_without_a_pattern_the_prediction_is_no_better_than_the_median_and_says_so():
+    generator = np.random.default_rng(2)
+    noise = made(lambda norm, labels, at: 0.05 * math.exp(0.3 * generator.normal()), n=16, lengths=("final",))
+    for row in Forecast(noise, NORMS).coverage():
+        assert row["missed"] > 0.8 * row["missed_by_the_median"]
+        assert row["sure"] <= 5
+
+
+def test_the_interval_is_that_of_a_slow_loop_over_settings_left_out():
+    settings = made(planted, n=14, noise=0.3)
+    forecast = Forecast(settings, NORMS)
+    lows, highs = [], []
+    for name in dict.fromkeys(own.name for own in settings):
+        others = Forecast([own for own in settings if own.name != name], NORMS)
+        columns, model = others._columns, others._fitted()
+        here = model.predict(columns.transform([descriptors(LABELS)]))[0]
+        for own in settings:
+            if own.name == name:
+                missed = abs(
+                    np.array(effects_of(own, NORMS))
+                    - model.predict(columns.transform([descriptors(own.cell.labels)]))[0]
+                )
+                lows.append(here - missed)
+                highs.append(here + missed)
+    place = math.ceil(LEVEL * 29)
+    told = {one.norm: one for one in forecast.expect(LABELS)}
+    for column, norm in enumerate(NORMS[1:]):
+        assert told[norm].high == pytest.approx(sorted(row[column] for row in highs)[place - 1])
+        assert told[norm].low == pytest.approx(sorted((row[column] for row in lows), reverse=True)[place - 1])
+
+
+def test_failed_runs_are_guesses_and_ratios_beyond_fourfold_count_as_fourfold():
+    settings = made(lambda norm, labels, at: 0.95 if norm == "none" else 0.01, n=1, lengths=("final",))
+    assert effects_of(settings[0], NORMS) == [-MOST, -MOST]
+    both = made(lambda norm, labels, at: 0.95, n=1, lengths=("final",))
+    assert effects_of(both[0], NORMS) == [0.0, 0.0]
+
+
+def test_what_lies_outside_is_named_against_networks_of_its_kind():
+    forecast = Forecast(made(planted, n=24), NORMS)
+    assert forecast.outside(forecast.settings[0].cell.labels) == []
+    found = forecast.outside(LABELS | {"data": "photos", "batch size": "4096", "width": "7"})
+    assert found[0] == "data photos (measured: CIFAR-10, MNIST)"
+    assert found[1].startswith("batch size 4,096 (measured: ")
+    assert len(found) == 2
+    assert forecast.outside(LABELS | {"model": "mine"})[0] == "model mine (measured: CNN, MLP)"
+
+
+def test_the_nearest_setting_of_a_measured_one_is_itself():
+    forecast = Forecast(made(planted, n=24), NORMS)
+    for own in forecast.settings[:8:2]:
+        assert forecast.nearest(own.cell.labels)[0] is own
+
+
+def test_few_settings_predict_nothing():
+    with pytest.raises(ValueError, match="11 settings of it are finished, and a prediction needs 12"):
+        Forecast(made(planted, n=11), NORMS)
+
+
+def test_ratios_in_words():
+    assert str(Expected("a", math.log(0.88), math.log(0.5), math.log(2.5))) == "-12% (-50% to x2.5)"
+    assert change(0.0) == "+0%"
