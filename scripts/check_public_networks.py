@@ -119,7 +119,7 @@ def pixels(kind: str) -> dict:
 
 def parts(model: str, norm: str):
     from normexp.config.run_spec import specs
-    from normexp.training.build import build
+    from normexp.training.train import build
 
     text = ["data=text_file", f"data.path={ROOT / 'README.md'}"] if model == "gpt" else ["data=digits"]
     (spec,) = specs([f"model={model}", f"norm={norm}", *text, f"batch_size={SAMPLES}", "trainer=cpu"])

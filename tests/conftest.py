@@ -76,7 +76,7 @@ def cache_folder(tmp_path_factory):
 def make_parts(tmp_path) -> Callable:
     """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""
     from normexp.config.run_spec import specs
-    from normexp.training.build import build
+    from normexp.training.train import build
 
     def make(*overrides: str):
         return build(specs([*SMALL, f"outputs={tmp_path / 'outputs'}", *overrides])[0])
@@ -88,7 +88,7 @@ def make_parts(tmp_path) -> Callable:
 def train(make_parts) -> Callable:
     """Train a small run; returns (summary, folder). Callbacks may be added to watch or to disturb."""
     from normexp.config.identity import default_folder
-    from normexp.training.launch import launch
+    from normexp.training.train import launch
 
     def run(*overrides: str, callbacks=()):
         parts = make_parts(*overrides)

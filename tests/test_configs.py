@@ -11,7 +11,7 @@ from normexp.config.checks import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import resolved, runs_of, specs
-from normexp.training.build import build
+from normexp.training.train import build
 
 SMALL = {
     "mlp": ["model.depth=1", "model.width=8"],

@@ -69,8 +69,8 @@ def _of_run(folder: Path) -> tuple[nn.Module, Any]:
     from normexp.config.identity import saved_identity
     from normexp.config.run_spec import saved_spec
     from normexp.runs import read_summary
-    from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint
+    from normexp.training.train import build
 
     parts = build(saved_spec(folder, read_summary(folder) or {}, []))
     state = load_checkpoint(folder / "checkpoints" / "last.ckpt", saved_identity(folder))

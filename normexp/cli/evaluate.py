@@ -44,9 +44,9 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     from normexp.config.identity import saved_identity
     from normexp.config.recipe import older
     from normexp.config.run_spec import saved_spec
-    from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.summarize import final_metrics
+    from normexp.training.train import build
 
     parts = build(saved_spec(run, summary, overrides))
     state = load_checkpoint(weights, saved_identity(run))

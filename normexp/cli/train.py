@@ -13,7 +13,6 @@ from normexp import __version__
 from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors, prepare
 from normexp.config.folder import CONFIGS, allow_from, long_flags
 from normexp.config.process import command, fast_imports, restore_command, typed
-from normexp.sweeps.options import take_flags
 
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
@@ -38,8 +37,9 @@ def main() -> None:
     if "--help" in arguments or "-h" in arguments:
         show_help(arguments)
         return
-    with one_line_errors():
-        arguments = launcher_flags(arguments)
+    if any(argument.startswith("--") for argument in arguments):
+        with one_line_errors():
+            arguments = launcher_flags(arguments)
     if mistake := find_mistake(arguments):
         fail(mistake, BAD_INPUT)
     # Hydra reads nan as a number, and a choice must be a word.
@@ -51,10 +51,11 @@ def main() -> None:
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
     with one_line_errors():
-        from normexp.config.hydra_gate import check_command_line
-
         allow_from(arguments)
-        check_command_line(arguments)
+        if any(argument.startswith("--config-") or "hydra.searchpath" in argument for argument in arguments):
+            from normexp.config.hydra_gate import check_command_line
+
+            check_command_line(arguments)  # files of the user's own
         task()
 
 
@@ -127,6 +128,8 @@ def absolute_config_path(argument: str) -> str:
 
 def launcher_flags(arguments: list[str]) -> list[str]:
     """`--place slurm` as Hydra takes it; raises ValueError where there is no sweep to run so."""
+    from normexp.sweeps.options import take_flags
+
     rest, given = take_flags(arguments)
     if given and not is_sweep(rest):
         raise ValueError(f"--{given[0][0].replace('_', '-')}: is for sweeps; add -m")

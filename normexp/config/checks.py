@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 
+from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS, allowed_packages
 from normexp.config.process import command
 from normexp.config.recipe import shipped
@@ -30,7 +31,6 @@ from normexp.config.settings import (
     fits_type,
     is_union,
 )
-from normexp.config.targets import resolve_target
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {

@@ -10,17 +10,16 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
 from normexp.config.folder import CONFIGS, own_folder
-from normexp.config.hydra_gate import check_composed, check_folder, check_interpolations
+from normexp.config.hydra_gate import check_composed, check_folder
 from normexp.config.settings import ROOT
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
@@ -101,18 +100,6 @@ def task_and_choices(cfg: DictConfig) -> tuple[DictConfig, dict[str, str]]:
     with read_write(cfg), open_dict(cfg):
         del cfg["hydra"]
     return cfg, choices
-
-
-def plain_values(cfg: DictConfig) -> dict[str, Any]:
-    """The values of a configuration, with interpolations resolved. They are not validated. Raises ValueError with one
-    line for one that cannot be resolved."""
-    check_interpolations(cfg)
-    try:
-        return cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
-    except MissingMandatoryValue as error:
-        raise ValueError(f"{error.full_key}: is missing; add {error.full_key}=VALUE") from None
-    except OmegaConfBaseException as error:
-        raise ValueError(str(error).split("\n")[0]) from None
 
 
 def hydra_files(cfg: DictConfig, overrides: Sequence[str]) -> dict[str, str]:

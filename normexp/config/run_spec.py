@@ -14,12 +14,13 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from normexp.config.checks import check_setting, validate
-from normexp.config.compose import Composer, compose, composer, hydra_files, plain_values
+from normexp.config.compose import Composer, compose, composer, hydra_files
 from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages
-from normexp.config.hydra_gate import check_interpolations, read_yaml
+from normexp.config.hydra_gate import read_yaml
 from normexp.config.identity import config_hash, default_folder, processes_of
 from normexp.config.recipe import choice_of
+from normexp.config.references import check_interpolations, plain_values
 from normexp.config.settings import GROUPS, ROOT, fits_type
 from normexp.runs.columns import OLDER
 

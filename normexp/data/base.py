@@ -4,14 +4,16 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
 
-from normexp.data.order import ShuffledOrder
-from normexp.data.rows import Augmentation, Rows
+from normexp.data.rows import Rows, ShuffledOrder
+
+if TYPE_CHECKING:
+    from normexp.data.images import Augmentation
 
 DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 
@@ -46,7 +48,7 @@ class BatchLoader:
         *,
         rank: int = 0,
         world_size: int = 1,
-        augmentation: Augmentation | None = None,
+        augmentation: "Augmentation | None" = None,
         progress: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.rows = rows
@@ -183,7 +185,7 @@ class DataModule(LightningDataModule):
     def describe(self) -> str:
         """One line for the screen."""
 
-    def augmentation(self, device: torch.device) -> Augmentation | None:
+    def augmentation(self, device: torch.device) -> "Augmentation | None":
         return None
 
     def load(self, like: Iterable["DataModule"] = ()) -> None:

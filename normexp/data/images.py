@@ -1,4 +1,5 @@
-"""Image data sets: all images as bytes with their labels, then validation cut from train, subset, normalizing."""
+"""Image data sets: all images as bytes with their labels, then validation cut from train, subset, bytes to normalized
+numbers, light augmentation of whole batches; and the smallest set, which needs no file."""
 
 import json
 from abc import abstractmethod
@@ -12,10 +13,121 @@ from torch import Tensor
 
 from normexp.data.base import DIGESTED, DataModule, digest
 from normexp.data.cache import MappedFile
-from normexp.data.order import ClassPairedOrder, ShuffledOrder, stratified_order
-from normexp.data.rows import Augmentation, PixelRows, Rows, Scaling, count_values, moments
+from normexp.data.rows import (
+    ClassPairedOrder,
+    PixelRows,
+    Rows,
+    ShuffledOrder,
+    keyed_generator,
+    stratified_order,
+)
 
 PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
+CHUNK_BYTES = 2**24  # bytes that are counted at once
+TEST_SIZE = 360  # of the digits, a fifth
+
+
+class Scaling:
+    """Pixels scaled to [0, 1], then binarized, then normalized with the mean and standard deviation of each channel.
+
+    Each pixel is scaled by itself, so a batch has the same bits as the whole split, on every device.
+
+    Args:
+        max_pixel: the value of a white pixel.
+        binarize: pixel > 0.5 instead of the pixel.
+        mean, std: (C,) each, on the device; None: not normalized.
+    """
+
+    def __init__(
+        self, max_pixel: int, *, binarize: bool, mean: Tensor | None = None, std: Tensor | None = None
+    ) -> None:
+        self.max_pixel, self.binarize = max_pixel, binarize
+        self.mean, self.std = mean, std
+        like = torch.ones(()) if mean is None else mean
+        # A tensor, because to divide by a number CUDA multiplies by 1 / max_pixel, which rounds differently.
+        self.white = torch.full((), float(max_pixel), device=like.device)
+
+    def to(self, device: torch.device) -> "Scaling":
+        moved = Scaling(self.max_pixel, binarize=self.binarize)
+        moved.white = self.white.to(device)
+        if self.mean is not None and self.std is not None:
+            moved.mean, moved.std = self.mean.to(device), self.std.to(device)
+        return moved
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Convert uint8 (N, C, H, W) to float32 (N, C, H, W)."""
+        x = pixels.float().div_(self.white)
+        if self.binarize:
+            x = x.gt(0.5).float()
+        if self.mean is not None and self.std is not None:
+            x.sub_(self.mean[:, None, None]).div_(self.std[:, None, None])
+        return x
+
+
+def count_values(pixels: Tensor, indices: Tensor) -> Tensor:
+    """How often each channel of the images `indices` has each value: int64 (C, 256)."""
+    channels = pixels.shape[1]
+    counts = torch.zeros(channels, 256, dtype=torch.int64)
+    in_file_order = indices.sort().values
+    for chunk in in_file_order.split(max(1, CHUNK_BYTES // pixels[0].numel())):
+        chosen = pixels.index_select(0, chunk)
+        for channel in range(channels):
+            counts[channel] += torch.bincount(chosen[:, channel].flatten(), minlength=256)
+    return counts
+
+
+def moments(counts: Tensor, scaling: Scaling) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation (divided by n) of each channel, float32 (C,), computed in float64.
+
+    Counts make them exact for any number of threads. A constant channel gets the deviation 1, so it stays constant.
+    """
+    values = scaling(torch.arange(256, dtype=torch.uint8).view(-1, 1, 1, 1)).flatten().double()  # (256,)
+    share = counts.double() / counts.sum(1, keepdim=True)
+    mean = share @ values
+    std = (share * (values - mean[:, None]).square()).sum(1).sqrt()
+    constant = (counts > 0).sum(1) == 1
+    return mean.float(), std.masked_fill(constant, 1.0).float()
+
+
+class Augmentation:
+    """Shift each image by up to `shift` pixels in both directions, then leave or mirror it.
+
+    Args:
+        shift: largest shift in pixels.
+        flip: mirror left and right with probability one half.
+        black: value of a black pixel per channel, (C, 1, 1), on the device of the images. It fills the borders.
+        seed: the run's seed. Draws depend on (seed, epoch, batch, place in the batch) alone.
+    """
+
+    def __init__(self, *, shift: int, flip: bool, black: Tensor, seed: int) -> None:
+        self.shift = shift
+        self.flip = flip
+        self.black = black
+        self.seed = seed
+
+    def draw(self, epoch: int, shape: tuple[int, int]) -> Tensor:
+        """Draws of a whole epoch, (num_batches, batch_size, 3) on the CPU: rows down, columns right, mirrored."""
+        generator = keyed_generator("augmentation", self.seed, epoch)
+        shifts = torch.randint(-self.shift, self.shift + 1, (*shape, 2), generator=generator)
+        mirrored = torch.randint(2, (*shape, 1), generator=generator) * self.flip
+        return torch.cat([shifts, mirrored], dim=-1)
+
+    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Augmented copy of `images` (B, C, H, W); `draws` is (B, 3)."""
+        batch, channels, height, width = images.shape
+        border = self.shift
+        padded = self.black.expand(batch, channels, height + 2 * border, width + 2 * border).clone()
+        padded[:, :, border : border + height, border : border + width] = images
+
+        down, right, mirrored = draws.unbind(1)  # (B,) each
+        # The row and column of the padded image that each pixel of the result comes from.
+        rows = torch.arange(height, device=images.device) + border - down[:, None]  # (B, H)
+        columns = torch.arange(width, device=images.device)
+        columns = torch.where(mirrored[:, None] == 1, columns.flip(0), columns)  # (B, W)
+        columns = columns + border - right[:, None]
+        source = rows[:, :, None] * padded.shape[3] + columns[:, None, :]  # (B, H, W), flattened padded image
+        source = source.view(batch, 1, -1).expand(-1, channels, -1)  # (B, C, H * W)
+        return padded.flatten(2).gather(2, source).view_as(images)
 
 
 @dataclass(eq=False)
@@ -162,3 +274,21 @@ class ImageData(DataModule):
         sizes = " / ".join(f"{len(self.splits[name].y):,} {name}" for name in ("train", "val", "test"))
         shape = "x".join(str(side) for side in self.input_shape)
         return f"{type(self).__name__}: {sizes} images of {shape}, {self.num_classes} classes"
+
+
+class Digits(ImageData):
+    """8x8 gray images of ten digits (UCI, Alpaydin & Kaynak 1998); 360 stratified test images. No download.
+
+    The set has no standard splits. `split_seed` cuts all three, so another seed has other test images.
+    """
+
+    max_pixel = 16
+
+    def read_images(self) -> Images:
+        from sklearn.datasets import load_digits  # a second of imports
+
+        digits = load_digits()
+        images = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)  # (1797, 1, 8, 8)
+        labels = torch.from_numpy(digits.target).long()
+        order = stratified_order(labels, self.split_seed)
+        return Images(images, labels, train=order[TEST_SIZE:], test=order[:TEST_SIZE], num_classes=10)

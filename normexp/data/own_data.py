@@ -23,8 +23,7 @@ from torch.utils.data import (
 )
 
 from normexp.data.base import DataModule
-from normexp.data.order import ShuffledOrder, keyed_number
-from normexp.data.rows import Batch, Chosen, Rows
+from normexp.data.rows import Batch, Chosen, Rows, ShuffledOrder, keyed_number
 
 CPU = torch.device("cpu")
 CHUNK = 64  # number of items that are read at once

@@ -1,15 +1,24 @@
-"""The samples of a split, and batches of them on their way into the network: in memory, as bytes on the device, or read
-ahead from a mapped file; bytes to normalized numbers, and light augmentation of whole batches."""
+"""The samples of a split, their order, and batches of them on their way into the network.
 
+Which sample lies in which split and batch is a pure function of seed and epoch, equal on every device. Splits have a
+seed of their own, so the run's seed does not change the validation set. Samples lie in memory, as bytes on the device,
+or are read ahead from a mapped file.
+"""
+
+import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from normexp.data.cache import MappedFile
-from normexp.data.order import keyed_generator
+
+if TYPE_CHECKING:
+    from normexp.data.images import Scaling
 
 Chosen = Tensor | slice  # numbers of rows, or a stretch of them
 Batch = tuple[Tensor, Tensor]
@@ -22,110 +31,120 @@ CONVERTED_SHARE, BYTES_SHARE = (
 )  # most of a GPU's free memory that a split takes as numbers, or as bytes
 PREFETCH_BYTES = 2**25  # most bytes of batches that lie ready, at least one batch
 READAHEAD_BYTES = 2**27  # most bytes that the disk is asked for, at least one batch
-CHUNK_BYTES = 2**24  # bytes that are counted at once
 
 
-class Scaling:
-    """Pixels scaled to [0, 1], then binarized, then normalized with the mean and standard deviation of each channel.
+def keyed_number(*key: str | int) -> int:
+    """A number of 63 bits, derived from the key."""
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
 
-    Each pixel is scaled by itself, so a batch has the same bits as the whole split, on every device.
 
-    Args:
-        max_pixel: the value of a white pixel.
-        binarize: pixel > 0.5 instead of the pixel.
-        mean, std: (C,) each, on the device; None: not normalized.
+def keyed_generator(*key: str | int) -> torch.Generator:
+    """A CPU generator seeded by the key, e.g. ("batches", seed, epoch). torch's global generator stays untouched."""
+    return torch.Generator().manual_seed(keyed_number(*key))
+
+
+def split_random(seed: int) -> np.random.RandomState:
+    """A generator whose stream numpy never changes, so splits stay equal across versions of torch and numpy."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"data.split_seed={seed}: choose a number in 0..{2**32 - 1}")
+    return np.random.RandomState(seed)
+
+
+def stratified_order(labels: Tensor, seed: int) -> Tensor:
+    """An order of all samples in which every stretch holds the classes in proportion.
+
+    The j-th of the n_c shuffled samples of class c stands at (j + 1/2) / n_c. So before place t there are round(t n_c)
+    samples of class c. Stretches of this order are stratified splits. The prefixes of one stretch are nested subsets.
     """
-
-    def __init__(
-        self, max_pixel: int, *, binarize: bool, mean: Tensor | None = None, std: Tensor | None = None
-    ) -> None:
-        self.max_pixel, self.binarize = max_pixel, binarize
-        self.mean, self.std = mean, std
-        like = torch.ones(()) if mean is None else mean
-        # A tensor, because to divide by a number CUDA multiplies by 1 / max_pixel, which rounds differently.
-        self.white = torch.full((), float(max_pixel), device=like.device)
-
-    def to(self, device: torch.device) -> "Scaling":
-        moved = Scaling(self.max_pixel, binarize=self.binarize)
-        moved.white = self.white.to(device)
-        if self.mean is not None and self.std is not None:
-            moved.mean, moved.std = self.mean.to(device), self.std.to(device)
-        return moved
-
-    def __call__(self, pixels: Tensor) -> Tensor:
-        """Convert uint8 (N, C, H, W) to float32 (N, C, H, W)."""
-        x = pixels.float().div_(self.white)
-        if self.binarize:
-            x = x.gt(0.5).float()
-        if self.mean is not None and self.std is not None:
-            x.sub_(self.mean[:, None, None]).div_(self.std[:, None, None])
-        return x
+    classes = labels.numpy()
+    shuffled = split_random(seed).permutation(len(classes))
+    place = np.empty(len(classes))
+    for label in np.unique(classes):
+        members = shuffled[classes[shuffled] == label]
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return torch.from_numpy(shuffled[np.argsort(place[shuffled], kind="stable")])
 
 
-def count_values(pixels: Tensor, indices: Tensor) -> Tensor:
-    """How often each channel of the images `indices` has each value: int64 (C, 256)."""
-    channels = pixels.shape[1]
-    counts = torch.zeros(channels, 256, dtype=torch.int64)
-    in_file_order = indices.sort().values
-    for chunk in in_file_order.split(max(1, CHUNK_BYTES // pixels[0].numel())):
-        chosen = pixels.index_select(0, chunk)
-        for channel in range(channels):
-            counts[channel] += torch.bincount(chosen[:, channel].flatten(), minlength=256)
-    return counts
+class ShuffledOrder:
+    """Every row at most once per epoch, in a new random order each epoch. The incomplete last batch is dropped."""
 
-
-def moments(counts: Tensor, scaling: Scaling) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation (divided by n) of each channel, float32 (C,), computed in float64.
-
-    Counts make them exact for any number of threads. A constant channel gets the deviation 1, so it stays constant.
-    """
-    values = scaling(torch.arange(256, dtype=torch.uint8).view(-1, 1, 1, 1)).flatten().double()  # (256,)
-    share = counts.double() / counts.sum(1, keepdim=True)
-    mean = share @ values
-    std = (share * (values - mean[:, None]).square()).sum(1).sqrt()
-    constant = (counts > 0).sum(1) == 1
-    return mean.float(), std.masked_fill(constant, 1.0).float()
-
-
-class Augmentation:
-    """Shift each image by up to `shift` pixels in both directions, then leave or mirror it.
-
-    Args:
-        shift: largest shift in pixels.
-        flip: mirror left and right with probability one half.
-        black: value of a black pixel per channel, (C, 1, 1), on the device of the images. It fills the borders.
-        seed: the run's seed. Draws depend on (seed, epoch, batch, place in the batch) alone.
-    """
-
-    def __init__(self, *, shift: int, flip: bool, black: Tensor, seed: int) -> None:
-        self.shift = shift
-        self.flip = flip
-        self.black = black
+    def __init__(self, num_rows: int, batch_size: int, seed: int) -> None:
+        self.num_rows = num_rows
+        self.batch_size = batch_size
         self.seed = seed
 
-    def draw(self, epoch: int, shape: tuple[int, int]) -> Tensor:
-        """Draws of a whole epoch, (num_batches, batch_size, 3) on the CPU: rows down, columns right, mirrored."""
-        generator = keyed_generator("augmentation", self.seed, epoch)
-        shifts = torch.randint(-self.shift, self.shift + 1, (*shape, 2), generator=generator)
-        mirrored = torch.randint(2, (*shape, 1), generator=generator) * self.flip
-        return torch.cat([shifts, mirrored], dim=-1)
+    def __len__(self) -> int:
+        return self.num_rows // self.batch_size
 
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Augmented copy of `images` (B, C, H, W); `draws` is (B, 3)."""
-        batch, channels, height, width = images.shape
-        border = self.shift
-        padded = self.black.expand(batch, channels, height + 2 * border, width + 2 * border).clone()
-        padded[:, :, border : border + height, border : border + width] = images
+    def batches(self, epoch: int) -> Tensor:
+        """Row numbers of an epoch's batches, (num_batches, batch_size) on the CPU."""
+        rows = torch.randperm(self.num_rows, generator=keyed_generator("batches", self.seed, epoch))
+        return rows[: len(self) * self.batch_size].view(len(self), self.batch_size)
 
-        down, right, mirrored = draws.unbind(1)  # (B,) each
-        # The row and column of the padded image that each pixel of the result comes from.
-        rows = torch.arange(height, device=images.device) + border - down[:, None]  # (B, H)
-        columns = torch.arange(width, device=images.device)
-        columns = torch.where(mirrored[:, None] == 1, columns.flip(0), columns)  # (B, W)
-        columns = columns + border - right[:, None]
-        source = rows[:, :, None] * padded.shape[3] + columns[:, None, :]  # (B, H, W), flattened padded image
-        source = source.view(batch, 1, -1).expand(-1, channels, -1)  # (B, C, H * W)
-        return padded.flatten(2).gather(2, source).view_as(images)
+
+class WindowOrder(ShuffledOrder):
+    """Windows of `context_length` inputs, shuffled. They tile a token stream from a start that each epoch draws anew.
+
+    A row is the position of a window's first token. The number of windows does not depend on the start.
+    """
+
+    def __init__(self, num_tokens: int, context_length: int, batch_size: int, seed: int) -> None:
+        # Targets are the inputs shifted by one, so windows lie within num_tokens - 1 inputs. To allow every start,
+        # up to one window is given up. The shortest stream holds one window and has fewer starts.
+        num_windows = max(1, (num_tokens - context_length) // context_length)
+        super().__init__(num_windows, batch_size, seed)
+        self.context_length = context_length
+        self.num_starts = min(context_length, num_tokens - num_windows * context_length)
+
+    def batches(self, epoch: int) -> Tensor:
+        generator = keyed_generator("window start", self.seed, epoch)
+        start = torch.randint(self.num_starts, (), generator=generator)
+        return start + self.context_length * super().batches(epoch)
+
+
+class ClassPairedOrder(ShuffledOrder):
+    """Batches of batch_size / samples_per_class distinct random classes with samples_per_class samples each.
+
+    Batch Renormalization (Ioffe 2017, arXiv:1702.03275) uses such batches as an example of dependent draws.
+    Within a class no sample is used again before all are used. An epoch has as many batches as with ShuffledOrder.
+    """
+
+    def __init__(self, labels: Tensor, samples_per_class: int, batch_size: int, seed: int) -> None:
+        super().__init__(len(labels), batch_size, seed)
+        option = f"data.samples_per_class={samples_per_class}"
+        if samples_per_class < 1 or batch_size % samples_per_class:
+            raise ValueError(f"{option}: does not divide batch_size={batch_size}; choose a divisor of it")
+        self.members = [(labels == label).nonzero().flatten() for label in labels.unique()]
+        self.samples_per_class = samples_per_class
+        self.classes_per_batch = batch_size // samples_per_class
+        if self.classes_per_batch > len(self.members):
+            raise ValueError(
+                f"{option}: batch_size={batch_size} needs {self.classes_per_batch} classes in a batch and the data "
+                f"has {len(self.members)}; batch_size may be at most {samples_per_class * len(self.members)}"
+            )
+        smallest = min(len(members) for members in self.members)
+        if samples_per_class > smallest:
+            raise ValueError(f"{option}: the smallest class has {smallest} training samples; choose fewer")
+
+    def batches(self, epoch: int) -> Tensor:
+        generator = keyed_generator("batches", self.seed, epoch)
+        shuffled = torch.rand(len(self), len(self.members), generator=generator).argsort(dim=1)
+        classes = shuffled[:, : self.classes_per_batch]  # (num_batches, classes_per_batch), distinct in a row
+        rows = torch.empty(*classes.shape, self.samples_per_class, dtype=torch.int64)
+        for label, members in enumerate(self.members):
+            chosen = classes == label
+            rows[chosen] = self._groups(members, int(chosen.sum()), generator)
+        return rows.flatten(1)  # (num_batches, batch_size)
+
+    def _groups(self, members: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """`count` groups of a class's samples, (count, samples_per_class). Each pass shuffles the class anew."""
+        per_pass = len(members) // self.samples_per_class
+        passes = [
+            members[torch.randperm(len(members), generator=generator)[: per_pass * self.samples_per_class]]
+            for _ in range(1 + count // per_pass)
+        ]
+        return torch.cat(passes).view(-1, self.samples_per_class)[:count]
 
 
 def keep_converted(nbytes: int, device: torch.device) -> bool:
@@ -242,7 +261,7 @@ class PixelRows(Rows):
         pixels: Tensor,
         indices: Tensor,
         y: Tensor,
-        scaling: Scaling,
+        scaling: "Scaling",
         device: torch.device | None = None,
         file: MappedFile | None = None,
     ) -> None:

@@ -20,10 +20,8 @@ from torch import Tensor
 from normexp.data.cache import cached, size_and_time
 from normexp.data.image_files import Archive, ImageFolder
 from normexp.data.images import ImageData, Images
-from normexp.data.order import stratified_order
 
 CHECKOUT = Path(__file__).parents[2]
-TEST_SIZE = 360  # of the digits, a fifth
 ARCHIVE = "cifar10_jpeg.tar.gz"
 # sha256 of all labels and pixels. Elsewhere nobody could tell another set's files by their names.
 ORIGINALS = {"MNIST": "1de3e233ce276342e72cd52139e599c3fa687ff8a124b3640f943788ea443482"}
@@ -36,24 +34,6 @@ def search_paths() -> list[Path]:
     beside the checkout."""
     named = [Path(os.environ["NORMEXP_DATA"]).expanduser()] if os.environ.get("NORMEXP_DATA") else []
     return [*named, Path("data"), CHECKOUT.parent / "shared" / "data"]
-
-
-class Digits(ImageData):
-    """8x8 gray images of ten digits (UCI, Alpaydin & Kaynak 1998); 360 stratified test images. No download.
-
-    The set has no standard splits. `split_seed` cuts all three, so another seed has other test images.
-    """
-
-    max_pixel = 16
-
-    def read_images(self) -> Images:
-        from sklearn.datasets import load_digits  # a second of imports
-
-        digits = load_digits()
-        images = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)  # (1797, 1, 8, 8)
-        labels = torch.from_numpy(digits.target).long()
-        order = stratified_order(labels, self.split_seed)
-        return Images(images, labels, train=order[TEST_SIZE:], test=order[:TEST_SIZE], num_classes=10)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,7 +5,7 @@ import copy
 import inspect
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -92,8 +92,7 @@ class _EagerSteps:
     """Compiled code never runs hooks that were attached after compilation, so a compiled module runs measured steps
     uncompiled. Several monitors may measure one step. Compiled code returns when the last one is done."""
 
-    def __init__(self) -> None:
-        self.watching: set[Any] = set()
+    watching: ClassVar[set[Any]] = set()
 
     def enter(self, monitor: Any, module: nn.Module) -> None:
         if is_compiled(module):

@@ -12,12 +12,12 @@ import torch
 from normexp.config.run_spec import RunSpec, kind_of
 from normexp.machine import own_memory
 from normexp.norms import evaluation_mode
-from normexp.training.build import Parts, build
 from normexp.training.length import length
 from normexp.training.lightning import keep_freed_memory
 from normexp.training.replicas.fit_replicas import why_not
 from normexp.training.replicas.replica_module import ReplicaModule
 from normexp.training.summarize import TRAIN_SAMPLES
+from normexp.training.train import Parts, build
 
 TIMED = 0.1  # seconds that are timed at least, after a step that warms up
 EVALUATED = 512  # samples that are evaluated to time it

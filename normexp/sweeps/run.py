@@ -65,7 +65,7 @@ def run(
         what: the name in the first line of the plan.
         study: the folder of a study, whose means over seeds are written at the end for TensorBoard.
     """
-    from normexp.training.launch import make_console  # loads torch
+    from normexp.training.train import make_console  # loads torch
 
     console = make_console()
     place = place or place_of([spec for cell in cells for spec in cell.specs], options, folder)

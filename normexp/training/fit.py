@@ -3,16 +3,15 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
 from rich.console import Console
 
-from normexp.monitors import measure_without_fit
+from normexp.monitors.charts import measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import TestExamples, damaged, write_test_examples
-from normexp.training.build import Parts
 from normexp.training.checkpoint import (
     BestCheckpoint,
     GeneratorState,
@@ -21,7 +20,7 @@ from normexp.training.checkpoint import (
     load_to_resume,
 )  # fmt: skip
 from normexp.training.length import length
-from normexp.training.lightning import callbacks_of, keep_freed_memory, own_rank, quiet_lightning
+from normexp.training.lightning import callbacks_of, keep_freed_memory, own_rank
 from normexp.training.loggers.records import open_records
 from normexp.training.loggers.tensorboard import hyperparameter_metrics, hyperparameters
 from normexp.training.progress import TimedProgressBar
@@ -35,11 +34,14 @@ from normexp.training.summarize import (
 )  # fmt: skip
 from normexp.training.survive import StopOnSignal, watching_workers
 
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
+
 WRITTEN_FOR = "2.6"  # the minor version of Lightning whose private loops epoch_loop.py builds on
 
 
 def fit(
-    parts: Parts, folder: Path | None, console: Console, lost: Callable[[str], None] = print
+    parts: "Parts", folder: Path | None, console: Console, lost: Callable[[str], None] = print
 ) -> dict[str, Any]:
     """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it.
 
@@ -47,7 +49,6 @@ def fit(
         folder: None means `fast_dev_run`: one batch of everything, nothing saved.
         lost: called in another thread when another process of this run died and this one must end.
     """
-    quiet_lightning()
     keep_freed_memory()
     no_step = parts.config["max_steps"] == 0
     last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
@@ -80,7 +81,7 @@ def fit(
         return conclude(parts, recorder, trainer, folder, *results)
 
 
-def resumed_from(parts: Parts, path: Path) -> dict[str, Any]:
+def resumed_from(parts: "Parts", path: Path) -> dict[str, Any]:
     """The content of the checkpoint that a run resumes from. Raises ValueError with one line if it is another run's, or
     trains at another rate."""
     content = load_to_resume(path, parts.digest)
@@ -93,7 +94,7 @@ def resumed_from(parts: Parts, path: Path) -> dict[str, Any]:
 
 
 def trainer_of(
-    parts: Parts,
+    parts: "Parts",
     module: pl.LightningModule,
     callbacks: list[pl.Callback],
     resumed: dict[str, Any] | None,
@@ -126,7 +127,7 @@ def trainer_of(
     return trainer
 
 
-def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:
+def take_no_step(parts: "Parts", trainer: pl.Trainer, last: LastCheckpoint) -> None:
     """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
     parts.module.to(trainer.strategy.root_device)
     with passes_as_in(trainer):  # autocast, or float64 by default, as in training
@@ -137,7 +138,7 @@ def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> Non
 
 
 def conclude(
-    parts: Parts,
+    parts: "Parts",
     recorder: Recorder,
     trainer: pl.Trainer,
     folder: Path | None,

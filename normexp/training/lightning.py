@@ -1,13 +1,9 @@
-"""Lightning and the process as small experiments need them: quiet, each process known, freed memory kept."""
+"""Lightning and the process as small experiments need them: each process known, freed memory kept."""
 
 import ctypes
-import logging
-import os
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
-import torch
 import torch.distributed as dist
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
@@ -53,23 +49,6 @@ def data_of(trainer: pl.Trainer) -> "DataModule":
 def overrides(instance: object, hook: str, base: type) -> bool:
     """Whether calling this hook does anything: the base's hooks are empty."""
     return hook in vars(instance) or getattr(type(instance), hook) is not getattr(base, hook)
-
-
-def quiet_lightning() -> None:
-    """Silence Lightning's notes about hardware and its tips. Print warnings without the path of a file. Without a GPU,
-    switch off torch's NVML check, which Lightning switches on: it costs Adam 0.2 ms per step."""
-    warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
-    for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="The number of training batches .* is smaller than the logging")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")
-    # Lightning warns at each trainer and each fit where Slurm is installed. Runs start their processes themselves.
-    warnings.filterwarnings("ignore", message="The `srun` command is available")
-    # Every process evaluates the whole split, so there is nothing to synchronize.
-    warnings.filterwarnings("ignore", message=".*sync_dist=True.*")
-    if not torch.cuda.is_available():
-        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
 
 
 def keep_freed_memory() -> bool:

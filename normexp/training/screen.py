@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -24,7 +24,9 @@ from normexp.machine import precision_here
 from normexp.monitors.sites import sites_of
 from normexp.runs.columns import NEAR_CHANCE, failed
 from normexp.runs.intervals import half_widths
-from normexp.training.build import Parts
+
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
 
 LEVEL = 0.95
 SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
@@ -36,7 +38,7 @@ WINDOW = 20  # steps over which the training loss is averaged, because batches d
 
 
 def show_choices(
-    parts: Parts,
+    parts: "Parts",
     folder: Path | None,
     console: Console,
     *,
@@ -77,7 +79,7 @@ def model_label(config: dict[str, Any], choices: dict[str, str]) -> str:
     return f"{choices['model']} {which}" if which else choices["model"]
 
 
-def _norms(parts: Parts) -> str:
+def _norms(parts: "Parts") -> str:
     """How many places have the norm, and what of it the command changed: `3 × layernorm (norm.correction=1)`."""
     norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
     if not norms:
@@ -157,7 +159,7 @@ def _number(value: float | None, form: str) -> str:
     return "not finite" if value is None or value != value else format(value, form)
 
 
-def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
+def asked_otherwise(parts: "Parts", summary: dict[str, Any]) -> str | None:
     """One line that says what the finished run measured and how to get the other measurements; None if they are the
     same."""
     asked, found = parts.config, summary["config"]
@@ -171,7 +173,7 @@ def asked_otherwise(parts: Parts, summary: dict[str, Any]) -> str | None:
     return f"finished with {', and '.join(words)}; {remedy}=<another> trains it again with what was asked for"
 
 
-def _words(key: str, parts: Parts, summary: dict[str, Any]) -> str:
+def _words(key: str, parts: "Parts", summary: dict[str, Any]) -> str:
     if key != "monitor":
         return f"{key}={_text(summary['config'][key])}, not {_text(parts.config[key])}"
     found, asked = summary["choices"].get(key), parts.choices.get(key)

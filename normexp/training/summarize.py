@@ -4,7 +4,7 @@ import datetime
 import math
 import platform
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
@@ -21,16 +21,18 @@ from normexp.monitors import convergence
 from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples
 from normexp.runs.columns import failed
-from normexp.training.build import Parts
 from normexp.training.length import Pace
 from normexp.training.lightning import callbacks_of, data_of
 from normexp.training.recorder import Recorder, stopped_early
+
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
 
 TRAIN_SAMPLES = 10_000  # most samples of the training split that are scored
 POPULATION_SAMPLES = 10_000  # Wu & Johnson 2021: 1,000 to 10,000 samples are enough
 
 
-def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
+def final_metrics(parts: "Parts", trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
     """Loss and accuracy on all three splits with the final weights in evaluation mode, and each test example."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
     update_population_statistics(parts.module, parts.data, trainer)
@@ -46,7 +48,7 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
 
 
 def summarize(
-    parts: Parts, recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
+    parts: "Parts", recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
 ) -> dict[str, Any]:
     """The content of a finished run's `summary.json`, in plain types.
 
@@ -160,7 +162,7 @@ class Provenance(pl.Callback):
         dirty: whether any launch came from a changed checkout.
     """
 
-    def __init__(self, parts: Parts):
+    def __init__(self, parts: "Parts"):
         self.identity, self.sources = parts.digest, sources(parts.config)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         found = checkout() or {"commit": None, "dirty": None}

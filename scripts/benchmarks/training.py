@@ -23,11 +23,11 @@ from normexp.config.compose import compose
 from normexp.config.run_spec import specs
 from normexp.data.rows import Rows
 from normexp.machine import cores
-from normexp.training.build import build, build_all
 from normexp.training.fit import fit
-from normexp.training.lightning import keep_freed_memory, quiet_lightning
+from normexp.training.lightning import keep_freed_memory
 from normexp.training.replicas.fit_replicas import fit_replicas
 from normexp.training.summarize import evaluate, evaluate_each
+from normexp.training.train import build, build_all
 
 from . import Measured, Options, Pair
 
@@ -189,7 +189,6 @@ def whole_runs(alone: list[str], together: list[str], runs: int, length: str, op
 
 def evaluation(model: str, each: bool, options: Options) -> Measured:
     """Milliseconds of the evaluation of all test images, over the forward pass alone in its best batches."""
-    quiet_lightning()
     keep_freed_memory()
     fixed = ["recipe=plain", "norm=batchnorm", "monitor=none"]
     parts = build(*specs([*MODELS[model], *fixed, *options.data]))

@@ -14,7 +14,7 @@ from forked import call
 
 from normexp.config.code import parts, sources
 from normexp.config.code.parts import BUT, LEFT_OUT, MONITORS, NORMEXP, ROOT, digest, named_parts, own_digest
-from normexp.training.launch import launch, launch_replicas
+from normexp.training.train import launch, launch_replicas
 
 
 @pytest.fixture

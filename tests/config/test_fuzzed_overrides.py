@@ -19,7 +19,7 @@ from normexp.config.compose import compose
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
 from normexp.config.hydra_gate import check_command_line
 from normexp.config.run_spec import specs
-from normexp.training.build import build_all
+from normexp.training.train import build_all
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
 GROUPS = {

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from normexp.config.compose import compose
+from normexp.config.construct import resolve_target
 from normexp.config.identity import LATER_OPTIONS, config_hash, with_later_options, without_later_options
 from normexp.config.recipe import choice_of
 from normexp.config.run_spec import resolved
 from normexp.config.settings import decay_of
-from normexp.config.targets import resolve_target
 from normexp.runs.columns import flatten
 
 IDENTITIES = json.loads(Path(__file__).with_name("identities.json").read_text())

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from normexp.config.compose import compose
+from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
 from normexp.config.settings import GROUPS, NOT_IDENTITY, RECORDED, ROOT, SETTINGS, fits_type, shown
-from normexp.config.targets import resolve_target
 
 IDENTITIES = json.loads(Path(__file__).with_name("identities.json").read_text())
 TRAIN = yaml.safe_load((CONFIGS / "train.yaml").read_text())

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from normexp.config.compose import compose
-from normexp.config.construct import construct
+from normexp.config.construct import LIGHTNING, construct, resolve_target
 from normexp.config.folder import ALLOWED, allow_from, allowed_packages
 from normexp.config.run_spec import resolved, specs
-from normexp.config.targets import LIGHTNING, resolve_target
-from normexp.training.build import build
+from normexp.training.train import build
 
 NOT_ALLOWED = "not a class of normexp, torch or Lightning"
 # path, name, packages that are allowed, what is said

@@ -25,8 +25,7 @@ from results import difference, results
 from normexp.cli.errors import one_line_errors
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
-from normexp.training.build import build_all
-from normexp.training.launch import launch, launch_replicas
+from normexp.training.train import build_all, launch, launch_replicas
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
 MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.rows import Augmentation
+from normexp.data.images import Augmentation
 
 
 def augment_one_by_one(images, draws, black):

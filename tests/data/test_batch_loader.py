@@ -7,8 +7,7 @@ import torch
 
 from normexp.data import Digits
 from normexp.data.base import BatchLoader, EvaluationLoader
-from normexp.data.order import ShuffledOrder
-from normexp.data.rows import Rows
+from normexp.data.rows import Rows, ShuffledOrder
 
 
 def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:

@@ -8,7 +8,8 @@ import torch
 
 from normexp.data import Digits, PythonDocs, rows
 from normexp.data.cache import MappedFile
-from normexp.data.rows import PixelRows, Rows, Scaling, Windows
+from normexp.data.images import Scaling
+from normexp.data.rows import PixelRows, Rows, Windows
 from normexp.data.text import Encoder, vocabulary_of
 
 CPU = torch.device("cpu")

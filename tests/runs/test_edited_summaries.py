@@ -19,8 +19,8 @@ from normexp.config.recipe import older
 from normexp.config.run_spec import saved_spec
 from normexp.runs import load, load_summaries, read_summary
 from normexp.runs.summary import digests
-from normexp.training.launch import show_replicas
 from normexp.training.screen import asked_otherwise, show_result
+from normexp.training.train import show_replicas
 
 VALUES = [
     None, True, -1, 0, 3, 10**30, 1e308, 0.5, "", "x", "nan", "\x1b[2J", "[/red]", "<script>", "$x_{", "a\nb",
@@ -32,8 +32,7 @@ VALUES = [
 def study(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     """Two finished runs, and the parts of the first."""
     from normexp.config.run_spec import specs
-    from normexp.training.build import build
-    from normexp.training.launch import launch
+    from normexp.training.train import build, launch
 
     root = tmp_path_factory.mktemp("study")
     small = [

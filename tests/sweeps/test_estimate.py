@@ -7,7 +7,7 @@ from normexp.sweeps.cell import Cell
 from normexp.sweeps.estimate import Estimates, pace_of, watching
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.screen import planned_and_used
-from normexp.training.build import build
+from normexp.training.train import build
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 

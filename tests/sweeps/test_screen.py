@@ -16,7 +16,7 @@ from normexp.sweeps.cell import Cell
 from normexp.sweeps.places.inside import Inside
 from normexp.sweeps.run import show_answer_of
 from normexp.sweeps.screen import show_end, show_plan
-from normexp.training.launch import make_console
+from normexp.training.train import make_console
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()
 

@@ -3,9 +3,9 @@
 import torch
 
 from normexp.config.run_spec import specs
-from normexp.training.build import build_all
 from normexp.training.replicas.fit_replicas import why_not
 from normexp.training.replicas.replica_module import ReplicaModule
+from normexp.training.train import build_all
 
 TINY = {
     "mlp": ["model.depth=2", "model.width=8"],

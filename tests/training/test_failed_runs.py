@@ -7,10 +7,10 @@ from test_run import AtStep
 
 from normexp.runs import load_summaries
 from normexp.runs.read import read_checked
-from normexp.training.launch import launch
 from normexp.training.recorder import Recorder
 from normexp.training.replicas import replica
 from normexp.training.screen import mean_line
+from normexp.training.train import launch
 
 
 @pytest.mark.parametrize("split", ["val", "test"])

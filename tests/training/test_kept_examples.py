@@ -7,8 +7,8 @@ import torch.nn.functional as F
 
 from normexp.config.run_spec import specs
 from normexp.runs import load_test_examples, read_summary
-from normexp.training.build import build_all
 from normexp.training.summarize import evaluate, evaluate_each
+from normexp.training.train import build_all
 
 
 def test_a_run_on_images_keeps_each_test_image(train, make_parts):
@@ -44,7 +44,7 @@ def test_a_run_on_text_keeps_each_window(train, tmp_path):
 
 
 def test_replicas_keep_what_runs_alone_keep(train, tmp_path):
-    from normexp.training.launch import launch_replicas
+    from normexp.training.train import launch_replicas
 
     _, alone = train("seed=1", "max_epochs=1", "model=mlp")
     small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=1", "replicas=2"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from normexp.training.launch import launch_replicas
 from normexp.training.screen import hint, training_losses
+from normexp.training.train import launch_replicas
 
 CHANCE = math.log(10)
 

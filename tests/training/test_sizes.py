@@ -9,8 +9,8 @@ from torch import nn
 from normexp.config.run_spec import specs
 from normexp.machine import in_bytes, memory
 from normexp.training import rehearsal
-from normexp.training.build import build
-from normexp.training.rehearsal import build_within_memory
+from normexp.training.build_model import build_within_memory
+from normexp.training.train import build
 
 GPT = ["model=gpt", "data=python_docs"]
 MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larger than any memory).*choose"
@@ -39,8 +39,8 @@ MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larg
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )  # fmt: skip
 def test_size_is_refused_with_what_it_would_take(overrides, message, monkeypatch):
-    monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**35)
-    monkeypatch.setattr("normexp.training.rehearsal.memory", lambda: 2**31)
+    monkeypatch.setattr("normexp.training.build_model.memory", lambda: 2**35)
+    monkeypatch.setattr("normexp.training.build_model.memory", lambda: 2**31)
     tracemalloc.start()
     with pytest.raises(ValueError, match=message) as caught:
         build(*specs(["trainer=cpu", "monitor=none", *overrides]))

@@ -14,9 +14,9 @@ from rich.console import Console
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from normexp.config.run_spec import specs
-from normexp.training.build import build_all
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
+from normexp.training.train import build_all
 
 # item(), int(), bool(); the places of a mask.
 WAITING = {

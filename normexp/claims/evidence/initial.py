@@ -22,9 +22,8 @@ from normexp.claims.laws.network import Network
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import split_options
 from normexp.config.checks import validate
-from normexp.config.construct import construct
+from normexp.config.construct import construct, resolve_target
 from normexp.config.process import fast_imports
-from normexp.config.targets import resolve_target
 from normexp.training.build_model import build_model
 
 

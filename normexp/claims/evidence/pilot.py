@@ -204,7 +204,7 @@ class Pilot:
 
     def _parts(self, norm: str) -> Any:
         from normexp.config.run_spec import specs
-        from normexp.training.build import build
+        from normexp.training.train import build
 
         (spec,) = specs(self._words(norm), using=self._composer)
         return build(spec)

@@ -33,10 +33,11 @@ class KernelFunction(torch.autograd.Function):
 
     generate_vmap_rule = True
     wanted = 1
-    quick: type[torch.autograd.Function]
+    quick: type[torch.autograd.Function] | None = None
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
+    @classmethod
+    def make_quick(cls) -> type[torch.autograd.Function]:
+        """The older form; the newer one gets its `setup_context` too."""
 
         def setup_context(ctx, inputs, outputs):
             cls.save(ctx, inputs, outputs)
@@ -50,6 +51,7 @@ class KernelFunction(torch.autograd.Function):
         cls.setup_context = staticmethod(setup_context)
         parts = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
         cls.quick = type(f"{cls.__name__}Quick", (torch.autograd.Function,), parts)
+        return cls.quick
 
     @staticmethod
     def save(ctx, inputs: tuple, outputs: tuple) -> None:
@@ -58,7 +60,7 @@ class KernelFunction(torch.autograd.Function):
     @classmethod
     def run(cls, *inputs):
         try:
-            return cls.quick.apply(*inputs)
+            return (cls.quick or cls.make_quick()).apply(*inputs)
         except RuntimeError:  # under torch.func; wrong inputs raise again in the newer form
             return cls.answer(cls.apply(*inputs))
 

@@ -5,7 +5,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlflow
 from filelock import FileLock
@@ -14,9 +14,11 @@ from mlflow.exceptions import MlflowException
 from pytorch_lightning.loggers import MLFlowLogger
 
 from normexp.config.settings import mlflow_store
-from normexp.training.build import Parts
 from normexp.training.loggers.service import Row, Sent, ServiceLogger, settings_of, title
 from normexp.training.survive import Interrupted
+
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
 
 MOST = 1000  # metrics in one call, MLflow's limit
 SQLITE = "sqlite:///"
@@ -32,7 +34,7 @@ class MlflowRun(ServiceLogger, MLFlowLogger):
 
     service = "mlflow"
 
-    def __init__(self, parts: Parts, folder: Path):
+    def __init__(self, parts: "Parts", folder: Path):
         sent = Sent(folder / ".mlflow.json")
         uri = mlflow_store(parts.config["outputs"])
         place = Path(uri.removeprefix(SQLITE)).parent / "mlruns" if uri.startswith(SQLITE) else None

@@ -3,20 +3,24 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from normexp.config.settings import names_of
-from normexp.training.build import Parts
 from normexp.training.lightning import own_rank
 from normexp.training.loggers.files import NAME, MetricsCSV
 from normexp.training.loggers.service import ServiceLogger
 from normexp.training.loggers.tensorboard import EventFile
 
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
+
 Record = EventFile | MetricsCSV | ServiceLogger
 
 
 @contextlib.contextmanager
-def open_records(parts: Parts, folder: Path | None, resumed: dict[str, Any] | None) -> Iterator[list[Record]]:
+def open_records(
+    parts: "Parts", folder: Path | None, resumed: dict[str, Any] | None
+) -> Iterator[list[Record]]:
     """All records of a run. Files are cut back to the checkpoint from which training resumes, or empty.
 
     Args:
@@ -59,7 +63,7 @@ def sizes_now(loggers: list[Record]) -> dict[str, int]:
     return {name: size for logger in loggers for name, size in logger.sizes().items()}
 
 
-def open_services(parts: Parts, folder: Path) -> list[ServiceLogger]:
+def open_services(parts: "Parts", folder: Path) -> list[ServiceLogger]:
     """The loggers of services. The service's packages are imported only if they are asked for.
 
     Raises ValueError with one line if a service cannot be reached.

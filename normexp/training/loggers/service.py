@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytorch_lightning.loggers.logger import Logger
 
@@ -13,7 +13,9 @@ from normexp.config.settings import shown
 from normexp.runs import damaged
 from normexp.runs.columns import ECHOES, flat
 from normexp.runs.files import write_json
-from normexp.training.build import Parts
+
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
 
 SECONDS = 10.0  # between two sendings; a call for every number would cost as much as some training steps
 
@@ -150,12 +152,12 @@ class ServiceLogger(Logger):
             warnings.warn(f"logger={self.service}: the run's end cannot be sent ({reason})", stacklevel=2)
 
 
-def title(parts: Parts, folder: Path) -> str:
+def title(parts: "Parts", folder: Path) -> str:
     """The run's name inside its study, as TensorBoard shows it: `mlp/layernorm-bs64-s0-1a2b3c4d`."""
     return f"{parts.choices['model']}/{folder.name}"
 
 
-def settings_of(parts: Parts) -> dict[str, Any]:
+def settings_of(parts: "Parts") -> dict[str, Any]:
     """Everything that tells runs apart: the chosen names and the values of the configuration, flat, each once."""
     values = {
         key: value

@@ -4,12 +4,15 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import wandb
 from pytorch_lightning.loggers import WandbLogger
 
-from normexp.training.build import Parts
 from normexp.training.loggers.service import Sent, ServiceLogger, settings_of, title
+
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
 
 AXIS = "trainer/global_step"  # Lightning's name of the steps at wandb
 
@@ -25,7 +28,7 @@ class WandbRun(ServiceLogger, WandbLogger):
 
     service = "wandb"
 
-    def __init__(self, parts: Parts, folder: Path):
+    def __init__(self, parts: "Parts", folder: Path):
         sent = Sent(folder / ".wandb.json")
         sent.run_id = sent.run_id or secrets.token_hex(4)
         sent.write()

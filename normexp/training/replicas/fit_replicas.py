@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
@@ -14,10 +14,9 @@ from torchvision.ops import StochasticDepth
 
 from normexp.data.base import BatchLoader, DataModule
 from normexp.norms import NoisyBatchNorm, PowerNorm
-from normexp.training.build import Parts
 from normexp.training.checkpoint import GeneratorState, checkpoints_of
 from normexp.training.fit import resumed_from, trainer_of
-from normexp.training.lightning import keep_freed_memory, quiet_lightning
+from normexp.training.lightning import keep_freed_memory
 from normexp.training.loggers.records import open_records
 from normexp.training.progress import TimedProgressBar
 from normexp.training.replicas.replica import Replica, put_together
@@ -25,10 +24,13 @@ from normexp.training.replicas.replica_module import ReplicaModule
 from normexp.training.summarize import needs_population_statistics
 from normexp.training.survive import StopOnSignal
 
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
+
 ELEMENTWISE = (SGD, Adam, AdamW, NAdam, RAdam, RMSprop, Adagrad)
 
 
-def why_not(parts: Parts) -> str | None:
+def why_not(parts: "Parts") -> str | None:
     """In a few words, why this run is not trained together with runs of other seeds and learning rates; None if it is.
     A layer of your own can set `one_by_one = True` in its class."""
     config, module = parts.config, parts.module
@@ -80,10 +82,9 @@ class ReplicaLoader(BatchLoader):
             loader.load_state_dict(state)
 
 
-def fit_replicas(all_parts: Sequence[Parts], folders: Sequence[Path], console: Console) -> None:
+def fit_replicas(all_parts: Sequence["Parts"], folders: Sequence[Path], console: Console) -> None:
     """Train to the end. If the folders have a `last.ckpt`, resume from it; all must be of the same step. Each summary
     is written when its replica ends. A diverged replica ends before the others."""
-    quiet_lightning()
     keep_freed_memory()
     rates = [parts.module.make_optimizer.keywords.get("lr", parts.config["lr"]) for parts in all_parts]
     module = ReplicaModule([parts.module for parts in all_parts], rates)

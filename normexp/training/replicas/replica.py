@@ -4,23 +4,26 @@ Its checkpoint is a part of the joint one, as a single run would have saved it.
 """
 
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from normexp.monitors import StepMonitor
+from normexp.monitors.base import StepMonitor
 from normexp.runs import write_summary
-from normexp.training.build import Parts
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, checkpoints_of
 from normexp.training.fit import conclude
 from normexp.training.lightning import overrides
 from normexp.training.loggers.records import Record
 from normexp.training.recorder import Recorder
 from normexp.training.summarize import Provenance, evaluate, final_metrics
+
+if TYPE_CHECKING:
+    from normexp.training.train import Parts
 
 # Hooks that are passed on as they are.
 HOOKS = (
@@ -52,7 +55,7 @@ class Replica(pl.Callback):
     trainer: pl.Trainer
 
     def __init__(
-        self, index: int, count: int, parts: Parts, folder: Path, loggers: list[Record], share: float
+        self, index: int, count: int, parts: "Parts", folder: Path, loggers: list[Record], share: float
     ):
         self.index, self.count, self.parts, self.folder = index, count, parts, folder
         self.loggers, self.share = loggers, share
@@ -95,6 +98,9 @@ class Replica(pl.Callback):
             self._overriding[hook] = [getattr(callback, hook) for callback in own]
         for method in self._overriding[hook]:
             method(self, self.lightning_module, *arguments, **named)
+
+    def pass_on(self, hook: str, trainer, module, *arguments: Any, **named: Any) -> None:
+        self.call(hook, *arguments, **named)
 
     def setup(self, trainer, module, stage) -> None:
         self.trainer = trainer
@@ -161,12 +167,8 @@ class Replica(pl.Callback):
         self.trainer.strategy.save_checkpoint(checkpoint, path)
 
 
-def _passed_on(hook: str):
-    return lambda self, trainer, module, *arguments, **named: self.call(hook, *arguments, **named)
-
-
 for _hook in HOOKS:
-    setattr(Replica, _hook, _passed_on(_hook))
+    setattr(Replica, _hook, partialmethod(Replica.pass_on, _hook))
 
 
 def part_of(checkpoint: dict[str, Any], index: int, share: float) -> dict[str, Any]:
