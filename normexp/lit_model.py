@@ -7,9 +7,9 @@ import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from normexp.optimizers import parameter_groups
-from normexp.schedules import RateFactor
 
 # Samples on a CPU. The activations of more leave its caches, and convolutional networks take up to twice as long.
 EVALUATED_AT_ONCE = 512
@@ -152,5 +152,5 @@ class LitModel(pl.LightningModule):
         optimizer = self.make_optimizer(groups, **kernel)
         if not self.schedule.varies:
             return optimizer
-        factor = RateFactor(optimizer, lambda step: self.schedule(step, self.total_steps))
+        factor = LambdaLR(optimizer, lambda step: self.schedule(step, self.total_steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": factor, "interval": "step"}}

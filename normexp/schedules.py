@@ -1,32 +1,11 @@
 """Learning rate schedules: the factor on the learning rate as a function of the optimizer step.
 
-A schedule is called as `schedule(step, total_steps) -> factor`. `LitModel` passes it to `RateFactor`, unless
+A schedule is called as `schedule(step, total_steps) -> factor`. `LitModel` passes it to torch's `LambdaLR`, unless
 `schedule.varies` is False.
 """
 
 import math
 from dataclasses import dataclass
-
-from torch.optim.lr_scheduler import LambdaLR
-
-
-class RateFactor(LambdaLR):
-    """torch's `LambdaLR`: the same rates, bit for bit, and the same state. A step omits its warnings and its support of
-    rates that are tensors, which take half of its time."""
-
-    def step(self, epoch: int | None = None) -> None:
-        groups, first = self.optimizer.param_groups, self.last_epoch < 0
-        if first or epoch is not None or not all(isinstance(group["lr"], float) for group in groups):
-            super().step(epoch)
-            return
-        self._step_count += 1
-        self.last_epoch += 1
-        self._last_lr = [
-            base * factor(self.last_epoch)
-            for base, factor in zip(self.base_lrs, self.lr_lambdas, strict=True)
-        ]
-        for group, rate in zip(groups, self._last_lr, strict=True):
-            group["lr"] = rate
 
 
 def _check_warmup(warmup_steps: int) -> None:

@@ -62,7 +62,7 @@ MAY_USE = {
     "claims/laws": {"claims"},
     "data": {"data"},
     "monitors": {"monitors", "models", "norms"},  # of both the places alone, see below
-    "lit_model.py": {"optimizers", "schedules"},
+    "lit_model.py": {"optimizers"},
     "optimizers": {"optimizers"},
     "runs": {"runs", "config"},
     "config/settings.py": set(),

@@ -1,11 +1,9 @@
 """Learning rate factors against closed forms and torch's own schedulers."""
 
-import copy
-
 import pytest
 import torch
 
-from normexp.schedules import Constant, RateFactor, WarmupCosine
+from normexp.schedules import Constant, WarmupCosine
 
 
 def test_constant_is_one_and_does_not_vary():
@@ -40,23 +38,3 @@ def test_cosine_follows_warmup_and_ends_at_the_final_fraction():
 def test_impossible_schedules_are_refused(make):
     with pytest.raises(ValueError, match="schedule"):
         make()
-
-
-@pytest.mark.parametrize("rate", [0.3, torch.tensor(0.3)], ids=["number", "tensor"])
-@pytest.mark.parametrize("schedule", [WarmupCosine(), Constant(warmup_steps=7)])
-def test_rates_and_state_are_those_of_torch(schedule, rate):
-    def factors(kind):
-        weights = [torch.zeros(1), torch.zeros(2)]
-        groups = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.1}]
-        made = kind(torch.optim.SGD(groups, lr=copy.deepcopy(rate)), lambda step: schedule(step, 50))
-        return made, made.optimizer
-
-    (ours, own), (theirs, other) = factors(RateFactor), factors(torch.optim.lr_scheduler.LambdaLR)
-    for _ in range(60):
-        assert [group["lr"] for group in own.param_groups] == [group["lr"] for group in other.param_groups]
-        assert ours.get_last_lr() == theirs.get_last_lr()
-        own.step()
-        other.step()
-        ours.step()
-        theirs.step()
-    assert ours.state_dict() == theirs.state_dict()

@@ -6,10 +6,10 @@ import io
 import pytest
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from normexp.optimizers import Muon
 from normexp.optimizers.muon import orthogonalized
-from normexp.schedules import RateFactor
 from normexp.training.replicas.fit_replicas import why_not
 
 
@@ -78,7 +78,7 @@ def test_a_checkpoint_continues_bit_for_bit():
 
     def parts(model):
         optimizer = Muon(model.parameters(), lr=0.02)
-        return optimizer, RateFactor(optimizer, lambda step: 1 / (1 + step))
+        return optimizer, LambdaLR(optimizer, lambda step: 1 / (1 + step))
 
     whole, stopped = network(), network()
     optimizer, schedule = parts(whole)

@@ -8,7 +8,7 @@ from torch import nn
 
 from normexp.config.run_spec import specs
 from normexp.machine import in_bytes, memory
-from normexp.training import rehearsal
+from normexp.training import build_model
 from normexp.training.build_model import build_within_memory
 from normexp.training.train import build
 
@@ -71,7 +71,7 @@ def test_small_model_is_built_once_and_large_one_within_memory_is_the_same(monke
 
     small = build_within_memory(make, {})
     assert built == ["cpu"]
-    monkeypatch.setattr(rehearsal, "SMALL_TENSORS", 2)
+    monkeypatch.setattr(build_model, "SMALL_TENSORS", 2)
     large = build_within_memory(make, {})
     assert built[1:] == ["cpu", "meta", "cpu"]
     assert all(torch.equal(a, b) for a, b in zip(small.parameters(), large.parameters(), strict=True))
@@ -93,15 +93,15 @@ def test_small_model_is_built_once_and_large_one_within_memory_is_the_same(monke
     ],
 )
 def test_model_is_built_no_further_than_to_where_it_is_too_large(layers, width, message, monkeypatch):
-    monkeypatch.setattr(rehearsal, "SMALL_TENSORS", 4)
-    monkeypatch.setattr(rehearsal, "MOST_TENSORS", 50)
-    monkeypatch.setattr(rehearsal, "memory", lambda: 40_000)
+    monkeypatch.setattr(build_model, "SMALL_TENSORS", 4)
+    monkeypatch.setattr(build_model, "MOST_TENSORS", 50)
+    monkeypatch.setattr(build_model, "memory", lambda: 40_000)
     with pytest.raises(ValueError, match=message):
         build_within_memory(lambda: stack(layers, width), {"layers": layers, "width": width, "bias": True})
 
 
 def test_model_that_computes_while_it_is_built_is_built_all_the_same(monkeypatch):
-    monkeypatch.setattr(rehearsal, "SMALL_TENSORS", 1)
+    monkeypatch.setattr(build_model, "SMALL_TENSORS", 1)
 
     def make() -> nn.Module:
         model = stack(2, 4)
