@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["run", "check", "page", "cases", "bare"])
+    parser.add_argument("action", choices=["run", "check", "page", "cases"])
     parser.add_argument("words", nargs="*", metavar="NAME", help=f"{', '.join(MEASUREMENTS)} (default: all)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, help="folder of the rows (default: outputs/benchmarks/<device>)")
@@ -49,9 +49,6 @@ def main(arguments: list[str]) -> None:
         return write_page()
     if given.action == "cases":  # in the process of a measurement
         return print(json.dumps(measure_here(*given.words)))
-    if given.action == "bare":
-        runs, steps, *overrides = given.words
-        return importlib.import_module("benchmarks.commands").bare_loops(int(runs), int(steps), overrides)
     root = tuple(word for word in given.words if "=" in word)
     names = [word for word in given.words if "=" not in word] or list(MEASUREMENTS)
     if unknown := set(names) - set(MEASUREMENTS):

@@ -83,16 +83,13 @@ def compare(
 ) -> int:
     """Add two versions to the equal ones, or print where they differ. Returns the exit status."""
     known = json.loads(path.read_text())
-    for content in (before, after):
-        if "normexp" not in content["version"]:  # recorded before versions had parts
-            content["version"] |= since(known, content["version"]["commit"])
     differing = differences(before, after, where or {})
     for line in differing:
         print(line)
     if differing:
         return 1
     runs = before["runs"].keys() & after["runs"].keys()
-    tested = {name for run in runs for name in classes(after["runs"][run])}
+    tested = {name for run in runs for name in after["runs"][run].get("tests", ())}
     entry = {
         "before": texts(before["version"]), "after": texts(after["version"]), "runs": len(runs),
         "tested": sorted(tested), "where": where or {}, "date": str(datetime.date.today()), "place": after["place"],
@@ -113,7 +110,7 @@ def differences(before: dict[str, Any], after: dict[str, Any], where: dict[str, 
         if any(f" {key}=" in name and f" {key}={value}" not in name for key, value in where.items()):
             continue
         # A choice such as monitor=full may have grown. It then logs more, and trains as before.
-        shown = "digest" if classes(run) == classes(other) else "losses"
+        shown = "digest" if run.get("tests") == other.get("tests") else "losses"
         if run.get(shown, "refused") != other.get(shown, "refused"):
             found.append(f"{name}: {other.get(shown, 'refused')} became {run.get(shown, 'refused')}")
     rooms = {*before.get("rooms", ["all"]), *after.get("rooms", ["all"])} - {"all"}
@@ -129,24 +126,6 @@ def changed_modules(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
         (before[room] | after[room])[part]
         for room in before.keys() - {"commit"}
         for part in before[room].keys() ^ after[room].keys()
-    }
-
-
-def classes(run: dict[str, Any]) -> list[str]:
-    """What a run tested; earlier records have keys such as "MLP LayerNorm SGD training" for it."""
-    return run.get("tests") or [name for key in run.get("keys", ()) for name in key.split()]
-
-
-def since(known: dict[str, Any], commit: str) -> dict[str, dict[str, str]]:
-    """The parts of the commit from which versions have parts."""
-    from normexp.config.code.parts import PART
-
-    if not commit.startswith(known["since"]["commit"]):
-        sys.exit(f"Error: {commit}: recorded without its parts; record it again")
-    parts = {room: text for room, text in known["since"].items() if room != "commit"}
-    return {
-        room: {text[start : start + PART]: room for start in range(0, len(text), PART)}
-        for room, text in parts.items()
     }
 
 

@@ -1,7 +1,6 @@
-"""Measurements of whole commands, as a user sees them: their start, sweeps, studies, and what grows with the runs."""
+"""Measurements of whole commands, as a user sees them: their start, sweeps, and what grows with the runs."""
 
 import json
-import multiprocessing
 import os
 import shlex
 import shutil
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from . import Measured, Options
@@ -104,22 +102,3 @@ def copies(run: Path, count: int, to: Path) -> Path:
         new = {"config": config, "hash": digest, "choices": choices, "metrics": metrics}
         write_summary(folder, {**summary, **new})
     return to
-
-
-def studies(overrides: str, steps: int, options: Options) -> Measured:
-    """Seconds of a study of 12 runs (seeds and rates), over 12 bare loops of one thread, a process per core."""
-    runs, steps = (2, 10) if options.quick else (12, steps)
-    grid = f"seed=range(0,{runs // 2}) lr=0.001,0.003 max_steps={steps} monitor=none"
-    own = f"train.py -m {overrides} {grid} outputs=OUT"
-    return commands(own, f"scripts/benchmark.py bare {runs} {steps} {overrides}", options)
-
-
-def bare_loops(runs: int, steps: int, overrides: list[str]) -> None:
-    """Train in bare loops of one thread, a process per core."""
-    from normexp.machine import cores
-
-    from . import training  # imported once, before the processes are forked
-
-    os.environ["OMP_NUM_THREADS"] = "1"
-    with ProcessPoolExecutor(cores(), multiprocessing.get_context("fork")) as pool:
-        list(pool.map(training.bare_loop, *zip(*[(overrides, steps)] * runs, strict=True)))

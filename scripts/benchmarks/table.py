@@ -89,15 +89,6 @@ MEASUREMENTS = {
         {"mlp 64": 0.40, "mlp 256": 0.67}, gpu=("digits, mlp 64",),
         guard=("digits, mlp 64", "mnist, mlp 256"), tolerance=0.3,
     ),
-    "studies": Measurement(
-        "Studies", "commands.studies", ("s of a study of 12 runs", "12 bare loops"),
-        {
-            "cifar10, cnn": (f"{' '.join(CIFAR)} {PART} model=cnn norm=batchnorm", 500),
-            "cifar10, resnet": (f"{' '.join(CIFAR)} {PART} model=resnet norm=batchnorm", 100),
-            "mnist, transformer": (f"{' '.join(MNIST)} {PART} model=transformer norm=layernorm", 500),
-        },
-        {"": 1.10},
-    ),
     "evaluation": Measurement(
         "Evaluation", "training.evaluation", ("ms", "forward alone"),
         {f"{m}, {w}": (m, e) for m in MODELS for w, e in (("loss and accuracy", False), ("and each answer", True))},

@@ -95,14 +95,6 @@ def bare_step(overrides: list[str]) -> Callable[[int], None]:
     return step
 
 
-def bare_loop(overrides: list[str], steps: int) -> None:
-    """Train in one thread for so many steps."""
-    torch.set_num_threads(1)
-    step = bare_step(overrides)
-    for i in range(steps):
-        step(i)
-
-
 class InTurn(pl.Callback):
     """Runs a block of the bare loop after each block of the trainer, so both run under the same load.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import ray_nodes
-from cluster.watching import states, two_drivers_share_four_runs, until
+from cluster.watching import CLAIM, states, two_drivers_share_four_runs, until
 
 from normexp.runs import load_summaries
 
@@ -27,22 +27,6 @@ RUN = [
     "--place",
     "ray",
 ]
-
-CLAIM = """
-name: training_helps
-sentence: A network that is trained is right more often than one that hardly learns.
-source: nobody
-covers: [mine]
-evidence: training
-metric: test/accuracy
-measure: test accuracy
-better: higher
-arms: {trained: [lr=0.1], stuck: [lr=0.000001]}
-fixed: [model=mlp, model.depth=1, model.width=16, norm=layernorm, data=digits, batch_size=64, max_epochs=4]
-seeds: 5
-comparison: {kind: greater, arm: trained, baseline: stuck, margin: 0.1}
-seconds: 1
-"""
 
 
 @pytest.fixture(scope="module")

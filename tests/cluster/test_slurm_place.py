@@ -1,6 +1,7 @@
 """Sweeps and claims as jobs of a real Slurm: arrays, time limits, lost jobs and drivers, a queue that is full."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from cluster import slurm
-from cluster.watching import states, two_drivers_share_four_runs, until
+from cluster.watching import CLAIM, states, two_drivers_share_four_runs, until
 
 from normexp.runs import load_summaries
 
@@ -105,6 +106,20 @@ def test_time_limit_shorter_than_the_run(cluster, tmp_path):
     assert states(tmp_path / "o") == ["completed"]
     assert "resuming from checkpoints/last.ckpt" in logs(tmp_path / "o")
     assert "again: " not in (tmp_path / "screen").read_text()  # it stayed one job of Slurm
+
+
+def test_claim_of_a_user_is_trained_by_jobs_from_an_empty_folder(cluster, tmp_path):
+    (tmp_path / "mine.yaml").write_text(CLAIM)
+    ask = [sys.executable, "-m", "normexp", "verify", "claim=mine.yaml", "--place", "slurm"]
+    done = subprocess.run(ask, cwd=tmp_path, env=cluster, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "jobs of Slurm" in done.stdout
+    verdict = json.loads((tmp_path / "outputs" / "claims" / "mine" / "verdict.json").read_text())
+    assert verdict["verdict"] == "supported"
+    assert verdict["runs"]["trained"] == done.stdout.count("  completed ") == 10
+    again = subprocess.run(ask, cwd=tmp_path, env=cluster, capture_output=True, text=True, timeout=600)
+    assert again.returncode == 0
+    assert "jobs of Slurm" not in again.stdout
 
 
 def test_finished_runs_are_not_submitted_and_the_screen_is_that_of_any_sweep(cluster, tmp_path):

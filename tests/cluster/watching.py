@@ -9,6 +9,22 @@ from typing import TypeVar
 
 from normexp.runs import load_summaries
 
+CLAIM = """
+name: training_helps
+sentence: A network that is trained is right more often than one that hardly learns.
+source: nobody
+covers: [mine]
+evidence: training
+metric: test/accuracy
+measure: test accuracy
+better: higher
+arms: {trained: [lr=0.1], stuck: [lr=0.000001]}
+fixed: [model=mlp, model.depth=1, model.width=16, norm=layernorm, data=digits, batch_size=64, max_epochs=4]
+seeds: 5
+comparison: {kind: greater, arm: trained, baseline: stuck, margin: 0.1}
+seconds: 1
+"""
+
 Found = TypeVar("Found")
 
 

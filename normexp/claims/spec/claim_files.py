@@ -1,6 +1,7 @@
 """Read the files in `configs/claim/`. Each is read and checked by itself, so a broken file does not stop the others."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,12 @@ def load_claims(folder: Path, bank: Bank | None = None) -> dict[str, Claim]:
     return claims
 
 
-def load_each(folder: Path, bank: Bank | None = None) -> tuple[dict[str, Claim], dict[str, str]]:
-    """(readable claims by id, mistakes of the other files by id)."""
+def load_each(
+    folder: Path, bank: Bank | None = None, only: Callable[[str], bool] = lambda name: True
+) -> tuple[dict[str, Claim], dict[str, str]]:
+    """(readable claims by id, mistakes of the other files by id). `only` says of an id whether its file is read."""
     claims, broken = {}, {}
-    for path in sorted(folder.glob("*.yaml"), key=natural):
+    for path in sorted((path for path in folder.glob("*.yaml") if only(path.stem)), key=natural):
         try:
             claims[path.stem] = read_claim(path, bank)
         except ValueError as error:
