@@ -115,7 +115,7 @@ def test_claim_of_a_user_is_trained_by_jobs_from_an_empty_folder(cluster, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert "jobs of Slurm" in done.stdout
     verdict = json.loads((tmp_path / "outputs" / "claims" / "mine" / "verdict.json").read_text())
-    assert verdict["verdict"] == "supported"
+    assert verdict["verdict"] == "seen here"
     assert verdict["runs"]["trained"] == done.stdout.count("  completed ") == 10
     again = subprocess.run(ask, cwd=tmp_path, env=cluster, capture_output=True, text=True, timeout=600)
     assert again.returncode == 0
