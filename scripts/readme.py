@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))  # so that it also runs where the package is not i
 
 README, RECORD, FIGURE = ROOT / "README.md", DATA / "readme.json", DOCS / "images" / "batch_size.png"
 BASELINE = "none"
+BANK_TABLE = "<!-- numbers: bank -->"
 
 
 def read_study(folder: Path) -> dict[str, Any]:
@@ -51,8 +52,11 @@ def read_walk(folder: Path) -> dict[str, Any]:
 def blocks(record: dict[str, Any]) -> dict[str, str]:
     """Marker -> what stands there. The table of the bank is the first of docs/bank.md."""
     bank = (DOCS / "bank.md").read_text()
+    known = {"bank": bank[bank.index("| setting |") :].partition("\n\n")[0]}
     return {
-        "bank": bank[bank.index("| setting |") :].partition("\n\n")[0],
+        **(
+            known if BANK_TABLE in README.read_text() else {}
+        ),  # until findings over drawn settings replace it
         "finding": record["study"]["finding"],
         "table": record["study"]["table"],
         "walk": f"```\n{record['walk']['text']}\n```",

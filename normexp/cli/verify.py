@@ -58,6 +58,7 @@ EXAMPLES = {
     "claim=M1 registry=FILE": "where its row stands, else registry.jsonl here (normexp register)",
     "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
     "page=docs/verdicts.md": "judge all again from the ledger and write the page",
+    "page=docs/findings.md": "the same as at most ten findings with figures; docs/when.md: when\nclaims hold",
     "page=FILE out=DIR": "write the page of the verdicts in DIR",
     "page=site claim=mine.yaml": "a site of these claims alone, from their verdicts",
 }

@@ -5,7 +5,8 @@ import re
 import pytest
 from committed import BANK, CLAIMS, ROOT, judged
 
-PAGES = ("README.md", "docs/bank.md")
+# README.md has the table until findings over drawn settings replace it.
+PAGES = [p for p in ("README.md", "docs/bank.md") if "| setting | none |" in (ROOT / p).read_text()]
 # They compare two norms of the bank, each seed at its best rate.
 PAIRS = ("P03c", "P06a", "P08", "P10b", "P10c")
 

@@ -15,6 +15,7 @@ from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.settings_count import SettingNumber, count, number_in
 from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.pages.findings import spans
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.population import EARLY, FINAL
 from normexp.report.drawing import NARROW, new_figure
@@ -291,7 +292,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
         n=len(final),
         of=len(bank.cells),
         norms=bank.norms,
-        where=where(final),
+        where=spans([own.cell.labels for own in final]),
         figures={name: f"images/atlas_{bank.name}_{name}.png" for name in figures},
         best=near_best(final, bank.norms),
         pairs=[(*pair, told(final, *pair)) for pair in pairs],
@@ -305,16 +306,6 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
     with atomic_write(path) as file:
         file.write(text.encode())
     return f"{path}: {len(final)} settings, {len(figures)} figures"
-
-
-def where(settings: Sequence[Measured]) -> str:
-    """What was measured: data, models, and from where to where."""
-    labels = [own.cell.labels for own in settings]
-    words = [", ".join(sorted({own[key] for own in labels})) for key in ("data", "model")]
-    for key in ("updates", "batch size", "depth", "width"):
-        found = [float(own[key]) for own in labels if key in own]
-        words += [f"{key} {min(found):,g} to {max(found):,g}"] if found else []
-    return "; ".join(words)
 
 
 def in_thirds(settings: Sequence[Measured], arm: str, baseline: str) -> str:

@@ -35,6 +35,10 @@ def write_page(
     if path.stem == FIRST_JUDGE.stem:
         path.write_text(first_judge_page(root))
         return f"{path}: the words of the first judge"
+    if path.stem == "findings":
+        from normexp.claims.pages.findings import write_findings  # draws
+
+        return write_findings(path, claims, verdicts, root, when_of(verdicts))
     if path.stem == "when":
         path.write_text(when_page(claims, verdicts, root))
         return f"{path}: when claims hold"

@@ -1,0 +1,171 @@
+"""The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+
+from normexp.claims.evidence.stored import PLACE, StoredEvidence
+from normexp.claims.judge.verdict_text import describe_effect, describe_question, ends, number
+from normexp.claims.judge.when import When
+from normexp.claims.pages import markdown_page
+from normexp.claims.pages.figure import COLORS, SIDES, draw_values
+from normexp.claims.spec.claim import Claim
+from normexp.report.drawing import NARROW, new_figure
+from normexp.report.style import INK, SETTINGS
+from normexp.runs.files import atomic_write
+
+MOST = 10
+# In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
+# exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
+QUESTIONS = (
+    *("P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90"),
+    *("S31", "X09", "X10", "X11", "P17b", "P17", "S47", "P06a", "P08", "P10a", "P06b"),
+)
+ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
+SECTION = re.compile(r"## (?:Which norm is best\?|What is known)\n.*?(?=\n## )", re.S)  # of README.md
+
+
+def write_findings(
+    path: Path,
+    claims: Mapping[str, Claim],
+    verdicts: Mapping[str, dict[str, Any]],
+    root: Path,
+    whens: Mapping[str, When],
+) -> str:
+    """Write the page and its figures. The project's own page also replaces its section of README.md, once a finding
+    rests on drawn settings. Returns a line on it."""
+    chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
+    rows = [finding(claims[own["id"]], own, whens.get(own["id"])) for own in chosen]
+    for own in chosen:
+        place = path.parent / "images" / f"finding_{own['id']}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draw(claims[own["id"]], own, place, root)
+    missing = [name for name in QUESTIONS if name not in verdicts]
+    with atomic_write(path) as file:
+        file.write(markdown_page("findings.md.j2", rows=rows, missing=missing).encode())
+    readme, drawn = root / "README.md", [row for row, own in zip(rows, chosen, strict=True) if is_drawn(own)]
+    if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
+        text = section(drawn, root)
+        readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
+    return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
+
+
+def is_drawn(verdict: Mapping[str, Any]) -> bool:
+    """Whether it has a word over drawn settings."""
+    return bool(verdict["settings"]) and verdict["drawn"] and verdict["verdict"] != "counted"
+
+
+def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict[str, str]:
+    """The parts of a finding in words."""
+    return {
+        "id": claim.id,
+        "sentence": claim.sentence,
+        "known": answer(verdict),
+        "sure": how_sure(verdict),
+        "where": where(verdict),
+        "when": f"It {when}." if when and when.found else "",
+        "source": claim.source,
+    }
+
+
+def answer(verdict: Mapping[str, Any]) -> str:
+    """What is known, in a few words."""
+    word = verdict["verdict"]
+    if word == "counted":
+        return f"True in {verdict['holds']} of {verdict['n']} settings that we chose"
+    return ANSWERS.get(word, word[0].upper() + word[1:])
+
+
+def how_sure(verdict: Mapping[str, Any]) -> str:
+    """The counts and intervals behind it."""
+    if not verdict["settings"]:
+        scope = verdict["scope"]
+        values = f"{verdict['n_seeds']} seeds; asked was {describe_question(verdict['comparison'])}"
+        return f"{scope[0].upper()}{scope[1:]}." if scope else f"By direct computation, {values}."
+    own, parts, margin = verdict["comparisons"][0], [], verdict["comparison"].get("margin", 0.0)
+    counts = f"Further than the margin in {own['beyond']}, within it in {own['within']}, opposite in {own['opposite']}"
+    if not isinstance(margin, str) and margin < 0:
+        counts = f"No worse than that in {own['beyond']}, worse in {own['within'] + own['opposite']}"
+    if not verdict["drawn"]:
+        return f"{counts} of {own['n']}. Nobody drew these settings, so this says nothing about others."
+    low, high = (f"{end:.0%}" for end in verdict["share_interval"])
+    parts.append(
+        f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random: in {low} to {high} of all such"
+    )
+    parts.append(f"{counts}")
+    if own["median"] is not None:
+        parts.append(
+            f"Median of {describe_effect(own['comparison'])} {number(own['median'])}{ends(own['median_interval'])}"
+        )
+    if lost := sum(own["failures"].values()):
+        parts.append(f"{lost} of {sum(own['runs'].values())} runs failed and count as guesses")
+    return ". ".join([*parts, verdict["note"]]).strip(". ") + "."
+
+
+def where(verdict: Mapping[str, Any]) -> str:
+    """What was measured."""
+    labels = [row["labels"] for row in verdict["settings"]]
+    if not labels:
+        return "A property of the layer or of a network's start, whatever it is trained on."
+    return f"{spans(labels)}."
+
+
+def spans(labels: Sequence[Mapping[str, str]]) -> str:
+    """Data and models of settings, and from where to where they go."""
+    words = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
+    for key in ("updates", "batch size", "depth", "width"):
+        found = [float(own[key]) for own in labels if key in own]
+        words += [f"{key} {min(found):,g} to {max(found):,g}"] if found else []
+    return "; ".join(filter(None, words))
+
+
+def section(rows: Sequence[Mapping[str, str]], root: Path) -> str:
+    """The section of README.md: a line a finding."""
+    figure = "docs/images/atlas_drawn_best.png"
+    image = f"![in how many settings each norm is the best, or as good in practice]({figure})\n\n"
+    lines = [
+        f"- **{row['sentence']}** {row['known']}. {row['sure'].partition('. ')[0].rstrip('.')}."
+        for row in rows
+    ]
+    return (
+        "## What is known\n\n"
+        "[docs/findings.md](docs/findings.md) says of each how sure it is and where it holds, with a figure; "
+        "[the atlas](docs/atlas.md) has every setting.\n\n"
+        f"{image if (root / figure).exists() else ''}" + "\n".join(lines) + "\n"
+    )
+
+
+def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
+    """The figure of a finding, as wide as a phone: the number of each setting by size, or the values of one setting."""
+    with matplotlib.rc_context(SETTINGS):
+        figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 2.3))
+        if verdict["settings"]:
+            draw_settings(axes, verdict)
+        elif stored := StoredEvidence(root / PLACE).verdict(claim):
+            draw_values(axes, stored.table, verdict)
+            if axes.get_yscale() != "linear":  # powers of ten as plain text
+                axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_ylabel(textwrap.fill(axes.get_ylabel().replace("\n", " "), 40), fontsize=7)
+        with atomic_write(path) as file:
+            figure.savefig(file, format="png")
+
+
+def draw_settings(axes: Axes, verdict: Mapping[str, Any]) -> None:
+    """The number of each setting with one standard error over seeds, green where the claim holds."""
+    rows = [row for row in verdict["comparisons"][0]["settings"] if row["number"] is not None]
+    for x, row in enumerate(sorted(rows, key=lambda row: float(row["number"]))):
+        color = COLORS["for" if row["holds"] else SIDES[row["side"]]]
+        size, error, margin = (float(row[key]) for key in ("number", "error", "margin"))
+        axes.fill_between([x - 0.5, x + 0.5], -abs(margin), abs(margin), color="#e4e4e4", linewidth=0)
+        axes.errorbar(
+            [x], [size], yerr=[error if error == error else 0.0], fmt="o", color=color, markersize=4
+        )
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xticks([])
+    axes.set_xlabel("settings by size; green: the sentence is true there")
+    axes.set_ylabel(describe_effect(verdict["comparison"]).removesuffix(" ="))

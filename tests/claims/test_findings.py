@@ -1,0 +1,95 @@
+"""The front page: what is judged stands there in plain words with a figure, and README.md waits for drawn settings."""
+
+import dataclasses
+
+import pytest
+from committed import CLAIMS, ROOT, judged
+from made_settings import made
+from matplotlib.image import imread
+
+from normexp.claims.judge import judge
+from normexp.claims.judge.when import When
+from normexp.claims.pages import findings
+from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings
+
+README = "# normexp\n\n## Which norm is best?\n\nold words\n\n| a table |\n\n## Your first verdict\n\nmore\n"
+
+
+def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> dict:
+    """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
+    rule = lambda norm, labels, at: 0.2 * (1 if norm == "none" or int(labels["depth"]) > 6 else 0.8)  # noqa: E731
+    settings = [own.setting for own in made(rule, n=n, lengths=("final",))]
+    claim = dataclasses.replace(CLAIMS["P01"], id=name)
+    return judge(settings, claim, drawn=drawn)
+
+
+def test_every_question_is_a_claim_and_the_first_ones_are_about_drawn_settings():
+    assert set(QUESTIONS) <= CLAIMS.keys()
+    assert len(QUESTIONS) == len(set(QUESTIONS))
+    kinds = [CLAIMS[name].drawn for name in QUESTIONS]
+    assert kinds == sorted(kinds, reverse=True)
+    assert sum(kinds) >= MOST  # once all are judged, the page rests on drawn settings alone
+
+
+def test_a_drawn_finding_says_how_sure_where_and_when():
+    verdict = drawn_verdict("P01")
+    true = verdict["holds"]
+    found = findings.finding(CLAIMS["P01"], verdict, When("depth below 6", 9, 9, 0, 3, 0.001, found=True))
+    assert found["known"] == ("Yes" if verdict["verdict"] == "supported" else "Not known yet")
+    low, high = verdict["share_interval"]
+    assert found["sure"].startswith(
+        f"It holds in {true} of 24 settings drawn at random: in {low:.0%} to {high:.0%} of"
+    )
+    assert f"Further than the margin in {true}, within it in {24 - true}, opposite in 0." in found["sure"]
+    assert found["where"].startswith("CIFAR-10, MNIST; CNN, MLP; updates ")
+    assert found["when"] == "It holds in 9 of 9 with depth below 6, in 0 of 3 others."
+    assert findings.finding(CLAIMS["P01"], verdict, When("x", 9, 9, 8, 9, 0.5))["when"] == ""
+
+
+def test_chosen_settings_and_laws_promise_no_more_than_they_have():
+    chosen = drawn_verdict("P01", drawn=False)
+    assert answer(chosen) == f"True in {chosen['holds']} of 24 settings that we chose"
+    assert "this says nothing about others" in how_sure(chosen)
+    law = judged("P17b")
+    assert (answer(law), how_sure(law)) == ("No", "By a counterexample, after a search of 400 cases.")
+    assert how_sure(judged("P08")).startswith("No worse than that in 10, worse in 2 of 12.")
+
+
+def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(README)
+    page = tmp_path / "docs" / "findings.md"
+    names = ["P08", "S47", "P06a"]
+    verdicts = {name: judged(name) for name in names}
+    line = write_findings(page, CLAIMS, verdicts, tmp_path, {})
+    assert line.endswith(f"3 findings, 0 over drawn settings; {len(QUESTIONS) - 3} questions not judged yet")
+    assert (tmp_path / "README.md").read_text() == README
+    verdicts["P01"] = drawn_verdict("P01")
+    write_findings(page, CLAIMS, verdicts, tmp_path, {})
+    text = page.read_text()
+    order = [text.index(f"images/finding_{name}.png") for name in ("P01", "S47", "P06a", "P08")]
+    assert order == sorted(order)
+    readme = (tmp_path / "README.md").read_text()
+    assert "## Which norm is best?" not in readme
+    assert f"- **{CLAIMS['P01'].sentence}** " in readme
+    assert CLAIMS["P08"].sentence not in readme
+    assert readme.endswith("\n\n## Your first verdict\n\nmore\n")
+    write_findings(page, CLAIMS, verdicts, tmp_path, {})  # again, over its own section
+    assert (tmp_path / "README.md").read_text() == readme
+    image = imread(page.parent / "images" / "finding_P01.png")
+    assert image.shape[1] == 900
+    assert image[..., :3].std() > 0.05
+
+
+def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
+    text = (ROOT / "docs" / "findings.md").read_text()
+    shown = [name for name in QUESTIONS if f"images/finding_{name}.png" in text]
+    assert 1 <= len(shown) <= MOST
+    for name in shown:
+        assert f"**{answer(judged(name))}.** {how_sure(judged(name))}" in text
+        assert (ROOT / "docs" / "images" / f"finding_{name}.png").exists()
+
+
+@pytest.mark.parametrize("word", ["supported", "refuted", "divided", "undecided"])
+def test_every_word_of_a_population_has_a_plain_answer(word):
+    assert answer({"verdict": word}) in ("Yes", "No", "In some settings", "Not known yet")
