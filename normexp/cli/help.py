@@ -28,7 +28,7 @@ EXAMPLES = {
     "norm=none monitor=full": "measure everything while it trains",
     "model=gpt data=python_docs max_steps=300": "",
     "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
-    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep: the product of all",
+    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep; for a fair comparison: normexp compare",
     "--cfg job": "print the whole configuration and stop",
 }
 

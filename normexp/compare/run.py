@@ -1,0 +1,114 @@
+"""Train a comparison look by look until it is decided, its seeds are spent or its budget is."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from normexp.claims.evidence.choose_rates import tuned_runs
+from normexp.claims.evidence.plan import Known, most_missing, plan
+from normexp.claims.verify_claims import Verification
+from normexp.compare.asked import Asked
+from normexp.compare.judged import Look, look
+from normexp.format import pluralize
+from normexp.sweeps.estimate import Estimates
+from normexp.sweeps.options import Options
+from normexp.sweeps.screen import core_minutes
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A finished comparison: its looks, its runs (`chosen`: each seed's own best) and why it ended."""
+
+    asked: Asked
+    looks: list[Look]
+    runs: pd.DataFrame
+    chosen: pd.DataFrame
+    ended: str
+    measure: str
+    seconds: float
+
+    @property
+    def last(self) -> Look:
+        return self.looks[-1]
+
+
+def compare(
+    asked: Asked, out: Path, command: str, options: Options, say: Callable[[str], None] = print
+) -> Result | None:
+    """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
+    found: list[Look] = []
+    spent, estimates, ended = 0.0, Estimates(), ""
+    for place, seeds in enumerate(asked.looks):
+        claim = dataclasses.replace(asked.claim, seeds=seeds)
+        own = Verification([claim], out, command=command)
+        known = require(own, claim.id)
+        cost = seconds_of(known, estimates)
+        if place == 0:
+            for line in cost_lines(asked, known, estimates):
+                say(line)
+            if options.plan:
+                return None
+        elif spent + cost > 60 * asked.budget:
+            ended = (
+                f"the budget of {asked.budget:g} minutes of one core would not hold the next look at {seeds}"
+                " seeds"
+            )
+            break
+        judged: list[Look] = []
+        own.run(options, lambda one, evidence, known=known, judged=judged: judged.append(  # type: ignore[misc]
+            look(known("", one.settings)[0], dataclasses.replace(known.claim), len(asked.looks))
+        ))  # fmt: skip
+        known = require(own, claim.id)
+        found += judged
+        spent += cost
+        words = ", ".join(
+            f"{one.norm}{f' at {one.level}' if one.level != '' else ''}: {one.word}"
+            for one in judged[-1].differences
+        )
+        say(f"look {place + 1} of {len(asked.looks)}, {seeds} seeds: {words}")
+        runs, _ = known.cell_runs(known.claim.cells["here"], known.claim.seed_range)
+        if judged[-1].decided:
+            ended = "every difference is decided"
+            break
+    ended = ended or f"all {asked.looks[-1]} seeds are trained"
+    chosen = tuned_runs(runs, known.measure)
+    return Result(asked, found, runs, chosen, ended, known.measure, float(runs["seconds"].sum()))
+
+
+def require(own: Verification, name: str) -> Known:
+    """What is known of the claim. Raises ValueError with the reason if it cannot run."""
+    if name in own.failed:
+        raise ValueError(own.failed[name])
+    return own.known[name]
+
+
+def seconds_of(known: Known, estimates: Estimates) -> float:
+    """Seconds of one core for the runs that are missing; 0 for those on a GPU, which nobody can time beforehand."""
+    return sum(estimates.seconds(spec) or 0.0 for spec in plan(known.claim, known))
+
+
+def cost_lines(asked: Asked, known: Known, estimates: Estimates) -> list[str]:
+    """The cost, before anything starts: of the first look, and of all."""
+    missing, seconds = most_missing(known.claim, known), seconds_of(known, estimates)
+    rates = known.claim.cells["here"].rates
+    each = len(known.claim.arms) * len(known.claim.levels) * len(rates)
+    lines = [
+        (
+            f"plan: {', '.join(known.claim.arms)} at {pluralize(len(rates), 'rate')}"
+            f" ({', '.join(f'{rate:g}' for rate in rates)}), each seed at its own best on validation"
+        ),
+        (
+            f"  first look, {asked.looks[0]} seeds: {missing} of {each * asked.looks[0]} runs to train,"
+            f" {core_minutes(seconds)}"
+        ),
+    ]
+    if len(asked.looks) > 1 and missing:
+        most = seconds / missing * each * asked.looks[-1]
+        lines.append(
+            f"  looks at {', '.join(map(str, asked.looks))} seeds, until all differences are decided: at most"
+            f" {each * asked.looks[-1]} runs, {core_minutes(most)}; budget {asked.budget:g} minutes"
+            "; more where a grid of rates widens"
+        )
+    return lines

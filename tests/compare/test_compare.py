@@ -1,0 +1,180 @@
+"""`normexp compare`: what it asks, how a look is judged, and one whole comparison of a network of somebody else."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.cli.compare import main
+from normexp.compare.asked import DEFAULTS, asked_for, overrides_of, packages
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, table_tex
+
+NETWORK = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self, num_classes=10):
+        super().__init__(nn.Flatten(), nn.Linear(64, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Linear(24, num_classes))
+"""
+
+
+def asked(rest=(), text=False, **options):
+    given = {**DEFAULTS, "norms": "none,batchnorm", "name": "mine", **options}
+    return asked_for(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
+
+
+def setting(differences, seeds=10, failed=()):
+    """A baseline of 10% and arms that differ by these points, with a little noise."""
+    noise = np.random.default_rng(0).normal(size=(len(differences) + 1, seeds))
+    values = {("none", ""): 0.1 + 0.01 * noise[0]}
+    for place, (norm, points) in enumerate(differences.items(), 1):
+        values[norm, ""] = values["none", ""] + points / 100 + 0.002 * noise[place]
+    bad = {norm: np.isin(np.arange(seeds), failed) for norm in differences}
+    return Setting(
+        "here",
+        {
+            key: Outcomes(np.arange(seeds), own, bad.get(key[0], np.zeros(seeds, bool)))
+            for key, own in values.items()
+        },
+        measure="error",
+        guess=0.9,
+        answer=1 / 360,
+    )
+
+
+def test_words_become_a_claim_with_its_looks():
+    found = asked(rest=["model.width=8"], batch_sizes="[2,8]", margin="0.01", seeds="16", rates="0.1,0.01")
+    assert found.looks == (5, 10, 16)
+    assert found.claim.factor == {"batch_size": [2, 8]}
+    assert [(c.arm, c.baseline, c.at, c.margin) for c in found.claim.comparisons] == [
+        ("batchnorm", "none", 2, 0.01),
+        ("batchnorm", "none", 8, 0.01),
+    ]
+    cell = found.claim.cells["here"]
+    assert cell.rates == (0.01, 0.1)
+    assert cell.overrides == ("recipe=mlp", "model=mlp", "data=digits", "model.width=8")
+    assert asked(text=True).claim.metric == "test/loss"
+    assert asked(rest=["recipe=plain"]).words[0] == "model=mlp"
+    assert asked(seeds="5").looks == (5,)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"norms": "none"}, "norms=none: name two or more"),
+        ({"norms": "none,none"}, "norms=none,none"),
+        ({"seeds": "4"}, "seeds=4: must be a whole number, at least 5"),
+        ({"margin": "-1"}, "margin=-1: must be a number above 0"),
+        ({"batch_sizes": "2,x"}, "batch_sizes=x"),
+        ({"metric": "val/loss"}, "metric=val/loss: choose from"),
+        ({"budget": "nan"}, "budget=nan"),
+    ],
+)
+def test_mistakes_are_one_line(options, words):
+    with pytest.raises(ValueError, match=words) as error:
+        asked(**options)
+    assert "\n" not in str(error.value)
+
+
+def test_own_network_and_data_are_named_and_allowed():
+    options = {**DEFAULTS, "module": "pack.nets:Net"}
+    words = overrides_of(options, ["data=other:Data", "max_epochs=2"])
+    assert words == [
+        "model=module", "model.path=pack.nets.Net", "data=module", "data.path=other.Data", "max_epochs=2",
+    ]  # fmt: skip
+    assert packages(options, ["data=other:Data"]) == ["pack", "other"]
+    with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
+        overrides_of({**DEFAULTS, "module": "pack"}, [])
+    with pytest.raises(ValueError, match="lr=1: is chosen by the comparison"):
+        overrides_of(DEFAULTS, ["lr=1"])
+
+
+def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
+    found = asked(norms="none,batchnorm,layernorm", margin="0.01")
+    one = setting({"batchnorm": -3, "layernorm": 0.1})
+    result = look(one, found.claim, looks=4)
+    assert result.alpha == 0.05 / 4
+    for own, name in zip(result.differences, ("batchnorm", "layernorm"), strict=True):
+        difference = one.outcomes[name, ""].values - one.outcomes["none", ""].values
+        twin = stats.ttest_1samp(difference, 0).confidence_interval(1 - 0.05 / 4)
+        assert own.interval == pytest.approx((twin.low, twin.high))
+        assert own.effect == pytest.approx(difference.mean())
+    assert [own.word for own in result.differences] == [BETTER, EQUAL]
+    assert result.decided
+    p = [2 * stats.t.sf((0.01 - abs(result.differences[1].effect)) / sem(one, "layernorm"), 9)]
+    p += [2 * stats.t.sf((abs(result.differences[0].effect) - 0.01) / sem(one, "batchnorm"), 9)]
+    assert result.differences[1].p == pytest.approx(max(p[0], 2 * min(p)) if p[0] > p[1] else 2 * p[0])
+
+
+def sem(one, name):
+    difference = one.outcomes[name, ""].values - one.outcomes["none", ""].values
+    return difference.std(ddof=1) / np.sqrt(len(difference))
+
+
+def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
+    found = asked(margin="0.01")
+    near = look(setting({"batchnorm": -1}), found.claim, 1)
+    assert near.differences[0].word == OPEN
+    assert not near.decided
+    bad = look(setting({"batchnorm": -3}, failed=range(10)), found.claim, 1).differences[0]
+    assert (bad.word, bad.failed) == (WORSE, 10)
+    assert bad.effect == pytest.approx(0.8, abs=0.01)
+
+
+def test_equal_arms_are_called_different_at_most_as_often_as_promised():
+    """Under no difference at all and a tiny margin, in whichever look one stops."""
+    found, wrong, looks = asked(margin="1e-9"), 0, (5, 10, 20)
+    random = np.random.default_rng(1)
+    for _ in range(300):
+        values = random.normal(size=(2, 20))
+        for seeds in looks:
+            outcomes = {
+                (norm, ""): Outcomes(np.arange(seeds), own[:seeds], np.zeros(seeds, bool))
+                for norm, own in zip(("none", "batchnorm"), values, strict=True)
+            }
+            if look(Setting("here", outcomes), found.claim, len(looks)).decided:
+                wrong += 1
+                break
+    assert stats.binomtest(wrong, 300, 0.05, "greater").pvalue > 0.001
+
+
+def test_finding_and_latex_say_the_numbers():
+    found = asked(margin="0.01")
+    result = look(setting({"batchnorm": -3}), found.claim, 1)
+    text = finding(result, "none", "error")
+    assert text.startswith("The error of batchnorm is smaller than that of none: −3.")
+    tex = table_tex(result, found.claim, "error")
+    assert tex.count("\\\\") == 3
+    assert "−" not in tex
+    assert f"{100 * result.arms[1].mean:.2f}" in tex
+
+
+@pytest.mark.slow
+def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "their_net.py").write_text(NETWORK)
+    words = [
+        "module=their_net:Net",
+        "data=digits",
+        "norms=none,batchnorm",
+        "rates=0.003,0.01",
+        "max_steps=6",
+        "seeds=5",
+    ]
+    assert main([*words, "--plan"]) == 0
+    assert "20 of 20 runs to train" in capsys.readouterr().out
+    assert not (tmp_path / "outputs").exists()
+    assert main([*words, "--workers", "0"]) == 0
+    out = tmp_path / "outputs" / "compare" / "their_net.Net-digits"
+    page, result = (out / "index.html").read_text(), json.loads((out / "result.json").read_text())
+    assert result["finding"] in page.replace("&#43;", "+")
+    assert "Seen here" in page
+    assert len(result["looks"][-1]["arms"]) == 2
+    for name in ("values", "curves", "rates"):
+        assert (out / "figures" / f"{name}.pdf").stat().st_size > 2000
+    assert "booktabs" in (out / "table.tex").read_text()
+    assert "5 paired seeds" in (out / "methods.txt").read_text()
+    assert (out / "tables" / "chosen.csv").read_text().count("\n") == 11
