@@ -225,7 +225,9 @@ def test_tests_and_benchmarks_do_not_edit_the_path():
         if isinstance(node, ast.Attribute) and node.attr == "path" and getattr(node.value, "id", "") == "sys"
     ]
     entries = {path.relative_to(ROOT).as_posix() for path in (ROOT / "scripts").glob("*.py")}
-    assert set(editing) <= entries
+    assert set(editing) <= entries | {
+        "normexp/cli/main.py"
+    }  # the installed script, for the user's own packages
 
 
 def test_no_file_is_longer_than_four_hundred_lines():

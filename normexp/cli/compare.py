@@ -51,8 +51,6 @@ def run(arguments: list[str]) -> int:
     from normexp.config.folder import allow_from
 
     allow_from([f"allow_targets=[{','.join(packages(options, rest))}]"])
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # the user's package lies in this folder, as with `python train.py`
     overrides = overrides_of(options, rest)
     with fast_imports():
         from normexp.compare.page import write

@@ -54,7 +54,9 @@ def main() -> int:
 
 
 def process() -> None:
-    """The installed script `normexp`."""
+    """The installed script `normexp`. It finds the user's packages in the present folder, as `python -m` does, but
+    last, so that a file there replaces no library."""
+    sys.path.append(os.getcwd())
     run_as_process(main)
 
 
