@@ -1,5 +1,8 @@
 """A sweep, `train.py -m`: the cells of a grid are composed, checked, planned and run."""
 
+import contextlib
+import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +11,8 @@ from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, specs
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.choose import warm_up
+
+SEED = re.compile(r"seed=\d+")
 
 
 def sweep(
@@ -29,7 +34,7 @@ def sweep(
     from normexp.sweeps.plan import plan  # loads torch
     from normexp.sweeps.run import place_of, run
 
-    attempts = [_attempt(overrides, using) for overrides in job_overrides]
+    attempts = _attempts(job_overrides, using)
     found = [spec for own in attempts if not isinstance(own, Exception) for spec in own]
     place = place_of(found, options, folder) if found else None
     skip = print if options.skip_invalid else None
@@ -50,6 +55,25 @@ def sweep(
         study=Path(first["outputs"], first["name"]),
         place=place,
     )
+
+
+def _attempts(job_overrides: Sequence[Sequence[str]], using: Composer) -> list[list[RunSpec] | ValueError]:
+    """The runs of each cell, or why it cannot run. Those that differ in the seed alone are composed once."""
+    found: dict[tuple[str, ...], list[RunSpec] | ValueError] = {}
+    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for overrides in job_overrides:
+        alike.setdefault(tuple(o for o in overrides if not SEED.fullmatch(o)), []).append(tuple(overrides))
+    for shared, (first, *others) in alike.items():
+        found[first] = own = _attempt(first, using)
+        if len(others) > 1 and not isinstance(own, ValueError) and len(own) == 1:
+            seeds = [int(o.partition("=")[2]) for cell in others for o in cell if SEED.fullmatch(o)]
+            with contextlib.suppress(ValueError):  # the messages of each cell follow
+                for cell, spec in zip(others, specs(shared, seeds=seeds, using=using), strict=True):
+                    found[cell] = [dataclasses.replace(spec, overrides=cell)]
+        for cell in others:
+            if cell not in found:
+                found[cell] = _attempt(cell, using)
+    return [found[tuple(overrides)] for overrides in job_overrides]
 
 
 def _attempt(overrides: Sequence[str], using: Composer) -> list[RunSpec] | ValueError:

@@ -12,7 +12,7 @@ from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
 from normexp.machine import cores
-from normexp.sweeps.grid import command_of, names
+from normexp.sweeps.grid import _attempt, _attempts, command_of, names
 from normexp.sweeps.places.choose import slots
 
 
@@ -66,3 +66,19 @@ def test_threads_and_workers_do_not_exceed_the_cores(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert len(slots([{"devices": 1}], None, 1)) == cores()
     assert len(slots([{"devices": cores()}], None, 1)) == 1
+
+
+@pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["replicas=2"], ["batch_size=0"]])
+def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
+    cells = [[f"norm={norm}", f"seed={seed}", *more] for seed in (3, 1, 2) for norm in ("none", "layernorm")]
+    together = _attempts(cells, composer())
+    for cell, found in zip(cells, together, strict=True):
+        alone = _attempt(cell, composer())
+        if isinstance(alone, ValueError):
+            assert str(found) == str(alone)
+        else:
+            assert found == alone
+            assert [one.files()["config.yaml"] for one in found] == [
+                one.files()["config.yaml"] for one in alone
+            ]
+            assert found[0].overrides[:2] == tuple(cell[:2])
