@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from normexp.claims.evidence.cell_facts import LADDER
 from normexp.claims.evidence.plan import Known
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.population import RATES
 from normexp.claims.spec.select import whole_id
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration, pluralize
@@ -28,13 +29,22 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
 
 
 def by_the_bank(claim: Claim, reason: str) -> list[str]:
-    """Lines on a claim whose data are not here: the runs of each setting, by the files of the claim and of its bank."""
-    lines = [f"  {claim.id}: at most {run_count(claim)} runs; nothing is checked or timed without its data"]
-    lines.append(f"    {reason}")
+    """Lines on a claim whose data or pilots are not here: the runs of each setting and in all, by the files of the
+    claim and of its bank. Pilots will give each arm three rates."""
     each = len(claim.arms) * len(claim.levels) * claim.seeds
-    for cell in claim.cells.values():
-        runs = each * (len(cell.rates) or len(LADDER) if claim.rate == "own" else 1)
-        seconds = runs * (cell.seconds or claim.seconds)
+    found = RATES if claim.drawn else len(LADDER)
+    counts = [
+        each * (len(cell.rates) or found if claim.rate == "own" else 1) for cell in claim.cells.values()
+    ]
+    times = [
+        runs * (cell.seconds or claim.seconds)
+        for cell, runs in zip(claim.cells.values(), counts, strict=True)
+    ]
+    lines = [
+        f"  {claim.id}: at most {sum(counts)} runs, {sum(times) / 3600:.1f} core-hours; nothing is checked or timed"
+    ]
+    lines.append(f"    {reason}")
+    for cell, runs, seconds in zip(claim.cells.values(), counts, times, strict=True):
         lines.append(
             f"    {claim.id} {cell.name} ({cell.what}): {pluralize(runs, 'run')}, {duration(seconds)} by its file"
         )

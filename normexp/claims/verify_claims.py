@@ -78,6 +78,8 @@ class Verification:
     def _add(self, claim: Claim, evidence: StoredEvidence | None) -> None:
         if claim.tune and not self.tuned:  # a protocol of its own
             claim = dataclasses.replace(claim, tune=None)
+        if claim.drawn and not any(cell.updates for cell in claim.cells.values()):
+            raise ValueError("its settings have no pilot yet: normexp evidence pilot")
         disk = DiskRuns(claim := complete_cells(claim), self.out / "cache", self._failures)
         self.known[claim.id] = Known(claim, evidence, disk)
 
@@ -93,7 +95,7 @@ class Verification:
         return most_missing(self.known[name].claim, self.known[name])
 
     def show_runs(self, options: Options) -> None:
-        """Print the runs of the next round, and those of each setting; without its data, what the bank's file says."""
+        """Print the runs of the next round, and those of each setting; without data or pilots, what files say."""
         for claim in self.claims:
             if claim.cells and claim.id in self.failed and claim.id not in self.known:
                 print("\n".join(by_the_bank(claim, self.failed.pop(claim.id))))

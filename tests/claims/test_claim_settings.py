@@ -128,7 +128,8 @@ def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):
     with pytest.raises(ValueError, match=r"absent.yaml: no such file; name a yaml with cells"):
         load_bank("absent.yaml")
     with pytest.raises(
-        ValueError, match=r"bank=huge: no such bank; choose from drawn, gpu, networks, small, or name a file"
+        ValueError,
+        match=r"bank=huge: no such bank; choose from drawn, gpu, language, networks, small, or name a file",
     ):
         load_bank("huge")
 

@@ -1,0 +1,79 @@
+"""The claims over the population of language models: every arm can be built in its settings and takes its first steps,
+and the plan keeps to what may be spent."""
+
+import re
+
+import pytest
+from committed import CLAIMS, ROOT
+
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.population import RATES, summary
+from normexp.config.run_spec import specs
+from normexp.runs import read_summary
+from normexp.training.train import train
+
+LANGUAGE = {
+    name: claim for name, claim in CLAIMS.items() if claim.drawn_from and claim.drawn_from.name == "language"
+}
+BANK = load_bank("language")
+SMALL = (
+    "data=python_docs",
+    "data.train_size=2000",
+    "data.context_length=16",
+    "model.width=16",
+    "model.depth=2",
+)
+SHORT = ("max_steps=2", "batch_size=4", "log_every_n_steps=1", "val_every_n_steps=1")
+
+
+def runs(claim):
+    """Of a claim whose settings have pilots: three rates each, or one that the factor sets."""
+    rates = RATES if claim.rate == "own" else 1
+    return len(claim.settings) * len(claim.arms) * len(claim.levels) * rates * claim.seeds
+
+
+def hours(claim):
+    return runs(claim) * claim.seconds / 3600
+
+
+def test_population_is_the_one_that_was_asked_for():
+    labels = [cell.labels for cell in BANK.cells.values()]
+    assert {one["data"] for one in labels} == {"tinyshakespeare", "Python docs"}
+    assert {one["depth"] for one in labels} == {"2", "3", "4", "6", "8"}
+    assert {one["width"] for one in labels} == {"32", "48", "64", "96"}
+    assert {one["context"] for one in labels} == {"32", "48", "64"}
+    assert BANK.known_population.length["seconds"] == 60
+    assert [line.partition(":")[0] for line in summary(BANK)[:5]] == [f"depth {n}" for n in (2, 3, 4, 6, 8)]
+
+
+def test_each_claim_asks_24_settings_for_at_most_three_core_hours():
+    assert len(LANGUAGE) == 20
+    for claim in LANGUAGE.values():
+        assert len(claim.settings) == claim.first == 24
+        assert hours(claim) <= 3, claim.id
+        assert "Not yet run." in claim.note
+
+
+def test_page_lists_each_claim_with_its_cost():
+    page = (ROOT / "docs" / "language_models.md").read_text()
+    rows = dict(re.findall(r"^\| (P\d+\w?) \| (.+) \|$", page, re.M))
+    assert rows.keys() == LANGUAGE.keys()
+    for name, row in rows.items():
+        assert row == f"{LANGUAGE[name].sentence} | {runs(LANGUAGE[name])} | {hours(LANGUAGE[name]):.1f}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in ("P21c", "P25b", "P27") else pytest.mark.slow) for n in LANGUAGE],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_every_arm_takes_its_first_steps(name, tmp_path):
+    claim = LANGUAGE[name]
+    cell = next(iter(claim.cells.values()))
+    for arm, own in claim.arms.items():
+        factor = [f"{key}={levels[0]}" for key, levels in claim.factor.items() if not key.startswith("data.")]
+        data = [word for word in cell.overrides if not word.startswith("data")]
+        words = [*data, *SMALL, *claim.fixed, *own, *factor, *SHORT, f"outputs={tmp_path / arm}"]
+        asked = specs(words, rates=[0.003])
+        train(asked)
+        assert read_summary(asked[0].folder)["steps"] == 2
