@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.spec.bank import NAMES, label
-from normexp.config.compose import compose, plain_values
+from normexp.config.compose import compose
 from normexp.config.process import fast_imports
+from normexp.config.references import plain_values
 
 OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "adam": "Adam"}
 PLACES = {"pre", "post", "sandwich"}  # of the norm, in a transformer

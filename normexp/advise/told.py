@@ -1,6 +1,7 @@
 """Advice in words: for the screen, for the page, and predictions that were registered beside what was measured."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from normexp.claims.evidence.measured import Measured, measured
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.atlas import short
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.registration import REGISTRY, RowsAt, not_after, open_registry
-from normexp.claims.spec.registry import Row
+from normexp.claims.spec.registration import REGISTRY, not_after, open_registry
+from normexp.claims.spec.registry import digest
 
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
@@ -72,19 +73,28 @@ def predictions(forecast: Forecast, settings: Bank, bank: str) -> dict[str, Any]
     return {"bank": bank, "norms": list(forecast.norms), "level": LEVEL, "settings": found}
 
 
-def registered(
-    settings: Bank, bank: str, registry: Path
-) -> tuple[dict[str, Any], Row | None, RowsAt | None] | None:
-    """(the registered predictions, their row, the registry at each commit); None if there are none."""
-    known = open_registry(registry) if registry.exists() else None
+def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, registry: Path) -> dict[str, Any]:
+    """Predictions beside what was measured: the table, how many were held, the registry's row, and why it came late.
+    Raises ValueError with one line for registered predictions that were changed."""
+    found, known = measured(settings, evidence), open_registry(registry) if registry.exists() else None
     row = known.latest(subject(settings, bank)) if known else None
     if known is None or row is None:
-        return None
-    name = f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
-    return json.loads((registry.parent / PROTOCOLS / name).read_text()), row, known.rows_at
+        table, held = beside(predictions(forecast, settings, bank), found)
+        return {"table": table, "held": held, "row": None, "late": ""}
+    path = registry.parent / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+    predicted = json.loads(path.read_text())
+    if digest(predicted) != row.protocol:
+        raise ValueError(f"{path}: is not what row {row.number} registered; restore it from git")
+    tables = [own.runs.rename(columns={"hash": "run"}) for own in found]
+    runs = [
+        {str(key): value for key, value in run.items()} for one in tables for run in one.to_dict("records")
+    ]
+    table, held = beside(predicted, found)
+    late = "; ".join(not_after(row, runs, known.rows_at)[:1])
+    return {"table": table, "held": held, "row": row.number, "late": late}
 
 
-def beside(settings: Bank, predicted: Mapping[str, Any], found: Sequence[Measured]) -> tuple[str, str]:
+def beside(predicted: Mapping[str, Any], found: Sequence[Measured]) -> tuple[str, str]:
     """(a table of what was predicted beside what was measured, misses included; how many were held, in words)."""
     known, rows, held, of = {own.name: own for own in found}, [], 0, 0
     for name, own in predicted["settings"].items():
@@ -109,30 +119,13 @@ def beside(settings: Bank, predicted: Mapping[str, Any], found: Sequence[Measure
 def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:
     """The page of coverage on settings left out, and of predictions beside what was measured, as Markdown."""
     rows = [
-        (own["norm"], f"{own['held']} of {own['n']}", f"a factor of {2.718281828 ** (own['width'] / 2):.2f} either way",
+        (own["norm"], f"{own['held']} of {own['n']}", f"a factor of {math.exp(own['width'] / 2):.2f} either way",
          f"{own['missed']:.3f}", f"{own['missed_by_the_median']:.3f}", f"{own['right']} of {own['sure']}")
         for own in forecast.coverage()
     ]  # fmt: skip
-    columns = (
-        "norm",
-        "interval held",
-        "median interval",
-        "mean miss",
-        "miss of the median",
-        "sign right where sure",
-    )
-    values: dict[str, Any] = {"predicted": "", "held": "", "late": "", "row": None}
-    if settings is not None:
-        kept = registered(settings, bank.name, evidence / REGISTRY)
-        predicted, row, rows_at = kept or (predictions(forecast, settings, bank.name), None, None)
-        found = measured(settings, evidence)
-        values["predicted"], values["held"] = beside(settings, predicted, found)
-        values["row"] = row and row.number
-        if row and rows_at:
-            tables = [own.runs.rename(columns={"hash": "run"}) for own in found]
-            runs = [{str(k): v for k, v in run.items()} for one in tables for run in one.to_dict("records")]
-            values["late"] = "; ".join(not_after(row, runs, rows_at)[:1])
+    columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
+    own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY) if settings else {}
     return markdown_page(
         "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
-        coverage=markdown_table(columns, rows), settings=settings and settings.name, **values,
+        coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,
     )  # fmt: skip

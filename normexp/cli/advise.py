@@ -4,7 +4,7 @@ from pathlib import Path
 
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.registration import default_registry
+from normexp.claims.spec.registration import REGISTRY, default_registry
 from normexp.cli.errors import prepare, read_options, say_error
 from normexp.config.process import command
 
@@ -65,15 +65,14 @@ def answer(options: dict[str, str], words: list[str], register: bool) -> str:
         return f"{path}: advice from {len(forecast.names)} settings"
     if settings is None:
         return told.advice(forecast, labels_of_own(words), bank.name)
-    predicted = told.predictions(forecast, settings, bank.name)
     if register:
         from normexp.cli.register import line, record
 
         path = Path(options["registry"]) if options["registry"] else default_registry()
-        seeds = [[0, settings.seeds]]
-        return line(record(path, told.subject(settings, bank.name), predicted, options["reason"], seeds))
-    registry = Path(options["registry"]) if options["registry"] else evidence / "registry.jsonl"
-    kept = told.registered(settings, bank.name, registry)
-    table, words_ = told.beside(settings, kept[0] if kept else predicted, measured(settings, evidence))
-    source = f"registered in row {kept[1].number}" if kept and kept[1] else "not registered"
-    return "\n".join(filter(None, (f"{settings.name}, {source}:", table, words_)))
+        predicted = told.predictions(forecast, settings, bank.name)
+        subject = told.subject(settings, bank.name)
+        return line(record(path, subject, predicted, options["reason"], [[0, settings.seeds]]))
+    registry = Path(options["registry"]) if options["registry"] else evidence / REGISTRY
+    own = told.serious(forecast, settings, bank.name, evidence, registry)
+    source = f"registered in row {own['row']}" if own["row"] else "not registered"
+    return "\n".join(filter(None, (f"{settings.name}, {source}:", own["table"], own["held"], own["late"])))

@@ -110,13 +110,15 @@ def test_predictions_are_registered_and_shown_beside_what_was_measured(bank, tmp
     out = capsys.readouterr().out
     assert "mine, registered in row 1:" in out
     assert out.count("not yet measured") == 4
+    kept.write_text(kept.read_text().replace('"level": 0.8', '"level": 0.9'))
+    assert main(words) == 2
+    assert "is not what row 1 registered" in capsys.readouterr().err
 
-    settings = load_bank(path)
     found = made(lambda norm, labels, at: 0.2 if norm == "layernorm" else 0.05, n=1, lengths=("final",))
     found = [
         type(found[0])("one", "final", *[getattr(found[0], name) for name in ("cell", "setting", "runs")])
     ]
-    table, told = beside(settings, predicted, found)
+    table, told = beside(predicted, found)
     assert "| one | layernorm | " in table
     (line,) = [line for line in table.splitlines() if line.startswith("| one | layernorm")]
     assert line.endswith("x4.0, a miss |")
