@@ -10,6 +10,7 @@ from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
+from normexp.claims.spec.papers import arxiv_id
 from normexp.claims.spec.select import ENDINGS, find
 from normexp.cli.errors import BAD_INPUT, cut_quietly, prepare, read_options, say_error
 from normexp.config import folder
@@ -40,6 +41,7 @@ BUDGET = "budget={0}: larger settings are cells of a bank now; write bank=gpu, o
 EXAMPLES = {
     "": "the initialization laboratory: what depth does, in under a minute",
     "claim=S37": "an id, a name, or several with commas",
+    "2503.10622": "all claims whose source is the paper with this arXiv id",
     "claim='S3*'": "a glob; law, initialization and training are kinds; or all",
     "claim=mine.yaml": "a claim of your own; docs/claims.md says what stands in the file",
     "claim=mine.yaml bank=cells.yaml": "its `settings` are cells of your own",
@@ -192,7 +194,8 @@ def warn(mistakes: Iterable[str]) -> None:
 
 def read(arguments: list[str]) -> dict[str, str]:
     """Options as key=value. Raises ValueError for anything else."""
-    options = read_options(arguments, DEFAULTS)
+    asked = [f"claim={word}" if arxiv_id(word) else word for word in arguments]
+    options = read_options(asked, DEFAULTS)
     if options["budget"]:
         raise ValueError(BUDGET.format(options["budget"]))
     if options["tune"] not in ("validation", "none"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each, read_claim
+from normexp.claims.spec.papers import arxiv_id, is_of
 from normexp.config.folder import CONFIGS, own_folder
 
 RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
@@ -85,6 +86,7 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     - an id, such as S37, which brings its parts S37a, S37b and so on
     - a name, such as rescaling_invariance
     - the id of a sentence that has no claim of its own: all claims that cover it
+    - the arXiv id of a paper, such as 2503.10622: all claims whose source it is
     - a kind of evidence: law, initialization or training
     - a glob over ids and names, such as S3*
     - `all`
@@ -96,6 +98,10 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     broken = broken or {}
     for word in words(text):
         found = _named(claims, word.lower()) or _covering(claims, word.lower())
+        if paper := arxiv_id(word):
+            found = {claim.id for claim in claims.values() if is_of(paper, claim.source)}
+            if not found:
+                raise ValueError(f"claim={word}: no claim has this paper as its source; --help lists all")
         left_out = unreadable(broken, word)
         if left_out and (not found or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])

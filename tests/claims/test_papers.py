@@ -1,0 +1,40 @@
+"""Claims are found by the arXiv id of their paper."""
+
+import pytest
+
+from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.spec.papers import PAPERS, arxiv_id, is_of
+from normexp.claims.spec.select import select
+from normexp.cli.verify import CONFIGS, read
+
+
+@pytest.mark.parametrize(
+    "word", ["2503.10622", "arXiv:2503.10622v2", "arxiv:2503.10622", "https://arxiv.org/abs/2503.10622", "https://arxiv.org/pdf/2503.10622.pdf"]
+)  # fmt: skip
+def test_every_way_to_write_an_id(word):
+    assert arxiv_id(word) == "2503.10622"
+
+
+def test_other_words_are_no_ids():
+    assert not any(map(arxiv_id, ("S37", "all", "12.5", "2503.106221234", "mine.yaml")))
+
+
+def test_every_paper_is_the_source_of_a_claim():
+    claims = load_claims(CONFIGS)
+    for paper in PAPERS:
+        assert [one for one in claims.values() if is_of(paper, one.source)], paper
+
+
+def test_select_finds_the_claims_of_a_paper_and_no_others():
+    claims = load_claims(CONFIGS)
+    found = select(claims, "2002.04745")
+    assert {one.id for one in found} == {i for i, one in claims.items() if "Xiong et al. 2020" in one.source}
+    assert {one.id for one in select(claims, "2604.23434")} >= {"P19a", "P19b"}
+    with pytest.raises(ValueError, match=r"claim=1234\.56789: no claim has this paper as its source"):
+        select(claims, "1234.56789")
+
+
+def test_the_command_takes_a_bare_id():
+    assert read(["2503.10622"])["claim"] == "2503.10622"
+    with pytest.raises(ValueError, match="S37: write key=value"):
+        read(["S37"])
