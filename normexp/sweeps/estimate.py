@@ -23,7 +23,7 @@ TIMED = 0.1  # seconds that are timed at least, after a step that warms up
 EVALUATED = 512  # samples that are evaluated to time it
 # Measured around steps and evaluations, in seconds of one core; docs/performance.md has the first two.
 LOOP_SHARE, LOOP_SECONDS = 0.03, 0.0003  # of a step: recorder, loggers, bar
-RUN_SECONDS, SAVE_SECONDS = 0.4, 0.03  # build, folder and summary; records and checkpoints of a validation
+RUN_SECONDS, SAVE_SECONDS = 0.1, 0.008  # build, folder and summary; records and checkpoints of a validation
 THREADS_HELP = 0.7  # n threads take n^-0.7 of the time of one: 0.62 for two
 SHARED = 100 * 2**20  # bytes of the files of libraries, as far as a run reads them
 IN_STEPS = {"hessian": 75.0, "covariate_shift": 10.0, "gradient_noise": 10.0, "smoothness": 8.0}
@@ -93,6 +93,12 @@ def watching(monitors: dict[str, Any]) -> float:
 
 def pace_of(parts: Parts, together: int) -> tuple[float, float]:
     """(seconds of a training step, seconds of an evaluated sample) of one run of those that train together."""
+    step, evaluate, samples = work_of(parts, together)
+    return timed(step) / together, timed(evaluate) / samples
+
+
+def work_of(parts: Parts, together: int = 1) -> tuple[Callable[[], None], Callable[[], None], int]:
+    """(a training step of runs that train together, an evaluation of some samples by one of them, how many)."""
     keep_freed_memory()  # as in training; and what a step needed is counted after it
     trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
     precision = trainer.precision_plugin
@@ -125,7 +131,7 @@ def pace_of(parts: Parts, together: int) -> tuple[float, float]:
         with evaluation_mode(module), torch.inference_mode(), precision.val_step_context():
             module.evaluated(precision.convert_input(samples))
 
-    return timed(step) / together, timed(evaluate) / len(samples)
+    return step, evaluate, len(samples)
 
 
 def timed(work: Callable[[], None]) -> float:
@@ -144,4 +150,4 @@ def timed(work: Callable[[], None]) -> float:
             each.append(time.process_time() - before)
     finally:
         torch.set_num_threads(threads)
-    return sorted(each)[len(each) // 2] / threads**THREADS_HELP
+    return sorted(each)[len(each) // 4] / threads**THREADS_HELP  # others, who are busy, only slow it down

@@ -18,11 +18,11 @@ def test_seconds_count_steps_validations_and_the_final_evaluation(monkeypatch):
     (spec,) = specs([*SMALL, "max_steps=100", "monitor=light"])
     every = [node["every_n_steps"] for node in spec.config["monitor"].values() if node.get("every_n_steps")]
     watched = 100 * sum(3 / steps for steps in every)
-    by_hand = 0.4 + 100 * 1.03 + 100 * 0.0003 + watched + 10 * 0.03 + 1e-3 * (10 * 288 + 1149 + 288 + 360)
+    by_hand = 0.1 + 100 * 1.03 + 100 * 0.0003 + watched + 10 * 0.008 + 1e-3 * (10 * 288 + 1149 + 288 + 360)
     assert Estimates().seconds(spec) == pytest.approx(by_hand)
     (epochs,) = specs([*SMALL, "max_epochs=2", "batch_size=64"])
     steps = 2 * (1149 // 64)
-    by_hand = 0.4 + steps * 1.0303 + 2 * 0.03 + 1e-3 * (2 * 288 + 1149 + 288 + 360)
+    by_hand = 0.1 + steps * 1.0303 + 2 * 0.008 + 1e-3 * (2 * 288 + 1149 + 288 + 360)
     assert Estimates().seconds(epochs) == pytest.approx(by_hand)
 
 

@@ -10,6 +10,7 @@ import math
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -188,11 +189,16 @@ class Pilot:
         return Result(float(score), float(learned), failed)
 
     def _train(self, runs: Sequence[PilotRun], options: Options, command: str) -> int:
-        from normexp.sweeps.run import run as train  # loads torch
+        from normexp.sweeps.estimate import Estimates  # loads torch
+        from normexp.sweeps.run import run as train
 
         specs = self._specs(runs)
         names = [f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in specs]
-        estimates = [run.updates * self.step_seconds for run in specs]
+        together = Counter(spec.together for spec in specs.values())
+        own = Estimates(each_norm=False)
+        estimates = [
+            own.seconds(spec, together[spec.together] if spec.together else 1) for spec in specs.values()
+        ]
         cells = cells_of(list(specs.values()), names, estimates)
         folder = self.cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         return train(
@@ -224,10 +230,11 @@ class Pilot:
         torch.set_num_threads(1)
         try:
             self._built = [self._parts(norm) for norm in self.bank.norms]
+            values = fewest_values(self._built[-1])
             seconds = statistics.mean(step_seconds(parts) for parts in self._built)
         finally:
             torch.set_num_threads(threads)
-        return float(f"{seconds:.3g}"), fewest_values(self._built[-1])
+        return float(f"{seconds:.3g}"), values
 
 
 def _together(run: PilotRun) -> tuple[str, int]:
@@ -236,16 +243,9 @@ def _together(run: PilotRun) -> tuple[str, int]:
 
 def step_seconds(parts: Any) -> float:
     """Process seconds of an update of this run on one core, the lowest of several windows: others may be busy too."""
-    module = parts.module.train()
-    made = module.optimizers_of(list(module.parameters()), fused=True)
-    optimizer = made["optimizer"] if isinstance(made, dict) else made
-    batches = itertools.chain.from_iterable(iter(parts.data.train_dataloader, None))
+    from normexp.sweeps.estimate import work_of
 
-    def update() -> None:
-        module.losses_of(next(batches))[0].backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
+    update, *_ = work_of(parts)
     update()
     found = []
     for _ in range(WINDOWS):
