@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+import torch
 
 from normexp.cli import errors as cli
 from normexp.cli import help, train
@@ -130,3 +131,12 @@ def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
     monkeypatch.delenv("NORMEXP_ONE_LINE", raising=False)
     with pytest.raises(KeyboardInterrupt), cli.one_line_errors():
         raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "pool", [torch.nn.MaxPool2d(3), torch.nn.Conv2d(1, 1, 3), torch.nn.ReflectionPad2d(4)]
+)
+def test_images_that_a_network_shrinks_to_nothing_are_said_to_be_too_small(pool):
+    with pytest.raises(RuntimeError) as error:
+        pool(torch.zeros(1, 1, 2, 2))
+    assert "the images are too small for this network" in cli.one_line(ValueError(str(error.value)))

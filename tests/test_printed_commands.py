@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,38 @@ def test_a_shell_completes_commands_and_words_of_train_and_prints_no_error(line,
 def test_the_version_is_ours(script):
     words = ["--version"] if script == "train.py" else ["train", "--version"]
     assert forked(*words, script=script).stdout.startswith("normexp "), os.fspath(script)
+
+
+PROBE = """import atexit, runpy, sys
+atexit.register(lambda: print("torch" in sys.modules))
+sys.argv = sys.argv[1:]
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
+def test_a_finished_run_says_so_without_torch_and_how_to_train_again(tmp_path):
+    words = ["train.py", *SMALL, "norm=rmsnorm", "seed=3", f"outputs={tmp_path}"]
+    first = forked(*words[1:])
+    assert first.returncode == 0, first.stderr
+    done = subprocess.run([sys.executable, "-c", PROBE, *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.endswith("False\n"), done.stdout + done.stderr
+    result = first.stdout[first.stdout.index("┃") : first.stdout.index("folder:", first.stdout.index("┃"))]
+    assert result in done.stdout  # the same numbers in the same words
+    (again,) = re.findall(r"^to train again: (.+)$", done.stdout, re.M)
+    assert shlex.split(again)[2:] == [*SMALL, "norm=rmsnorm", f"outputs={tmp_path}", "seed=4"]
+    other = subprocess.run(
+        [sys.executable, *words, "monitor=light"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert "finished with monitor=none, not light" in other.stdout
+
+
+def test_the_installed_command_finds_modules_of_the_present_folder(tmp_path, monkeypatch):
+    (tmp_path / "own_module_of_mine.py").write_text("")
+    started = "import sys; sys.path = [p for p in sys.path if p]; sys.argv = ['normexp', '--version']; "
+    started += "from normexp.cli import main; import os; os._exit = lambda status: None; "
+    started += (
+        "import contextlib\nwith contextlib.suppress(SystemExit): main.process()\nimport own_module_of_mine"
+    )
+    done = subprocess.run([sys.executable, "-c", started], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -14,6 +14,10 @@ from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import allow_from, as_option, use_folder
 from normexp.config.process import command, note_interrupt, start
 
+# What torch says where a network shrinks its images to nothing.
+TOO_SMALL = (
+    r"utput size is too small|ernel size can't be greater than actual input|should be less than.*input dim"
+)
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
 
@@ -134,6 +138,8 @@ def one_line(error: BaseException) -> str:
         error, cause = cause, cause.__cause__
         text = str(error).strip() or text
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    if re.search(TOO_SMALL, line):
+        line += "; the images are too small for this network: data=cifar10 has larger ones"
     if is_bad_input(error):
         return line
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"

@@ -1,5 +1,6 @@
 """The command `normexp`: `normexp train norm=layernorm`. Each command is one file with a function `main`."""
 
+import contextlib
 import importlib
 import os
 import sys
@@ -56,7 +57,8 @@ def main() -> int:
 def process() -> None:
     """The installed script `normexp`. It finds the user's packages in the present folder, as `python -m` does, but
     last, so that a file there replaces no library."""
-    sys.path.append(os.getcwd())
+    with contextlib.suppress(FileNotFoundError):  # the folder was deleted
+        sys.path.append(os.getcwd())
     run_as_process(main)
 
 

@@ -17,7 +17,7 @@ from normexp.config.process import command, fast_imports, restore_command, typed
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
-    from omegaconf import DictConfig, open_dict
+    from omegaconf import DictConfig, OmegaConf, open_dict
 
 HYDRA_FLAGS = (
     "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
@@ -69,6 +69,8 @@ def task(cfg: DictConfig) -> None:
 def run(cfg: DictConfig) -> None:
     """Train the runs of a composed configuration."""
     restore_command()
+    if finished(cfg):
+        return
     # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
     with fast_imports():
         from normexp.config.run_spec import runs_of
@@ -79,6 +81,30 @@ def run(cfg: DictConfig) -> None:
             cfg.hydra = node
         specs = list(runs_of(cfg, node.overrides.task))
         train(specs, typed(sys.argv))
+
+
+def finished(cfg: DictConfig) -> bool:
+    """Show the result of a run that is finished. This needs no torch, which takes seconds to load, because a finished
+    run was valid. False where only the slow way can tell: for data of one's own, replicas, several processes."""
+    from normexp.config.compose import plain_values
+    from normexp.config.identity import config_hash, default_folder, processes_of
+    from normexp.runs import read_summary
+
+    node = HydraConfig.get()
+    config = plain_values(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
+    choices = dict(node.runtime.choices)
+    if config["replicas"] != {"seeds": 1, "lr": None} or config["fast_dev_run"] or not processes_of(config):
+        return False
+    digest = config_hash(config, "", processes_of(config) or 1)
+    folder = Path(config["run_dir"] or default_folder(config, choices, digest))
+    summary = read_summary(folder)
+    if not summary or summary["hash"] != digest:
+        return False
+    from normexp.training.screen import make_console, show_finished
+
+    choices["recipe"] = config["recipe"]
+    show_finished(folder, summary, config, choices, typed(sys.argv), make_console())
+    return True
 
 
 def show_help(arguments: list[str]) -> None:

@@ -86,11 +86,11 @@ class Lab:
 
 
 def trained(run: "Run") -> Any:
-    """A finished run's parts (`normexp.training.build.Parts`) with its last weights."""
+    """A finished run's parts (`normexp.training.train.Parts`) with its last weights."""
     from normexp.config.identity import saved_identity
     from normexp.config.run_spec import saved_spec
-    from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint
+    from normexp.training.train import build
 
     assert run.folder is not None
     parts = build(saved_spec(run.folder, run.summary, []))

@@ -72,6 +72,7 @@ class TimedProgressBar(ProgressBar):
         self._progress: Progress | None = None
         self._next_draw = 0.0
         self._of_epoch = EpochMeans()
+        self._samples, self._began = 0, 0.0  # of this launch; seconds of training before it
 
     def disable(self) -> None:
         self._enabled = False
@@ -83,12 +84,14 @@ class TimedProgressBar(ProgressBar):
         parts, loss_is = [], "" if self.narrow else "loss "
         if means := self._of_epoch.read():
             parts.append(f"train {means[1]:6.2%} ({loss_is}{means[0]:.4f})")
-        validated = [
-            own.latest for own in self.recorders if math.isfinite(own.latest.get("val_loss", math.nan))
-        ]
+        last = [own.history[-1] for own in self.recorders if own.history]
+        validated = [row for row in last if math.isfinite(row["val_loss"])]
         if validated:
             loss, accuracy = (fmean(row[f"val_{name}"] for row in validated) for name in ("loss", "accuracy"))
             parts.append(f"val {accuracy:6.2%} ({loss_is}{loss:.4f})")
+        if self._samples and not self.narrow and (seconds := self.recorders[0].elapsed() - self._began) > 0:
+            unit = "/s" if self.console.is_terminal else " samples/s"
+            parts.append(f"{self._samples / seconds:,.0f}{unit}")
         return "  ".join(parts)
 
     def _epoch(self) -> str:
@@ -96,12 +99,13 @@ class TimedProgressBar(ProgressBar):
         return f"epoch {self.trainer.current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
 
     def on_train_start(self, trainer, module) -> None:
+        self._samples, self._began = 0, self.recorders[0].elapsed()
         if not self.console.is_terminal:
             return
         self._progress = Progress(
             *([] if self.narrow else [SpinnerColumn()]),
             TextColumn("{task.fields[epoch]}"),
-            BarColumn(bar_width=6 if self.narrow else 16),
+            BarColumn(bar_width=6),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[numbers]}"),
@@ -126,6 +130,7 @@ class TimedProgressBar(ProgressBar):
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         self._of_epoch.add(outputs["batch_loss"], outputs["batch_accuracy"])
+        self._samples += len(batch[0]) * trainer.world_size  # a batch of replicas has those of all
         if self._progress is not None and (start := time.monotonic()) >= self._next_draw:
             self._draw()
             end = time.monotonic()

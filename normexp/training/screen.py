@@ -1,11 +1,12 @@
 """What a run prints: the choices before training, the result after it, and what looks wrong in its recipe.
 
-Replicas print one line each, then their mean with its interval over seeds.
+Replicas print one line each, then their mean with its interval over seeds. Results are shown without loading torch.
 """
 
 import csv
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.code import changed, in_words
+from normexp.config.process import tolerant_stdout
 from normexp.config.recipe import changes, own_recipe
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
-from normexp.monitors.sites import sites_of
 from normexp.runs.columns import NEAR_CHANCE, failed
 from normexp.runs.intervals import half_widths
 
@@ -34,7 +35,14 @@ SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
 SPIKE = 0.3  # of the chance loss: the training loss jumps if it rises by more above its lowest
 BLOWN_UP = 1.5  # times the chance loss: no network starts so badly, so its steps were too large
 LEFT_BEHIND = 0.1  # of the chance loss: the training loss ends by more above its lowest
+ODD = 100.0  # times: gradients of the first and the last layer that differ by more vanish or explode
 WINDOW = 20  # steps over which the training loss is averaged, because batches differ
+
+
+def make_console(*, quiet: bool = False) -> Console:
+    """A console that is wide if the output is a file. A run does not end where it can no longer print."""
+    console = Console(quiet=quiet, file=tolerant_stdout())
+    return console if console.is_terminal else Console(quiet=quiet, file=console.file, width=160)
 
 
 def show_choices(
@@ -81,6 +89,8 @@ def model_label(config: dict[str, Any], choices: dict[str, str]) -> str:
 
 def _norms(parts: "Parts") -> str:
     """How many places have the norm, and what of it the command changed: `3 × layernorm (norm.correction=1)`."""
+    from normexp.monitors.sites import sites_of
+
     norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
     if not norms:
         return "no norm sites"
@@ -98,31 +108,108 @@ def in_short(numbers: Sequence[int]) -> str:
 def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
     """Print the result of a run and its folder."""
     metrics, found = summary["metrics"], summary["convergence"]
+    text = "context_length" in summary["config"]["data"]
     table = Table(title=None, show_edge=False, pad_edge=False)
-    for column in ("", "loss", "accuracy"):
+    for column in ("", "loss", "accuracy", *["bits per character"] * text):
         table.add_column(column, justify="left" if not column else "right")
     for split in ("train", "val", "test"):
         loss, accuracy = metrics.get(f"{split}/loss"), metrics.get(f"{split}/accuracy")
-        table.add_row(split, _number(loss, ".4f"), _number(accuracy, ".2%"))
+        bits = [_number(loss and loss / math.log(2), ".3f")] * text
+        table.add_row(split, _number(loss, ".4f"), _number(accuracy, ".2%"), *bits)
     console.print()
     console.print(table, highlight=False)
-    reached = []
-    for target in summary["config"]["accuracies"]:
-        steps, seconds = found.get(f"steps_to_{target:g}"), found.get(f"seconds_to_{target:g}")
-        if steps is not None and seconds is not None:
-            reached.append(f"{target:.4g} at step {steps:,} ({seconds:.1f} s)")
-    console.print(
-        f"\nvalidation accuracy reached: {'; '.join(reached) or 'none of ' + str(summary['config']['accuracies'])}",
-        highlight=False,
-    )
-    console.print(
-        f"{status_line(summary)} · {pluralize(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training",
-        highlight=False,
-    )
+    console.print()
+    took = f"{pluralize(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training"
+    if summary.get("samples") and summary["seconds"]:
+        took += f", {summary['samples'] / summary['seconds']:,.0f} samples a second"
+    curves = recorded(folder / "metrics.csv") if folder else {}
+    if summary["steps"]:
+        lines = [*_best(found, summary["config"]["accuracies"]), *_one_batch(summary, curves)]
+    else:
+        show_layers(curves, console)
+        lines = []
+    for line in (*lines, *_vanishing(curves), f"{status_line(summary)} · {took}"):
+        console.print(line, highlight=False)
     show_hint([summary], [folder], console)
     if folder:
         config = summary["config"]
         for line in (f"folder: {folder}", *how_to_look(config, config["outputs"])):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
+    """The best validation accuracy, and when the highest of the targets was reached."""
+    if found.get("best") is None:
+        return []
+    line = f"best validation accuracy {found['best']:.2%} at step {found['best_step']:,}"
+    last = max((t for t in targets if found.get(f"steps_to_{t:g}") is not None), default=None)
+    if last is not None and found.get(f"seconds_to_{last:g}") is not None:
+        line += f"; {100 * last:g}% at step {found[f'steps_to_{last:g}']:,} ({found[f'seconds_to_{last:g}']:.1f} s)"
+    return [line]
+
+
+def _one_batch(summary: dict[str, Any], curves: "Curves") -> list[str]:
+    """The answer of debug=overfit, which trains on one batch."""
+    if summary["config"]["data"].get("train_size") != summary["config"]["batch_size"]:
+        return []
+    whole = next((step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6), None)
+    if whole is not None:
+        return [f"can it learn one batch? yes: it knows all of it after {pluralize(whole, 'step')}"]
+    right = summary["metrics"].get("train/accuracy") or 0.0
+    return [
+        f"can it learn one batch? no: {right:.2%} of it after {pluralize(summary['steps'], 'step')}; try another lr"
+    ]
+
+
+def _vanishing(curves: "Curves") -> list[str]:
+    """The gradient norm of the first layer beside that of the last, where they lie far apart."""
+    ratios = curves.get("gradient_first_last_ratio/weight", [])
+    odd = [
+        (step, ratio)
+        for step, ratio in (*ratios[:1], *ratios[1:][-1:])
+        if ratio and not 1 / ODD < ratio < ODD
+    ]
+    told = [
+        f"1 : {_round(1 / r)} at step {step:,}" if r < 1 else f"{_round(r)} : 1 at step {step:,}"
+        for step, r in odd
+    ]
+    word = "vanishes toward the input" if odd and odd[0][1] < 1 else "explodes toward the input"
+    return (
+        [f"the gradient {word}: its norm in the first and the last layer is {', '.join(told)}"] if odd else []
+    )
+
+
+def _round(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.10g}"
+
+
+def show_layers(curves: "Curves", console: Console) -> None:
+    """What a network is at its initialization, a row for each layer."""
+    columns = ("preactivation_std", "activation_std", "gradient_norm")
+    layers = sorted(
+        {name.partition("/")[2] for name in curves if name.startswith(columns) and "/layer" in name}
+    )
+    kept = [column for column in columns if any(f"{column}/{layer}" in curves for layer in layers)]
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("layer", *kept):
+        table.add_column(column.replace("_", " "), justify="left" if column == "layer" else "right")
+    for layer in layers:
+        found = [curves.get(f"{column}/{layer}") for column in kept]
+        table.add_row(layer, *(f"{own[0][1]:.3g}" if own else "" for own in found))
+    if layers:
+        console.print(table, highlight=False)
+        console.print()
+
+
+def show_finished(path: Path, summary: dict[str, Any], config: dict[str, Any], choices: dict[str, str], command: str,
+                  console: Console) -> None:  # fmt: skip
+    """Print that a run is finished, its result, any measurement that it lacks, and how to train again."""
+    console.print(f"This run is finished: {path}", highlight=False, markup=False, soft_wrap=True)
+    show_result(summary, path, console)
+    words = [*(word for word in shlex.split(command) if word[:5] != "seed="), f"seed={config['seed'] + 1}"]
+    again = f"to train again: {shlex.join(words)}"
+    for line in (asked_otherwise(config, choices, summary), again if command else None):
+        if line:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -159,12 +246,12 @@ def _number(value: float | None, form: str) -> str:
     return "not finite" if value is None or value != value else format(value, form)
 
 
-def asked_otherwise(parts: "Parts", summary: dict[str, Any]) -> str | None:
+def asked_otherwise(asked: dict[str, Any], choices: dict[str, str], summary: dict[str, Any]) -> str | None:
     """One line that says what the finished run measured and how to get the other measurements; None if they are the
     same."""
-    asked, found = parts.config, summary["config"]
+    found = summary["config"]
     differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
-    words = [_words(key, parts, summary) for key in differing]
+    words = [_words(key, asked, choices, summary) for key in differing]
     if other := changed(summary):
         words.append(in_words(other))
     if not words:
@@ -173,10 +260,10 @@ def asked_otherwise(parts: "Parts", summary: dict[str, Any]) -> str | None:
     return f"finished with {', and '.join(words)}; {remedy}=<another> trains it again with what was asked for"
 
 
-def _words(key: str, parts: "Parts", summary: dict[str, Any]) -> str:
+def _words(key: str, config: dict[str, Any], choices: dict[str, str], summary: dict[str, Any]) -> str:
     if key != "monitor":
-        return f"{key}={_text(summary['config'][key])}, not {_text(parts.config[key])}"
-    found, asked = summary["choices"].get(key), parts.choices.get(key)
+        return f"{key}={_text(summary['config'][key])}, not {_text(config[key])}"
+    found, asked = summary["choices"].get(key), choices.get(key)
     return f"monitor={found}, not {asked}" if found != asked else f"other options of monitor={found}"
 
 
@@ -260,7 +347,7 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
     final = summary["metrics"].get("train/loss")
     if not chance or final is None:  # an old run, which did not record it
         return None
-    losses = training_losses(folder / "metrics.csv") if folder else []
+    losses = training_losses(recorded(folder / "metrics.csv")) if folder else []
     highest, lowest = max(losses, default=0.0), math.inf
     spike = (0.0, 0.0)
     for loss in losses:
@@ -283,17 +370,26 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
     return None
 
 
-def training_losses(path: Path) -> list[float]:
+Curves = dict[str, list[tuple[int, float]]]  # metric -> its steps and values
+
+
+def recorded(path: Path) -> Curves:
+    """What a run recorded; nothing where the file is absent."""
+    found: Curves = {}
+    if path.is_file():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                found.setdefault(row["metric"], []).append((int(row["step"]), float(row["value"])))
+    return found
+
+
+def training_losses(curves: Curves) -> list[float]:
     """The training loss over a run. Each value is the mean over at least `WINDOW` steps, or a fiftieth of the run.
 
-    Each value in the file is the mean over the steps since the value before. Values that are not finite are omitted.
+    Each value that was recorded is the mean over the steps since the value before. Values that are not finite are
+    omitted.
     """
-    if not path.is_file():
-        return []
-    with path.open(newline="") as file:
-        rows = [
-            (int(r["step"]), float(r["value"])) for r in csv.DictReader(file) if r["metric"] == "train/loss"
-        ]
+    rows = curves.get("train/loss", [])
     width = max(WINDOW, rows[-1][0] // 50) if rows else WINDOW
     means, total, count, before = [], 0.0, 0, 0
     for step, loss in rows:

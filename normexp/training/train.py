@@ -19,12 +19,12 @@ from rich.console import Console
 
 from normexp.config.checks import check_compiler, check_kinds
 from normexp.config.construct import construct, load_data, refused
-from normexp.config.process import tolerant_stdout
 from normexp.config.run_spec import RunSpec
 from normexp.config.settings import class_options, decay_of
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.runs import finished_summary, write_summary
+from normexp.training import screen
 from normexp.training.build_model import build_model, check_trainer, rehearse, rehearse_optimizer
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.fit import fit
@@ -32,6 +32,7 @@ from normexp.training.folder import RunFolder
 from normexp.training.length import total_steps
 from normexp.training.lightning import own_rank
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
+from normexp.training.sample_text import show_text
 from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result
 from normexp.training.survive import Interrupted, give_up, stopping
 
@@ -153,10 +154,8 @@ def run_folder(parts: Parts) -> RunFolder:
 
 
 def make_console() -> Console:
-    """A console that is wide if the output is a file, and silent in the workers of a distributed run. A run does not
-    end where it can no longer print."""
-    console = Console(quiet=own_rank() != 0, file=tolerant_stdout())
-    return console if console.is_terminal else Console(quiet=console.quiet, file=console.file, width=160)
+    """The console of a run, silent in the workers of a distributed one."""
+    return screen.make_console(quiet=own_rank() != 0)
 
 
 def launch(parts: Parts) -> dict[str, Any]:
@@ -185,19 +184,19 @@ def launch(parts: Parts) -> dict[str, Any]:
         show_choices(parts, path, console)
         if folder.last_checkpoint.exists():
             console.print("resuming from checkpoints/last.ckpt", highlight=False)
+        else:
+            show_text(parts, "before training", console)
         summary = fit(parts, path, console, lost=functools.partial(give_up, folder, console))
         write_summary(path, summary)
+    show_text(parts, "after training", console)
     show_result(summary, path, console)
     return summary
 
 
 def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
-    """Print that a run is finished, its result, and any measurement that it lacks. Returns its summary."""
-    console.print(f"This run is finished: {path}", highlight=False, markup=False, soft_wrap=True)
+    """Print that a run is finished, and what it found. Returns its summary."""
     summary = finished_summary(path)
-    show_result(summary, path, console)
-    if hint := asked_otherwise(parts, summary):
-        console.print(hint, highlight=False, markup=False, soft_wrap=True)
+    screen.show_finished(path, summary, parts.config, parts.choices, parts.command, console)
     return summary
 
 
@@ -222,7 +221,8 @@ def launch_replicas(all_parts: list[Parts]) -> list[dict[str, Any]]:
         return []
     summaries = [finished_summary(folder.path) for folder in folders]
     show_replicas(summaries, [folder.path for folder in folders], console)
-    for hint in dict.fromkeys(map(asked_otherwise, all_parts, summaries)):
+    found = zip(all_parts, summaries, strict=True)
+    for hint in dict.fromkeys(asked_otherwise(parts.config, parts.choices, own) for parts, own in found):
         if hint:
             console.print(hint, highlight=False, markup=False, soft_wrap=True)
     return summaries

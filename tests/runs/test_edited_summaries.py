@@ -78,7 +78,7 @@ def use(root: Path, folder: Path, parts: Any, *, figures: bool) -> None:
     show_result(summary, folder, console)
     show_replicas([summary, summary], [folder, folder], console)
     show(str(folder), {name: 0.0 for name in summary["metrics"]}, summary["metrics"])
-    asked_otherwise(parts, summary), changed(summary), older(summary)
+    asked_otherwise(parts.config, parts.choices, summary), changed(summary), older(summary)
     if figures:
         saved_spec(folder, summary, [])
         assert report.main([str(root)]) in (0, 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.training.screen import hint, training_losses
+from normexp.training.screen import hint, recorded, training_losses
 from normexp.training.train import launch_replicas
 
 CHANCE = math.log(10)
@@ -93,9 +93,12 @@ def test_the_way_back_to_the_recipe_is_named_where_the_run_left_it(recipe, chang
 
 def test_losses_are_averaged_over_steps_however_often_they_were_logged(tmp_path):
     values = [3.0, 1.0] * 20  # of single steps
-    assert training_losses(folder_with(tmp_path, values, every=1) / "metrics.csv") == [2.0, 2.0]
-    assert training_losses(folder_with(tmp_path, [3.0, math.nan, 1.0]) / "metrics.csv") == [3.0, 1.0]
-    assert training_losses(tmp_path / "absent.csv") == []
+    assert training_losses(recorded(folder_with(tmp_path, values, every=1) / "metrics.csv")) == [2.0, 2.0]
+    assert training_losses(recorded(folder_with(tmp_path, [3.0, math.nan, 1.0]) / "metrics.csv")) == [
+        3.0,
+        1.0,
+    ]
+    assert training_losses(recorded(tmp_path / "absent.csv")) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from scipy import stats
 
 from normexp.training.progress import EpochMeans, TimedProgressBar
 from normexp.training.recorder import Recorder
-from normexp.training.screen import in_short, means, show_choices, show_replicas
+from normexp.training.sample_text import written
+from normexp.training.screen import in_short, means, show_choices, show_layers, show_replicas, show_result
 
 
 def summary(seed: int, accuracy: float, lr: float = 0.1, status: str = "completed") -> dict:
@@ -86,12 +87,13 @@ def test_numbers_in_a_row_are_told_in_short():
 
 def test_a_line_of_progress_fits_a_terminal_of_a_hundred_columns():
     recorder = Recorder(20)
-    recorder.latest = {"val_loss": 0.0645, "val_accuracy": 0.9792}
-    bar = TimedProgressBar([recorder], Console())
+    recorder.history, recorder.seconds = [{"val_loss": 0.0645, "val_accuracy": 0.9792}], 1.0
+    bar = TimedProgressBar([recorder], Console(width=100, force_terminal=True))
     bar._of_epoch.add(torch.tensor(12.3456), torch.tensor(1.0))
+    bar._samples = 123_456
     text = bar._numbers()
-    assert text == "train 100.00% (loss 12.3456)  val 97.92% (loss 0.0645)"
-    assert len("⠏ epoch 15/20 ") + 16 + len(" 239/340 00:03 ") + len(text) <= 100
+    assert text == "train 100.00% (loss 12.3456)  val 97.92% (loss 0.0645)  123,456/s"
+    assert len("⠏ epoch 15/20 ") + 6 + len(" 239/340 00:03 ") + len(text) <= 100
 
 
 @pytest.mark.parametrize(
@@ -102,3 +104,91 @@ def test_a_narrow_screen_has_a_shorter_line(width, said):
     bar._of_epoch.add(torch.tensor(0.25), torch.tensor(0.5))
     assert bar._numbers() == said
     assert len("epoch 12/20 ━━━━━━ 1120/6800 --:-- ") + 2 * len(said) + 2 <= width
+
+
+def result(tmp_path, rows: list[tuple], **changes) -> str:
+    """The last lines of a run that recorded these (step, metric, value)."""
+    lines = [f"{step},0,0,{metric},{value}" for step, metric, value in rows]
+    (tmp_path / "metrics.csv").write_text("\n".join(["step,epoch,seconds,metric,value", *lines, ""]))
+    config = {
+        "accuracies": [0.5, 0.9], "data": {}, "batch_size": 8, "lr": 0.1, "outputs": "o", "max_steps": 4,
+        "logger": "csv",
+    }  # fmt: skip
+    found = {"best": 0.95, "best_step": 4, "steps_to_0.5": 1, "seconds_to_0.5": 1.0, "divergence_step": None}
+    found |= {"steps_to_0.9": 4, "seconds_to_0.9": 2.0}
+    own = summary(0, 0.9) | {"steps": 4, "seconds": 2.0, "samples": 32, "epochs": 1, "convergence": found}
+    own["metrics"]["train/accuracy"] = 0.75
+    own["config"] |= config | changes
+    return screen(show_result, own, tmp_path, width=160)
+
+
+def test_the_result_has_one_number_of_convergence_and_the_speed(tmp_path):
+    text = result(tmp_path, [(1, "train/loss", 1.0)])
+    assert "best validation accuracy 95.00% at step 4; 90% at step 4 (2.0 s)\n" in text
+    assert "4 steps in 2.0 s of training, 16 samples a second\n" in text
+    assert "gradient" not in text
+    assert "one batch" not in text
+
+
+def test_a_gradient_that_vanishes_or_explodes_is_said(tmp_path):
+    name = "gradient_first_last_ratio/weight"
+    text = result(tmp_path, [(0, name, 1 / 12345), (4, name, 0.5)])
+    assert (
+        "the gradient vanishes toward the input: its norm in the first and the last layer is 1 : 12,000 at step 0\n"
+        in text
+    )
+    text = result(tmp_path, [(0, name, 0.9), (4, name, 150.0)])
+    assert (
+        "explodes toward the input: its norm in the first and the last layer is 150 : 1 at step 4\n" in text
+    )
+
+
+def test_one_batch_gets_an_answer(tmp_path):
+    rows = [(2, "train/accuracy", 0.5), (3, "train/accuracy", 1.0), (4, "train/accuracy", 1.0)]
+    assert "one batch? yes: it knows all of it after 3 steps" in result(
+        tmp_path, rows, data={"train_size": 8}
+    )
+    assert "one batch? no: 75.00% of it after 4 steps" in result(tmp_path, rows[:1], data={"train_size": 8})
+
+
+def test_text_is_told_in_bits(tmp_path):
+    assert "bits per character" in result(tmp_path, [], data={"context_length": 8})
+
+
+def test_a_network_at_its_start_is_told_by_layer():
+    rows = {
+        f"{name}/layer{i:02d}": [(0, 0.5 + i)] for i in (1, 2) for name in ("activation_std", "gradient_norm")
+    }
+    lines = screen(show_layers, rows | {"gradient_norm/network": [(0, 9.0)]}).splitlines()
+    assert [line.split() for line in lines[2:4]] == [
+        ["layer01", "│", "1.5", "│", "1.5"], ["layer02", "│", "2.5", "│", "2.5"]
+    ]  # fmt: skip
+
+
+def test_the_bar_keeps_the_validation_and_shows_the_speed():
+    recorder = Recorder(20)
+    recorder.history, recorder.seconds = [{"val_loss": 0.25, "val_accuracy": 0.9}], 4.0
+    recorder.latest = {"loss": 1.0, "accuracy": 0.5}  # as after a window of training
+    bar = TimedProgressBar([recorder], Console(file=io.StringIO(), width=160))
+    bar._samples, bar._began = 600, 1.0
+    assert bar._numbers() == "val 90.00% (loss 0.2500)  200 samples/s"
+
+
+def test_text_that_a_network_writes_changes_nothing(make_parts):
+    words = [
+        "model=gpt",
+        "data=python_docs",
+        "model.width=16",
+        "model.heads=2",
+        "model.depth=1",
+        "model.dropout=0.5",
+    ]
+    parts = make_parts(*words, "norm=rmsnorm")
+    before = {name: value.clone() for name, value in parts.module.state_dict().items()}
+    drawn = torch.get_rng_state()
+    text = written(parts, 8)
+    assert torch.equal(written(parts, 8), text)
+    assert len(parts.data.decode(text)) == 8
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert parts.module.training
+    assert all(torch.equal(value, before[name]) for name, value in parts.module.state_dict().items())
