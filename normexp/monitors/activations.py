@@ -152,7 +152,8 @@ class Activations(StepMonitor):
     Args:
         places: preactivation and activation are the input and output of a non-linearity.
         sample_size: number of random values for percentiles and histograms. Other statistics use every value.
-        histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps.
+        histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps, or any
+            number where that is None: then at each measurement.
 
     Saturation is measured only for activations that are bounded on both sides. A module may define
     `padding_mask(batch)`, (N, T), True at real tokens; padding then counts nowhere. After the last step, the last
@@ -162,7 +163,7 @@ class Activations(StepMonitor):
     def __init__(
         self,
         *,
-        every_n_steps: int,
+        every_n_steps: int | None,
         places: Sequence[Place] = ("preactivation", "activation"),
         statistics: Sequence[Statistic] = ("mean", "std", "p15", "p50", "p85", *OF_ACTIVATIONS),
         sample_size: int = 1024,
@@ -177,7 +178,7 @@ class Activations(StepMonitor):
                 )
         if sample_size < 1:
             raise ValueError(f"sample_size={sample_size}: must be at least 1")
-        if histogram_every_n_steps is not None and histogram_every_n_steps % every_n_steps:
+        if histogram_every_n_steps and every_n_steps and histogram_every_n_steps % every_n_steps:
             raise ValueError(
                 f"histogram_every_n_steps={histogram_every_n_steps}: not a multiple of every_n_steps={every_n_steps}; "
                 "histograms are taken where statistics are"
@@ -293,7 +294,8 @@ class Activations(StepMonitor):
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         super().record(loggers, values, step)
         samples, self._samples = self._samples, {}
-        if not samples or self.histogram_every_n_steps is None or step % self.histogram_every_n_steps:
+        often = self.histogram_every_n_steps
+        if not samples or often is None or (self.asked and step % often):
             return
         sizes = [len(sample) for sample in samples.values()]
         on_host = torch.cat(list(samples.values())).cpu().split(sizes)  # one copy for all

@@ -61,8 +61,19 @@ class WritesIntoInputs(ValueError):
     """A pass changed the batch that other passes read."""
 
 
+USUAL = 100  # steps from one measurement to the next, in a run without an end
+
+
+def a_twentieth(trainer: Trainer, module: LightningModule) -> int:
+    """Steps from one measurement to the next, so that a run of any length has about twenty. At least 2, because some
+    measures compare two steps."""
+    total = getattr(module, "total_steps", None) or trainer.estimated_stepping_batches
+    return max(2, round(total / 20)) if 0 < total < float("inf") else USUAL
+
+
 class Monitor(Callback):
-    """Measures every `every_n_steps` optimizer steps, at initialization and after the last step.
+    """Measures every `every_n_steps` optimizer steps (None: twenty times in the run), at initialization and after the
+    last step.
 
     Subclasses define `compute` and `keys`. If the data module has `probe_batch(n)`, the monitor takes `batch_size`
     held-out samples from it. Otherwise it takes the first validation batch.
@@ -78,11 +89,12 @@ class Monitor(Callback):
         self._arguments = {name: str(value) for name, value in named.items() if not callable(value)}
         return self
 
-    def __init__(self, *, every_n_steps: int, batch_size: int = 512) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int = 512) -> None:
         for name, value in (("every_n_steps", every_n_steps), ("batch_size", batch_size)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise ValueError(f"{name}={value}: must be at least 1")
-        self.every_n_steps = every_n_steps
+        self.asked = every_n_steps
+        self.every_n_steps = every_n_steps or USUAL  # without a trainer; with one, `setup` knows its length
         self.batch_size = batch_size
         self.recorded: dict[str, list[tuple[int, float]]] = {}  # tag -> (step, value), for charts
         self.started_at: int | None = None  # the last step at which a measurement began
@@ -171,6 +183,7 @@ class Monitor(Callback):
                     "itself here (automatic_optimization=False); use Activations and Gradients"
                 )
             self._look_at(module)
+            self.every_n_steps = self.asked or a_twentieth(trainer, module)
             self.recorded, self.started_at, self._warned = {}, None, False
             self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
 
@@ -229,7 +242,7 @@ class StepMonitor(Monitor):
 
     reads_gradients = False  # whether `before_update` is called
 
-    def __init__(self, *, every_n_steps: int) -> None:
+    def __init__(self, *, every_n_steps: int | None) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
         self.watching = False

@@ -45,7 +45,7 @@ class BatchStatistics(Monitor):
     the batch size of training, because batch statistics depend on it.
     """
 
-    def __init__(self, *, every_n_steps: int, batch_size: int) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
 
     def keys(self) -> set[str]:

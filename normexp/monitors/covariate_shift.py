@@ -58,7 +58,7 @@ class CovariateShift(Monitor):
     gain and shift, trained or frozen: `gamma_mean`, `gamma_std`, `beta_mean`, `beta_std` over channels.
     """
 
-    def __init__(self, *, every_n_steps: int, batch_size: int = 512, sample_size: int = 512) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int = 512, sample_size: int = 512) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
         if sample_size < 2:
             raise ValueError(f"sample_size={sample_size}: must be at least 2")

@@ -71,7 +71,9 @@ class Gradients(StepMonitor):
     reads_gradients = True
     steps_alone = True
 
-    def __init__(self, *, every_n_steps: int, per_parameter: bool = False, angles: bool = False) -> None:
+    def __init__(
+        self, *, every_n_steps: int | None, per_parameter: bool = False, angles: bool = False
+    ) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.per_parameter, self.angles = per_parameter, angles
         self._activation_norms: dict[str, Tensor] = {}
@@ -206,7 +208,7 @@ class GradientNoiseScale(Monitor):
     gives nan.
     """
 
-    def __init__(self, *, every_n_steps: int, chunks: int = 8) -> None:
+    def __init__(self, *, every_n_steps: int | None, chunks: int = 8) -> None:
         super().__init__(every_n_steps=every_n_steps)
         if chunks < 2:
             raise ValueError(f"chunks={chunks}: the noise is seen between chunks; use at least 2")

@@ -89,7 +89,7 @@ class InternalCovariateShift(StepMonitor):
 
     measures_after_training = False  # no step follows the last one
 
-    def __init__(self, *, every_n_steps: int, step_size: float = 0.1) -> None:
+    def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
         super().__init__(every_n_steps=every_n_steps)
         if not step_size > 0:
             raise ValueError(f"step_size={step_size}: must be positive")
@@ -165,9 +165,9 @@ class CovariateShiftProxies(StepMonitor):
     measures_after_training = False
     reads_gradients = True
 
-    def __init__(self, *, every_n_steps: int, step_size: float = 0.1) -> None:
+    def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
         super().__init__(every_n_steps=every_n_steps)
-        if every_n_steps < 2:
+        if every_n_steps is not None and every_n_steps < 2:
             raise ValueError(f"every_n_steps={every_n_steps}: two steps make one value; use at least 2")
         if not step_size > 0:
             raise ValueError(f"step_size={step_size}: must be positive")

@@ -56,7 +56,7 @@ class Smoothness(Monitor):
     """
 
     def __init__(
-        self, *, every_n_steps: int, step_sizes: Sequence[float] = (0.05, 0.1, 0.2, 0.3, 0.4)
+        self, *, every_n_steps: int | None, step_sizes: Sequence[float] = (0.05, 0.1, 0.2, 0.3, 0.4)
     ) -> None:
         super().__init__(every_n_steps=every_n_steps)
         if not step_sizes or min(step_sizes) <= 0:
@@ -121,7 +121,7 @@ class HessianTopEigenvalue(Monitor):
     `native` run their written formula, and attention runs its math kernel.
     """
 
-    def __init__(self, *, every_n_steps: int, batch_size: int = 512, iterations: int = 15) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int = 512, iterations: int = 15) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
         if iterations < 1:
             raise ValueError(f"iterations={iterations}: must be at least 1")

@@ -66,7 +66,7 @@ class Representation(Monitor):
     vectors are compared, at least 2, at random places that stay the same.
     """
 
-    def __init__(self, *, every_n_steps: int, batch_size: int = 256, max_vectors: int = 256) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int = 256, max_vectors: int = 256) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
         if max_vectors < 2:
             raise ValueError(f"max_vectors={max_vectors}: must be at least 2")
@@ -188,7 +188,7 @@ class Stream(Monitor):
     One forward pass, and one more for each block that has branches.
     """
 
-    def __init__(self, *, every_n_steps: int, batch_size: int = 64) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int = 64) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
 
     def keys(self) -> set[str]:

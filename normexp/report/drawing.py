@@ -54,7 +54,9 @@ def inline(svg: bytes, drawing: "Drawing", prefix: str = "") -> Markup:
         root.remove(metadata)
     for attribute in ("width", "height"):
         root.attrib.pop(attribute, None)
-    root.attrib |= {"role": "group", "aria-label": drawing.title}
+    # A figure of one panel is drawn for half a page, so that its text has the size of all others.
+    width = f"max-width: {min(100, 100 * drawing.figure.get_figwidth() / room().width):.4g}%"
+    root.attrib |= {"role": "group", "aria-label": drawing.title, "style": width}
     for image in root.iter(f"{{{SVG}}}image"):  # its id depends only on the content, and images may be equal
         image.attrib.pop("id", None)
     told = vars(drawing.figure).get("told", {})
@@ -189,13 +191,13 @@ def new_figure(
 def panels(
     keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, names: Sequence[str] = (), **options: Any
 ) -> tuple[Figure, dict[Any, Axes]]:  # fmt: skip
-    """key -> its panel, in rows of at most four. The outer panels have the labels.
+    """key -> its panel, in even rows of at most four. The outer panels have the labels.
 
     Args:
         names: those that will stand beside the lines. On a narrow screen long ones take a row for each panel.
     """
     here = room()
-    columns = min(len(keys), here.columns)
+    columns = -(-len(keys) // -(-len(keys) // here.columns))  # even rows: five panels stand as three and two
     if here is NARROW and max(map(len, names), default=0) * CHARACTER > here.width * 72 / 4:
         columns = 1
     rows = -(-len(keys) // columns)

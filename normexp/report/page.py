@@ -51,16 +51,22 @@ def write_report(
     foot = source(study)
     _ = study.metrics  # a damaged file shows here, before anything is written
     sections: list[dict[str, Any]] = []
+    absent: list[Drawing | Skipped] = []
     wide: dict[str, Markup] = {}
     slim: dict[str, Markup] = {}
     with drawing_style():
         for title, makers in FIGURES.items():
             shown = [item for make in makers for item in make(study, style)]
             shown.sort(key=lambda item: isinstance(item, Skipped))
+            if sections and all(isinstance(item, Skipped) for item in shown):
+                absent += shown
+                continue
             wide |= save_all(shown, out / "figures", foot)
             with narrow():
                 slim |= narrow_all([item for make in makers for item in make(study, style)])
             sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
+    if absent:
+        sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
     sections[0]["table"] = comparison_html(study, table, baseline, style)
     found, limits, runs = finding(study, table, baseline), cautions(study), runs_text(study)
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))

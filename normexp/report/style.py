@@ -65,10 +65,13 @@ def drawing_style() -> contextlib.AbstractContextManager[None]:
 
 
 class Style:
-    """Color, dash and marker of each arm. The norm decides the color; other differences decide dash and marker."""
+    """Color, dash and marker of each arm. The first arm of a norm has the norm's color, other arms with that norm have
+    one of their own; what sets them apart decides dash and marker."""
 
     def __init__(self, arms: Sequence[str]):
-        norms = list(dict.fromkeys(arm.split(" · ")[0] for arm in arms))
+        firsts = {arm.split(" · ")[0]: arm for arm in reversed(arms)}
+        hue = {arm: norm if firsts[norm := arm.split(" · ")[0]] == arm else arm for arm in arms}
+        norms = list(hue.values())
         rests = list(dict.fromkeys(arm.partition(" · ")[2] for arm in arms))
         taken = {norm: OWN[norm] for norm in norms if norm in OWN}
         others = [norm for norm in norms if norm not in OWN]
@@ -84,7 +87,7 @@ class Style:
         self.marker: dict[str, str] = {}
         self.width: dict[str, float] = {}
         for arm in arms:
-            norm, _, rest = arm.partition(" · ")
+            norm, rest = hue[arm], arm.partition(" · ")[2]
             place = rests.index(rest) + again.get(norm, 0)
             self.colour[arm] = taken[norm]
             # The first line is the widest and lies below, so all curves show even if they coincide.

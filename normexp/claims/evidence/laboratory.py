@@ -47,7 +47,7 @@ SIGMOID = 0.0565  # for Xavier's weights: width times variance of a weight times
 
 def draw_laboratory(path: Path) -> None:
     """Write the figure: eight panels, about 50 networks of one seed each."""
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context({**SETTINGS, "text.parse_math": True}):  # all texts are ours
         figure = Figure(figsize=(13.2, 6.6), layout="constrained")
         top, bottom = figure.subplots(2, 4)
         gradients(top[0], "identity", "Linear: nothing happens")

@@ -7,9 +7,11 @@ from normexp.report.figures.layers import (
     activation_bands,
     gradient_by_depth,
     gradient_over_time,
+    percentiles_by_layer,
     saturation_by_layer,
 )
 from normexp.report.figures.learning import learning_curves, steps_to_accuracy
+from normexp.report.figures.measures import covariate_shift, representation, smoothness
 from normexp.report.figures.results import final_values, learning_rates
 from normexp.report.study import Study
 from normexp.report.style import Style
@@ -20,5 +22,14 @@ Make = Callable[[Study, Style], Iterable[Drawing | Skipped]]
 FIGURES: dict[str, list[Make]] = {
     "What came out": [final_values, learning_rates],
     "How it was learned": [learning_curves, steps_to_accuracy],
-    "Inside the network": [gradient_by_depth, gradient_over_time, activation_bands, saturation_by_layer],
+    "Inside the network": [
+        gradient_by_depth,
+        gradient_over_time,
+        activation_bands,
+        percentiles_by_layer,
+        saturation_by_layer,
+    ],
+    "The surface of the loss": [smoothness],
+    "Covariate shift": [covariate_shift],
+    "Representations": [representation],
 }

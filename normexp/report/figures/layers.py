@@ -16,6 +16,7 @@ from normexp.report.style import Style, plain_log_scale, plain_log_ticks, shorte
 
 LAYER = r"/(layer\d+\w*)"
 MOST_ARMS = 8
+FEWEST_STEPS = 6  # of a figure over time
 BANDS = ("preactivation", "activation", "norm_output")  # the first that was recorded is shown
 
 
@@ -29,6 +30,14 @@ def by_layer(study: Study, statistic: str) -> pd.DataFrame:
     # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
     places = rows.groupby("level")["layer"].transform(lambda names: names.rank(method="dense"))
     return rows.assign(depth=places.astype(int))
+
+
+def too_few(rows: pd.DataFrame) -> str:
+    """The reason to draw nothing over time: a heat map of three columns shows no course. Empty if there are enough."""
+    steps = rows["step"].nunique()
+    return (
+        f"measured at {steps} steps; with every_n_steps=null there are twenty" if steps < FEWEST_STEPS else ""
+    )
 
 
 def at_step(rows: pd.DataFrame, first: bool) -> pd.DataFrame:
@@ -126,6 +135,9 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     if rows.empty:
         yield Skipped("gradient_over_time", title, "gradient_norm was not recorded; run with monitor=light")
         return
+    if few := too_few(rows):
+        yield Skipped("gradient_over_time", title, few)
+        return
     arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
     shown = arms[:MOST_ARMS]
     figure, axes = panels(shown, "optimizer step", "layer", height=2.2, sharey=True)
@@ -160,6 +172,9 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     if not arms:
         yield Skipped("activation_bands", title, "no percentiles were recorded; run with monitor=light")
         return
+    if few := too_few(rows):
+        yield Skipped("activation_bands", title, few)
+        return
     shown = arms[:MOST_ARMS]
     figure, axes = panels(shown, "optimizer step", f"{place} of {layer}", sharey=True)
     percentiles = sorted({int(re.search(r"_p(\d+)/", name)[1]) for name in rows["metric"].unique()})
@@ -181,6 +196,38 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         "Figure 1): a band that stays where it is leaves the layer's input distribution alone."
     )
     yield Drawing("activation_bands", title, caption + left_out("arms", len(shown), len(arms)), figure)
+
+
+def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    """Percentiles of what enters the non-linearities by layer, one panel per arm: dotted at first, solid at last."""
+    title, level = "What enters each non-linearity", middle(study)
+    place = last_measured(study.metrics[study.metrics["level"] == level])[0]
+    found = [(by_layer(study, f"{place}_p{number:02d}"), number) for number in (15, 50, 85)]
+    found = [(rows[rows["level"] == level], number) for rows, number in found if len(rows)]
+    arms = [arm for arm in study.arms if any((rows["arm"] == arm).any() for rows, _ in found)][:MOST_ARMS]
+    if not arms or max(rows["depth"].max() for rows, _ in found) < 2:
+        yield Skipped(
+            "percentiles_by_layer",
+            title,
+            "percentiles of several layers were not recorded; see monitor=light",
+        )
+        return
+    figure, axes = panels(arms, "layer, input to output", place, sharey=True)
+    for arm, panel in axes.items():
+        ends: dict[int, pd.Series] = {}
+        for rows, number in found:
+            for first, look in ((True, ":"), (False, "-")):
+                means = at_step(rows[rows["arm"] == arm], first).groupby("depth")["value"].mean()
+                wide = 1.6 if number == 50 else 0.9
+                panel.plot(means.index, means, color=style.colour[arm], linestyle=look, linewidth=wide)
+            ends[number] = means
+        style.band(panel, arm, ends[15].index, {"low": ends[15], "high": ends[85].reindex(ends[15].index)})
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        panel.set_title(shorten(arm), color=style.colour[arm])
+    where = f" at {level_title(study, level)}" if study.x else ""
+    caption = f"Percentiles 15, 50, 85 over a batch{where}, mean over seeds: dotted at the first measurement, solid "
+    caption += "and filled at the last. A band that shrinks or widens with depth is a signal that vanishes or explodes."
+    yield Drawing("percentiles_by_layer", title, caption, figure)
 
 
 def last_measured(rows: pd.DataFrame) -> tuple[str, str]:

@@ -71,14 +71,15 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
 
 
 UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
+NEARLY_ALL = 0.9  # of the runs
 TITLE = "How long to a given accuracy"
 
 
 def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """How soon each run reaches an accuracy that most of them reach."""
+    """How soon each run reaches an accuracy that nearly all of them reach."""
     target = choose_target(study.chosen)
     if target is None:
-        yield Skipped("convergence", TITLE, "no accuracy on the list was reached by half of the runs")
+        yield Skipped("convergence", TITLE, "no accuracy on the list was reached by nine runs of ten")
         return
     columns = 3 if room().columns > 3 else 1
     panel = (room().width / columns, height_for(study.arms, 2.8))
@@ -125,7 +126,9 @@ def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> f
 
 
 def choose_target(summaries: pd.DataFrame) -> str | None:
-    """The highest accuracy that at least half of the runs reached."""
+    """The highest accuracy that nearly all runs reached. Of an arm that rarely does, the few that do look fast."""
     names = [m[1] for name in summaries if (m := re.fullmatch(r"convergence\.steps_to_(.+)", name))]
-    reached = [name for name in names if summaries[f"convergence.steps_to_{name}"].notna().mean() >= 0.5]
+    reached = [
+        name for name in names if summaries[f"convergence.steps_to_{name}"].notna().mean() >= NEARLY_ALL
+    ]
     return max(reached, key=float, default=None)
