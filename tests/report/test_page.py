@@ -29,7 +29,7 @@ def written(tmp_path_factory):
 
 def test_page_holds_its_figures_and_fetches_nothing(written):
     page = (written / "index.html").read_text()
-    assert page.count("<figure>") == 10
+    assert page.count("<figure>") == 11
     assert page.count("<svg") == 20  # each for wide and for narrow screens
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)
     assert "<script" not in page
@@ -227,10 +227,9 @@ def test_usual_norms_keep_their_colour_in_every_study():
         ["none", "dyt", "layernorm · pre", "layernorm · post", "batchnorm"],
     ):
         style = Style(arms)
-        assert all(
-            style.colour[arm] == OWN[arm.split(" · ")[0]] for arm in arms if arm.split(" · ")[0] in OWN
-        )
-    assert len({(style.colour[arm], str(style.dash[arm])) for arm in arms}) == len(arms)
+        firsts = {arm.split(" · ")[0]: arm for arm in reversed(arms)}
+        assert all(style.colour[firsts[norm]] == OWN[norm] for norm in firsts.keys() & OWN.keys())
+    assert len(set(style.colour.values())) == len(arms)
 
 
 def test_more_norms_than_colours_are_told_apart_by_dashes():
@@ -264,7 +263,7 @@ def test_labels_are_moved_apart_and_no_further():
 def test_every_figure_of_the_issue_has_its_file():
     assert [make.__name__ for makers in FIGURES.values() for make in makers] == [
         "final_values", "learning_rates", "learning_curves", "steps_to_accuracy", "gradient_by_depth",
-        "gradient_over_time", "activation_bands", "saturation_by_layer",
+        "gradient_over_time", "activation_bands", "percentiles_by_layer", "saturation_by_layer", "make", "make", "make",
     ]  # fmt: skip
 
 
