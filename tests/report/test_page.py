@@ -30,7 +30,7 @@ def written(tmp_path_factory):
 def test_page_holds_its_figures_and_fetches_nothing(written):
     page = (written / "index.html").read_text()
     assert page.count("<figure>") == 11
-    assert page.count("<svg") == 20  # each for wide and for narrow screens
+    assert page.count("<svg") == 22  # each for wide and for narrow screens
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)
     assert "<script" not in page
     ids = re.findall(r' id="([^"]+)"', page)
