@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.training.screen import hint, recorded, training_losses
+from normexp.training.recipe_hint import hint, recorded, training_losses
 from normexp.training.train import launch_replicas
 
 CHANCE = math.log(10)

@@ -34,7 +34,13 @@ ROOMS = {
 # identity), reading and writing of finished runs, what is shown, and monitors, which change nothing.
 LEFT_OUT = (
     *("normexp.config", "normexp.runs", "normexp.monitors", "normexp.report"),
-    *("normexp.training.loggers", "normexp.training.progress", "normexp.training.screen"),
+    *(
+        "normexp.training.loggers",
+        "normexp.training.progress",
+        "normexp.training.screen",
+        "normexp.training.recipe_hint",
+        "normexp.training.sample_text",
+    ),
 )
 # Exceptions: what builds the objects, and the convergence numbers of the summary.
 BUT = ("normexp.config.construct", "normexp.monitors.convergence")
