@@ -180,6 +180,9 @@ class Pilot:
     def _result(self, row: dict[str, Any]) -> Result:
         failed = bool(failed_runs(pd.DataFrame([row]), self.cell)[0])
         text = self.cell.test == "blocks"
+        names = ["val_loss"] if text else ["val_accuracy", "train_accuracy"]
+        if any(row[name] is None for name in names):  # it diverged before its first validation
+            return Result(math.inf, math.inf, True)
         score = row["val_loss"] if text else 1 - row["val_accuracy"]
         learned = math.inf if text else (1 - row["train_accuracy"]) / (1 - self.cell.chance)
         return Result(float(score), float(learned), failed)
