@@ -1,16 +1,17 @@
 """normexp from Python and notebooks: `normexp.train`, `sweep`, `verify`, `check` and `report`. Imports nothing heavy.
 
-They take the words of the command line. They leave nothing behind in the calling process: no seed, number of threads,
-environment variable, warning filter or logging level.
+They take the words of the command line, keywords or dictionaries. They leave nothing behind in the calling process: no
+seed, number of threads, environment variable, warning filter or logging level.
 """
 
+import html
 import json
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,14 +65,25 @@ class Run:
             cells = (_number(found[f"{split}/{name}"]) for name in ("loss", "accuracy"))
             lines.append(f"<tr><th>{split}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
         head = "<tr><th></th><th>loss</th><th>accuracy</th></tr>"
-        return f"<table>{head}{''.join(lines)}</table><small>{_escaped(repr(self))}</small>"
+        from normexp.training.recipe_hint import hint
+
+        notes = "<br>".join(map(html.escape, filter(None, (hint(self.summary, self.folder), repr(self)))))
+        return f"<table>{head}{''.join(lines)}</table><small>{notes}</small>"
 
 
 @dataclass(frozen=True)
 class Study:
-    """The finished runs below a folder."""
+    """The finished runs below a folder. A notebook shows it as the report does: finding, table, figure and cautions."""
 
     folder: Path
+
+    def __repr__(self) -> str:
+        return f"Study({self.folder}, {len(self.summaries)} runs)"
+
+    def _repr_html_(self) -> str:
+        from normexp.report.answer import show_in_notebook
+
+        return show_in_notebook(self.folder)
 
     @cached_property
     def summaries(self) -> "pd.DataFrame":
@@ -116,18 +128,52 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
+def words_of(
+    settings: Iterable[str | Mapping[str, Any]], keywords: Mapping[str, Any], *, many: bool = False
+) -> list[str]:
+    """The words of the command line: `norm="layernorm", model__width=64` is `norm=layernorm model.width=64`.
+
+    Args:
+        many: a list is an axis of a sweep, `seed=0,1,2`; else it is one value, `[0,1,2]`.
+    """
+    found = []
+    for one in (*settings, keywords):
+        if isinstance(one, str):
+            found.append(one)
+            continue
+        for key, value in one.items():
+            axis = many and isinstance(value, list | tuple | range)
+            text = ",".join(map(_word, value)) if axis else _word(value)
+            found.append(f"{key.replace('__', '.')}={text}")
+    return found
+
+
+def _word(value: Any) -> str:
+    """A value as Hydra's grammar reads it."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_word(own)}" for key, own in value.items()) + "}"
+    if isinstance(value, list | tuple | range):
+        return f"[{','.join(map(_word, value))}]"
+    if isinstance(value, str | os.PathLike):
+        from normexp.cli.train import quoted
+
+        return quoted(os.fspath(value))
+    return "null" if value is None else f"{value}".lower() if isinstance(value, bool) else f"{value}"
 
 
 def train(
-    *overrides: str, allow_targets: Iterable[str] = (), config_dir: str | Path | None = None
+    *overrides: str | Mapping[str, Any],
+    allow_targets: Iterable[str] = (),
+    config_dir: str | Path | None = None,
+    **settings: Any,
 ) -> Run | list[Run]:
-    """Do what `normexp train ...` does, in this process: `normexp.train("norm=layernorm", "seed=1")`.
+    """Do what `normexp train ...` does, in this process: `normexp.train(norm="layernorm", model__width=64)`.
 
     A finished run is not trained again. With `replicas=N` it returns a list of runs.
 
     Args:
+        overrides: words of the command line, `"norm=layernorm"`, or dictionaries, `{"model.width": 64}`.
+        settings: the same as keywords, with `__` for a point.
         allow_targets: packages of your own that the configuration may name.
         config_dir: a folder of your own configurations, as in `--config-dir`.
 
@@ -143,7 +189,10 @@ def train(
         from normexp.config.run_spec import specs
         from normexp.training.train import train as train_specs
 
-        asked = [*overrides, *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else [])]
+        asked = [
+            *words_of(overrides, settings),
+            *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []),
+        ]
         allow_from(asked)
         use_folder(config_dir)
         try:
@@ -159,27 +208,33 @@ def train(
     return runs[0] if len(found) == 1 else runs
 
 
-def sweep(*overrides: str, allow_targets: Iterable[str] = (), config_dir: str | Path | None = None) -> Study:
-    """Do what `normexp train -m ...` does, in new processes: `normexp.sweep("norm=none,layernorm", "seed=0,1")`.
+def sweep(
+    *overrides: str | Mapping[str, Any],
+    allow_targets: Iterable[str] = (),
+    config_dir: str | Path | None = None,
+    **settings: Any,
+) -> Study:
+    """Do what `normexp train -m ...` does, in new processes: `normexp.sweep(norm=["none", "layernorm"], seed=[0, 1])`.
 
-    Finished runs are skipped. The sweep's output is printed here.
+    Finished runs are skipped. The sweep's output is printed here. The arguments are as in `train`; a list is an axis.
 
     Raises:
         RuntimeError: the sweep failed. The message is its last line.
     """
     allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
     own = ["--config-dir", str(config_dir)] if config_dir else []
-    _command("train", "-m", *own, *overrides, *allowed)
+    words = words_of(overrides, settings, many=True)
+    _command("train", "-m", *own, *words, *allowed)
     from normexp.cli.train import study_of
     from normexp.config.compose import compose
 
-    given = dict(part.lstrip("+").partition("=")[::2] for part in overrides)
+    given = dict(part.lstrip("+").partition("=")[::2] for part in words)
     if "name" in given or "experiment" not in given:
-        name = given.get("name") or study_of(["-m", *overrides]) or "runs"
+        name = given.get("name") or study_of(["-m", *words]) or "runs"
         return Study(Path(given.get("outputs", "outputs")) / name)
 
     cfg, _ = compose(
-        [f"experiment={given['experiment']}", *[o for o in overrides if o.startswith("outputs=")]]
+        [f"experiment={given['experiment']}", *[word for word in words if word.startswith("outputs=")]]
     )
     return Study(Path(cfg.outputs) / cfg.name)
 

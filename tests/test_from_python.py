@@ -42,7 +42,7 @@ def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behi
     torch.manual_seed(5)
     before = state()
     runs = [
-        normexp.train(f"norm={norm}", "seed=1", *SMALL, f"outputs={tmp_path / 'here'}", "trainer=float64")
+        normexp.train(*SMALL, norm=norm, seed=1, outputs=tmp_path / "here", trainer="float64")
         for norm in ("layernorm", "batchnorm")
     ]
     assert state() == before
@@ -97,11 +97,25 @@ def test_mistakes_are_value_errors_of_one_line_and_change_nothing(overrides, mes
     assert not list(tmp_path.iterdir())
 
 
+def test_words_keywords_and_dictionaries_say_the_same():
+    words = ["norm=layernorm", "model.width=64", "early_stopping=null", "replicas.lr=[0.1,0.01]"]
+    asked = {"norm": "layernorm", "model.width": 64, "early_stopping": None, "replicas.lr": [0.1, 0.01]}
+    keywords = {key.replace(".", "__"): value for key, value in asked.items()}
+    assert from_python.words_of([asked], {}) == from_python.words_of([], keywords) == words
+    assert from_python.words_of(["norm=layernorm", {"compile": True}], {"outputs": "a b"}) == [
+        "norm=layernorm", "compile=true", "outputs='a b'",
+    ]  # fmt: skip
+    axes = from_python.words_of([], {"norm": ["none", "layernorm"], "seed": range(2)}, many=True)
+    assert axes == ["norm=none,layernorm", "seed=0,1"]
+    assert from_python.words_of([], {"replicas.lr": [[0.1, 0.01]]}, many=True) == ["replicas.lr=[0.1,0.01]"]
+
+
 def test_import_is_light_and_every_name_is_there():
     code = (
         "import sys, normexp; assert not {'torch', 'pandas', 'hydra', 'numpy', 'matplotlib'} & sys.modules.keys();"
         "assert all(callable(getattr(normexp, n)) for n in ('train', 'sweep', 'verify', 'report'));"
-        "import normexp.report.study; assert callable(normexp.report)"
+        "import normexp.report.study; assert callable(normexp.report);"
+        "assert callable(normexp.runs.load) and callable(normexp.norms.swap)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -139,6 +153,10 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert screen.count("  completed ") == 2
     assert "\x1b" not in screen
     assert len(study.summaries) == 2
+    shown = study._repr_html_()
+    assert "<th>layernorm</th>" in shown
+    assert "data:image/png" in shown
+    assert "No interval can be given" in shown
     assert set(study.summaries["norm"]) == {"none", "layernorm"}
     monkeypatch.setattr("normexp.report.page.FIGURES", dict(list(FIGURES.items())[:1]))
     assert study.report().exists()

@@ -159,10 +159,10 @@ def launcher_flags(arguments: list[str]) -> list[str]:
     rest, given = take_flags(arguments)
     if given and not is_sweep(rest):
         raise ValueError(f"--{given[0][0].replace('_', '-')}: is for sweeps; add -m")
-    return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={_quoted(value)}" for name, value in given]
+    return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={quoted(value)}" for name, value in given]
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
     """A value as Hydra's grammar reads it: text with other signs than these needs quotes."""
     if re.fullmatch(r"[\w.:/@%+-]+", value):
         return value

@@ -1,5 +1,9 @@
-"""What a terminal shows of a study: its table, its finding and what limits it, and the address of TensorBoard."""
+"""What a terminal or a notebook shows of a study: its table, its finding and what limits it, and the address of
+TensorBoard."""
 
+import base64
+import html
+import io
 import shlex
 import shutil
 from pathlib import Path
@@ -20,17 +24,56 @@ MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
 
 def show_answer(study: Study, console: Console, baseline: str | None = None) -> None:
     """Print the comparison, arms by levels, and under it the report's finding and cautions."""
-    baseline = choose_baseline(study, baseline)
-    table = comparison(study, baseline)
+    names, rows, lines = answer(study, baseline)
     grid = Table(show_edge=False, pad_edge=False)
-    for index, head in enumerate([f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]):
-        grid.add_column(Text(head), justify="right" if index else "left", no_wrap=not index)
-    for arm, rows in table.groupby("arm", sort=False):
-        grid.add_row(Text(str(arm)), *(shown(row, study) for _, row in rows.iterrows()))
+    for index, name in enumerate(names):
+        grid.add_column(Text(name), justify="right" if index else "left", no_wrap=not index)
+    for arm, cells in rows:
+        grid.add_row(Text(arm), *(Text(words, "bold" if best else "") for words, best in cells))
     console.print()
     console.print(grid, highlight=False)
-    for line in (how_to_read(study, table), "", finding(study, table, baseline), *cautions(study)):
+    for line in (lines[0], "", *lines[1:]):
         console.print(line, highlight=False, markup=False)
+
+
+Rows = list[tuple[str, list[tuple[str, bool]]]]  # arm, and its cells with whether each is the best
+
+
+def answer(study: Study, baseline: str | None = None) -> tuple[list[str], Rows, list[str]]:
+    """The heads and rows of the comparison, and the sentences below it: how to read it, the finding, the cautions."""
+    baseline = choose_baseline(study, baseline)
+    table = comparison(study, baseline)
+    names = [f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]
+    rows = [
+        (str(arm), [(shown(row, study), bool(row["best"])) for _, row in own.iterrows()])
+        for arm, own in table.groupby("arm", sort=False)
+    ]
+    return names, rows, [how_to_read(study, table), finding(study, table, baseline), *cautions(study)]
+
+
+def show_in_notebook(folder: Path) -> str:
+    """The same as HTML with the figure of the final values; where the folder is no study, the reason why."""
+    from normexp.report.figures.results import final_values
+    from normexp.report.style import Style, drawing_style
+
+    try:
+        study = open_study(folder)
+        names, rows, (how, found, *limits) = answer(study)
+    except ValueError as error:
+        return f"<p>{html.escape(f'no table: {error}')}</p>"
+    lines = ["".join(f"<th>{html.escape(name)}</th>" for name in names)]
+    for arm, cells in rows:
+        values = (f"<b>{text}</b>" if best else text for text, best in cells)
+        lines.append(f"<th>{html.escape(arm)}</th>" + "".join(f"<td>{value}</td>" for value in values))
+    picture = io.BytesIO()
+    with drawing_style():
+        for drawing in final_values(study, Style(study.arms)):
+            drawing.figure.savefig(picture, format="png", dpi=110)
+    content = base64.b64encode(picture.getvalue()).decode()
+    image = f'<img alt="{html.escape(found)}" src="data:image/png;base64,{content}">'
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    notes = "<br>".join(map(html.escape, (how, *limits)))
+    return f"<p><b>{html.escape(found)}</b></p><table>{table}</table>{image}<p><small>{notes}</small></p>"
 
 
 def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[str]:
@@ -50,10 +93,10 @@ def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[
     return []
 
 
-def shown(row: pd.Series, study: Study) -> Text:
-    """A cell: mean, interval, the learning rate if it was tuned, and how many runs failed; bold if it is the best."""
+def shown(row: pd.Series, study: Study) -> str:
+    """A cell: mean, interval, the learning rate if it was tuned, and how many runs failed."""
     rate = f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else ""
-    return Text(" ".join(filter(None, (cell_words(row, study.metric), rate))), "bold" if row["best"] else "")
+    return " ".join(filter(None, (cell_words(row, study.metric), rate)))
 
 
 def look_at(folder: Path, address: str = "") -> list[str]:
