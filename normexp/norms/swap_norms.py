@@ -2,7 +2,6 @@
 
 import fnmatch
 import functools
-import html
 import inspect
 import math
 from collections import Counter
@@ -73,17 +72,10 @@ class SwapTable(Sequence[Swap]):
                 found.update(note for note in row.note.split("; ") if note)
         return [f"{note} ({n} layer{'s' * (n > 1)})" for note, n in found.items()]
 
-    def _cells(self) -> list[tuple[str, ...]]:
-        head = ("path", "old", "new", "carried over", "note")
-        return [head, *((r.path, r.old, r.new or "stays", r.carried, r.note) for r in self.rows)]
-
-    def _repr_html_(self) -> str:
-        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._cells())
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
-
     def __str__(self) -> str:
-        cells = self._cells()
-        widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+        head = ("path", "old", "new", "carried over", "note")
+        cells = [head, *((r.path, r.old, r.new or "stays", r.carried, r.note) for r in self.rows)]
+        widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells
         ]
