@@ -41,7 +41,7 @@ def read_study(folder: Path) -> dict[str, Any]:
 
 def read_walk(folder: Path) -> dict[str, Any]:
     """The results of the claim in README.md."""
-    from normexp.claims.judge.verdict_text import paragraph
+    from normexp.claims.judge.plain_words import paragraph
 
     (path,) = folder.glob("outputs/claims/*/verdict.json")
     verdict = json.loads(path.read_text())

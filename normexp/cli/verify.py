@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
@@ -12,6 +12,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.papers import arxiv_id
 from normexp.claims.spec.select import ENDINGS, find
+from normexp.claims.spec.topics import matching, topic
 from normexp.cli.errors import BAD_INPUT, cut_quietly, prepare, read_options, say_error
 from normexp.config import folder
 from normexp.config.process import command, fast_imports, tolerate_closed_stdout
@@ -24,6 +25,7 @@ DEMO = (
 )
 DEFAULTS = {
     "claim": "demo",
+    "find": "",
     "out": "outputs/claims",
     "bank": SMALL,
     "tune": "validation",
@@ -42,6 +44,7 @@ EXAMPLES = {
     "": "the initialization laboratory: what depth does, in under a minute",
     "claim=S37": "an id, a name, or several with commas",
     "2503.10622": "all claims whose source is the paper with this arXiv id",
+    "find='batch size'": "the claims about it: those with all these words in their sentence,\nsource or topic",
     "claim='S3*'": "a glob; law, initialization and training are kinds; or all",
     "claim=mine.yaml": "a claim of your own; docs/claims.md says what stands in the file",
     "claim=mine.yaml bank=cells.yaml": "its `settings` are cells of your own",
@@ -78,6 +81,8 @@ def main(arguments: list[str]) -> int:
         arguments, given = take_flags(arguments)
         options = read(arguments)
         engine = engine_options(given, options["workers"])
+        if options["find"]:
+            return find_claims(options["find"])
         if options["page"]:
             print(page(Path(options["page"]), options))
             return 0
@@ -180,10 +185,29 @@ def show_help() -> None:
         "\nA verdict is a word, a count of settings, or what was seen here; each is a result: the exit status is 0."
         "\n\nClaims:"
     )
-    width = max(len(claim.id) for claim in claims.values())
-    for claim in claims.values():
+    list_claims(claims.values())
+
+
+def list_claims(claims: Collection[Claim]) -> None:
+    """One line each."""
+    width = max(len(claim.id) for claim in claims)
+    for claim in claims:
         kind = "cannot be tested" if claim.evidence == "none" else claim.evidence
         print(f"  {claim.id:<{width}}  {claim.sentence} [{kind}]")
+
+
+def find_claims(words: str) -> int:
+    """Print the claims that have all of the words, by topic. Returns the exit status."""
+    found = matching(load_each(CONFIGS)[0].values(), words)
+    if not found:
+        raise ValueError(
+            f"find={words}: no claim has all of these words; fewer find more, and --help lists all claims"
+        )
+    for name in dict.fromkeys(map(topic, found)):
+        print(name)
+        list_claims([claim for claim in found if topic(claim) == name])
+    print(f"judge one: {command('verify')} claim={found[0].id}")
+    return 0
 
 
 def warn(mistakes: Iterable[str]) -> None:

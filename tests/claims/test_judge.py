@@ -12,6 +12,7 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean, holm
 from normexp.claims.judge.one_setting import judge_one_setting as judge
 from normexp.claims.judge.outcomes import check_complete
+from normexp.claims.judge.plain_words import in_words
 from normexp.claims.judge.verdict import deciding
 from normexp.claims.judge.verdict_text import describe_effect, describe_question
 
@@ -227,3 +228,31 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
     found = judge(table_of(arms, censored=censored), [comparison], trained=True)[0]
     assert found.method == "paired t"
     assert found.effect == pytest.approx(np.log(arms["a"]).mean() - math.log(500))
+
+
+@pytest.mark.parametrize(
+    ("comparison", "measure", "numbers", "words"),
+    [
+        ({"kind": "smaller", "margin": 0.105, "log": True}, "loss", (0.0232, -0.1145, 0.1639),
+         "loss: with a 2.3% higher than without a norm (11% lower to 18% higher); more than 10% lower was asked."),
+        ({"kind": "equivalent", "margin": 0.01}, "share of errors", (0.002, -0.003, 0.007),
+         "share of errors: with a 0.2 points higher than without a norm (0.3 points lower to 0.7 points higher); "
+         "no difference beyond 1 points was asked."),
+        ({"kind": "greater", "margin": 0.5, "log": True}, "loss", (2.3, 1.1, 3.0),
+         "loss: with a 9.97 times as high as without a norm (3 to 20.1 times as high); "
+         "more than 65% higher was asked."),
+        ({"kind": "smaller", "margin": 2}, "steps", (-8, -11.1, -4.9),
+         "steps: with a 8 lower than without a norm (11.1 to 4.9 lower); more than 2 lower was asked."),
+    ],
+)  # fmt: skip
+def test_an_effect_is_told_in_natural_words(comparison, measure, numbers, words):
+    effect, *interval = numbers
+    asked = {"arm": "a", "baseline": "none", **comparison}
+    verdict = {
+        "comparison": asked,
+        "measure": measure,
+        "settings": [],
+        "effect": effect,
+        "interval": interval,
+    }
+    assert in_words(verdict) == words

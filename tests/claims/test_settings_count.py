@@ -13,6 +13,7 @@ from normexp.claims.judge import judge
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.judge.settings_count import (
     count,
     near_margin,
@@ -21,7 +22,7 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
-from normexp.claims.judge.verdict_text import paragraph, with_scope
+from normexp.claims.judge.verdict_text import with_scope
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
 SAME = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)
@@ -287,5 +288,6 @@ def test_the_paragraph_has_counts_share_median_and_failures():
     found |= {"untuned": False, "command": "c"}
     text = " ".join(paragraph(found, 10_000).split())
     assert "P10 SUPPORTED: beyond the margin in 10 of 12 drawn settings:" in text
+    assert "so in 10 of 12 settings, too little to matter in 1, the other way in 1." in text
     assert "beyond 10, within 1, opposite 1 of 12; share 0.83 (0.516 to 0.979)" in text
     assert "failed runs: b 1 of 24; given that all trained it holds in 10 of 12" in text

@@ -7,19 +7,21 @@ import re
 
 import pandas as pd
 import pytest
+from committed import CLAIMS
 from settings import FEWER, family
 
 from normexp.claims.evidence.curves import ledger_of
 from normexp.claims.evidence.stored import LEDGER
 from normexp.claims.judge import judge
 from normexp.claims.pages.figure import lines_of
-from normexp.claims.pages.site.drawings import FOREST_WIDTH as WIDTH
 from normexp.claims.pages.site.drawings import forest, over_rate
 from normexp.claims.pages.site.facts import index_row
 from normexp.claims.pages.site.write import write_site
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.topics import OTHER, topic
 from normexp.cli.verify import main
+from normexp.report.drawing import NARROW
 
 EFFECTS = [-0.4, -0.5, -0.2, -0.35, -0.6, 0.05]
 SETTINGS = {
@@ -107,14 +109,32 @@ def test_the_forest_plot_has_every_setting_in_order_the_median_and_the_paper(ver
     assert lines[-1].effect == -0.3
 
 
+def marks(drawn: str) -> list[float]:
+    """x of each mark that tells its values, from the top to the bottom."""
+    curves = re.findall(r'<g [^>]*class="curve".*?</use>', drawn, re.S)
+    return [float(re.search(r'<use [^>]*x="([0-9.]+)"', own)[1]) for own in curves]
+
+
 def test_marks_stand_where_their_values_are(verdict):
-    drawn = str(forest(verdict))
-    places = [float(x) for x in re.findall(r'<circle cx="([0-9.]+)"', drawn)]
-    values = [line.effect for line in lines_of(verdict)]
+    places, values = marks(str(forest(verdict))), [line.effect for line in lines_of(verdict)]
     scale = (places[-3] - places[0]) / (values[-3] - values[0])
     for place, value in zip(places, values, strict=True):
         assert place == pytest.approx(places[0] + scale * (value - values[0]), abs=0.2)
     assert scale > 0
+
+
+def test_the_sides_of_zero_and_the_ticks_are_words_and_round_numbers(verdict):
+    drawn = str(forest(verdict, better="lower"))
+    texts = [html.unescape(text) for text in re.findall(r"<text [^>]*>([^<]*)</text>", drawn)]
+    assert {"← a better", "a worse →", "0", "−20%"} <= set(
+        texts
+    )  # effects are logarithms, and told in percent
+    share = verdict | {
+        "measure": "share of wrong answers",
+        "comparisons": [{"comparison": {"kind": "smaller"}}],
+    }
+    texts = re.findall(r"<text [^>]*>([^<]*)</text>", str(forest(share)))
+    assert {"← lower", "higher →", "−20"} <= set(texts)
 
 
 def test_ends_that_are_not_finite_are_drawn_to_the_edge(verdict):
@@ -125,15 +145,26 @@ def test_ends_that_are_not_finite_are_drawn_to_the_edge(verdict):
         *verdict["settings"][3:],
     ]
     drawn = str(forest({**verdict, "settings": rows}))
-    places = [float(x) for x in re.findall(r' (?:x1|x2|cx)="([^"]+)"', drawn)]
-    assert len(places) > 18
-    assert all(0 <= place <= WIDTH for place in places)
+    assert len(marks(drawn)) == 7
+    assert all(0 <= place <= NARROW.width * 72 for place in marks(drawn))
+    assert "no number" in drawn
 
 
 def test_accuracy_over_rate_is_the_mean_of_completed_runs():
-    drawn = str(over_rate(runs(), "cell0", {"none": "555555", "batchnorm": "0072b2"}))
+    drawn = str(over_rate({"cell0": runs()}, {"none": "555555", "batchnorm": "0072b2"}))
     assert "none, rate 0.1: 51.0%" in drawn
-    assert "batchnorm: rate 0.1: 71.0%; rate 1: diverged" in drawn
+    assert "batchnorm, rate 1: diverged" in drawn
+
+
+def test_claims_are_found_by_words_and_each_has_a_topic(capsys):
+    assert main(["find=batch size"]) == 0
+    said = capsys.readouterr().out
+    assert "Batch size\n" in said
+    assert "BatchNorm loses accuracy when the batch falls from 32 to 2." in said
+    assert "claim=P" in said
+    assert main(["find=nothing of this"]) == 2
+    assert "no claim has all of these words" in capsys.readouterr().err
+    assert sum(topic(claim) == OTHER for claim in CLAIMS.values()) < 20
 
 
 def test_the_index_can_be_filtered_and_leads_to_every_page(site, verdict):
@@ -144,7 +175,10 @@ def test_the_index_can_be_filtered_and_leads_to_every_page(site, verdict):
     assert 'data-paper="Someone 2020"' in index
     for name in ("word", "scope", "paper", "kind", "evidence", "model", "data", "text"):
         assert f'name="{name}"' in index
-    assert sorted(re.findall(r'href="(claims/[^"]+)"', index)) == ["claims/Q1.html", "claims/Q2.html"]
+    assert sorted(set(re.findall(r'href="(claims/[^"]+)">[^<]*[a-z]', index))) == [
+        "claims/Q1.html",
+        "claims/Q2.html",
+    ]
     assert index_row(UNTESTED, None)["word"] == "cannot be tested"
 
 
@@ -162,9 +196,12 @@ def test_a_claims_page_says_what_it_rests_on(site, verdict):
     page = html.unescape((site / "claims" / "Q1.html").read_text())
     assert CLAIM.sentence in page
     assert "<b> has" not in (site / "claims" / "Q1.html").read_text()  # a sentence is text, not HTML
-    assert f"median {verdict['effect']:.3g} (" in page
+    assert f"median {verdict['effect']:.3g} (" in page.lower()
+    assert f"<h1>{html.escape(CLAIM.sentence)}</h1>" in (site / "claims" / "Q1.html").read_text()
+    assert "In the middle of the settings: with a 31% lower than with b" in page
     for words in (
         "It rests on trained networks in 6 settings that a written seed drew, 12 seeds each.",
+        "Errors: more than 9.5% lower was asked; so in 5 of 6 settings",
         "3 points",
         "beyond the margin in 5 of 6 drawn settings",
         "unregistered",
@@ -193,7 +230,8 @@ def test_a_sentence_about_every_value_has_a_page(tmp_path, verdict):
     }  # fmt: skip
     write_site(tmp_path / "site", {"Q1": own}, {"Q1": found}, tmp_path)
     page = html.unescape((tmp_path / "site" / "claims" / "Q1.html").read_text())
-    assert "every value in errors" in page
+    assert "Errors: all values from 1e-17 to 1e-16; asked: every value at most 0.001." in page
+    assert "Ours and the paper's" not in page
     assert "rests on mathematics" in page
     assert "run failed" not in page
     assert "runs failed" not in page

@@ -20,6 +20,7 @@ from normexp.runs.read import read_metrics
 METRIC, DIGITS = "val/accuracy", 4
 KEYS = ["cell", *KEY]
 LEVEL = 0.95
+FEW = 6  # overrides of a setting that its name can list
 
 
 def bank_curves(folder: Path, cell: str) -> Path:
@@ -97,9 +98,23 @@ def _cells(claim: Claim, verdict: dict[str, Any]) -> Iterator[BankCell]:
 def setting_names(claim: Claim) -> dict[str, str]:
     """Setting -> its name for people: for a cell what it is, "digits, tanh MLP", with its own name if two are alike."""
     cells = claim.cells if claim.evidence == "training" else {}
-    what = {name: cells[name].what if name in cells else name for name in claim.settings}
+    what = {
+        name: cells[name].what if name in cells else in_words(own) or name
+        for name, own in claim.settings.items()
+    }
     words = list(what.values())
     return {name: f"{word} ({name})" if words.count(word) > 1 else word for name, word in what.items()}
+
+
+def in_words(overrides: Any) -> str:
+    """`mlp, digits, initialization xavier` of a few overrides; empty for many, and for what is no list."""
+    if not isinstance(overrides, list | tuple) or len(overrides) > FEW:
+        return ""
+    parts = [str(one).lstrip("+").partition("=")[::2] for one in overrides]
+    return ", ".join(
+        value if key in ("model", "data", "norm") else f"{key.split('.')[-1]} {value}".replace("_", " ")
+        for key, value in parts
+    )
 
 
 def arm_names(runs: pd.DataFrame) -> pd.Series:

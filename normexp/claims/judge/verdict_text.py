@@ -1,42 +1,8 @@
-"""A verdict in words: for the screen, for pages, for a section of a report."""
+"""The words of a verdict: its title, its counts, its comparison. `plain_words` says its effect."""
 
-import textwrap
 from typing import Any
 
 from normexp.claims.judge.verdict import COUNTED, NOT_SEEN, SEEN
-
-WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
-
-
-def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
-    """The text for the screen, in lines of at most `width` letters."""
-    lines = [
-        f"{title(verdict, upper=True)}: {verdict['sentence']}",
-        f"{verdict['measure']}: {numbers(verdict)}",
-    ]
-    lines[1] += f"; asked: {describe_question(verdict['comparison'])}."
-    lines[1] += f" {verdict['note'][0].upper()}{verdict['note'][1:]}." if verdict["note"] else ""
-    lines[1] += f" {verdict['means']}" if verdict["means"] else ""
-    if verdict["as_expected"] is False:
-        lines.append(
-            f"UNEXPECTED: mathematics says {verdict['expected']}; look for an error before you believe this."
-        )
-    lines.append(f"source: {verdict['source']}")
-    return "\n".join(textwrap.fill(line, width, subsequent_indent="    ") for line in lines)
-
-
-def numbers(verdict: dict[str, Any]) -> str:
-    """The numbers behind the word, in one line."""
-    if verdict["settings"]:
-        first = verdict["comparisons"][0]
-        return f"{describe_effect(verdict['comparison'])} {counts(first, drawn=verdict['drawn'])}"
-    universal = verdict["comparison"]["kind"] == "every"
-    effect = "decisive value" if universal else describe_effect(verdict["comparison"])
-    low, high = map(number, verdict["interval"])
-    span = f"all values from {low} to {high}"
-    if not universal:
-        span = f"{verdict['level']:.4g} interval {low} to {high}, {verdict['method']}"
-    return f"{effect} {number(verdict['effect'])} ({span}, {verdict['n_seeds']} seeds)"
 
 
 def counts(own: dict[str, Any], *, drawn: bool) -> str:
@@ -117,11 +83,3 @@ def _bound(bound: Any) -> str:
     if isinstance(bound, dict):
         return "; ".join(f"{arm}: {_bound(value)}" for arm, value in bound.items())
     return "[" + ", ".join(f"{value:g}" for value in bound) + "]" if isinstance(bound, list) else f"{bound:g}"
-
-
-def section(verdict: dict[str, Any]) -> str:
-    """A section of a report in Markdown, to stand beside `figure.png`."""
-    return (
-        f"## {title(verdict)}\n\n> {verdict['sentence']}\n\n{verdict['source']}\n\n"
-        f"```\n{paragraph(verdict)}\n```\n\n![{verdict['id']}](figure.png)\n\n`{verdict['command']}`\n"
-    )

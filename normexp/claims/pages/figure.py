@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import TRENDS
+from normexp.claims.judge.plain_words import SHARES
 from normexp.claims.judge.verdict_text import describe_effect, title
-from normexp.report.style import Style
+from normexp.report.style import FAINT, INK, Style, shorten
 
 KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666", "aside": "#999999", "paper": "#332288"}
@@ -22,6 +24,9 @@ SIDES = {
     "opposite": "against",
     "failed": "aside",
 }  # where a claim does not hold
+
+
+MOST_NAMED = 40  # settings; more are drawn close together
 
 
 class Line(NamedTuple):
@@ -100,7 +105,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         lines = lines_of(verdict)
         figure = Figure(figsize=(8.5, 2.2 + 0.3 * len(lines)), layout="constrained")
         axes, width = figure.subplots(), 85
-        draw_forest(axes, lines)
+        draw_forest(axes, lines, verdict)
         axes.set_xlabel(
             f"{describe_effect(verdict['comparison']).removesuffix(' =')}; bars: one standard error; gray: too small "
             "to matter",
@@ -114,7 +119,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         )
         draw_values(columns[0], table, verdict)
         if judged:
-            draw_forest(columns[1], [_line_of(item) for item in judged])
+            draw_forest(columns[1], [_line_of(item) for item in judged], verdict)
             columns[1].set_title(
                 f"effect and {100 * verdict['level']:.4g}% interval; gray: too small to matter", fontsize=9
             )
@@ -140,15 +145,19 @@ def _line_of(item: dict[str, Any]) -> Line:
     return Line(name, item["effect"], ends_of(item), kind, interval(item), own.get("margin", 0.0))
 
 
-def draw_forest(axes: Axes, lines: list[Line]) -> None:
-    """Effects with their intervals, one below the other. Bars that reach the edge go on."""
+def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: str | None = None) -> None:
+    """Effects with their intervals, one below the other. Bars that reach the edge go on.
+
+    Args:
+        better: lower or higher; what the sides of zero are called.
+    """
     low, high = limits(lines)
-    room = 0.18 * (high - low) or 1.0
-    axes.axvline(0, color="black", linewidth=0.8)
+    room = 0.1 * (high - low) or 1.0
+    axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlim(low - room, high + room)
     for y, line in enumerate(lines):
         kind = line.kind.removeprefix("mean ")
-        axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color="#e4e4e4", linewidth=0)
+        axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color="#e6e6e6", linewidth=0)
         if math.isnan(line.effect):
             axes.text(0, y, line.words, va="center", ha="center", fontsize=8, color=COLORS[kind])
             continue
@@ -156,9 +165,56 @@ def draw_forest(axes: Axes, lines: list[Line]) -> None:
         axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 2)
         axes.plot([line.effect], [y], "D" if kind != line.kind else "o", color=COLORS[kind],
                   fillstyle="none" if kind == "aside" else "full")  # fmt: skip
-    axes.set_yticks(range(len(lines)), [line.name for line in lines], fontsize=8)
+    named = [
+        y
+        for y, line in enumerate(lines)
+        if len(lines) <= MOST_NAMED or line.kind.startswith(("mean", "paper"))
+    ]
+    axes.set_yticks(named, [shorten(lines[y].name) for y in named], fontsize=8)
     axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
+    first = (verdict.get("comparisons") or [{}])[0].get("comparison") or {}
+    round_ticks(axes, first, verdict["measure"])
+    words = {"lower": ("better", "worse"), "higher": ("worse", "better")}.get(
+        better or "", ("lower", "higher")
+    )
+    arm = f"{first['arm']} " if "baseline" in first and len(first["arm"]) < 16 else ""
+    for place, side, word in ((0, "left", f"← {arm}{words[0]}"), (1, "right", f"{arm}{words[1]} →")):
+        axes.text(
+            place, 1.01, word, ha=side, va="bottom", fontsize=7.5, color=FAINT, transform=axes.transAxes
+        )
+
+
+def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None:
+    """Ticks at round numbers: percent or factors of an effect in logarithms, points of a share."""
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    if comparison.get("log") and high - low < math.log(4):
+        step = next(
+            own
+            for own in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+            if math.expm1(high - low) <= 8 * own or own == 0.5
+        )
+        marks = [
+            step * k for k in range(-int(1 / step) + 1, int(4 / step)) if low < math.log1p(step * k) < high
+        ]
+        axes.set_xticks(
+            [math.log1p(mark) for mark in marks],
+            [f"{mark:+.0%}".replace("-", "−") if mark else "0" for mark in marks],
+        )
+    elif comparison.get("log"):
+        steps = (1, 2, 5) if high - low < math.log(1e3) else (1,)
+        marks = [
+            step * 10.0**power
+            for power in range(math.floor(low / 2.3), math.ceil(high / 2.3))
+            for step in steps
+        ]
+        marks = [mark for mark in marks if low < math.log(mark) < high]
+        marks = marks[:: -(-len(marks) // 7)]
+        axes.set_xticks([math.log(mark) for mark in marks], [f"×{mark:g}" for mark in marks])
+    elif measure.startswith(SHARES):
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.3g}".replace("-", "−"))
 
 
 def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> None:

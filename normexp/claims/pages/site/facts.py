@@ -8,22 +8,20 @@ from typing import Any
 
 from normexp.claims.evidence.curves import bank_curves, curves_of, ledger_of, own_curves, setting_names
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER
-from normexp.claims.judge.verdict_text import counts, describe_effect, describe_question, with_scope
+from normexp.claims.judge.plain_words import in_words
+from normexp.claims.judge.verdict_text import counts, with_scope
 from normexp.claims.pages.figure import KINDS, number
+from normexp.claims.pages.findings import MOST, QUESTIONS
 from normexp.claims.pages.site.drawings import forest, learning, over_rate
 from normexp.claims.pages.verdicts_page import status
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Row, subject_of
+from normexp.claims.spec.topics import OTHER, TOPICS, topic
 from normexp.format import pluralize
 from normexp.report.style import Style
 
 KEPT = Path("docs") / "evidence" / "verdicts"
 PROTOCOLS = Path("docs") / "evidence" / "protocols"
-NO_CURVES = {
-    "law": "the sentence is about formulas, and nothing was trained",
-    "initialization": "the networks were examined before training",
-    "training": "only the final values of these runs were kept",
-}
 # Where a sentence comes from: a paper by its authors and year, or another source by its number.
 PAPER = re.compile(
     r"[A-Z][a-z]+(?:, [A-Z][a-z]+)*(?: et al\.)? \d{4}|document \d{3}|arXiv \d{4}\.\d{5}|pytorch issue \d+"
@@ -52,6 +50,8 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
         "more": more.replace(")", "", 1),
         "paper": sorted(set(PAPER.findall(claim.source))) or ["other"],
         "kind": claim.kind or "not said",
+        "topic": topic(claim),
+        "answer": sentence_of(in_words(verdict)) if verdict else "",
         "evidence": claim.evidence,
         "scope": scope_of(verdict),
         "model": chosen(claim, "model"),
@@ -122,23 +122,28 @@ def facts(
         arm: color.lower().lstrip("#") for arm, color in Style(list(dict.fromkeys(arms))).colour.items()
     }
     kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
+    runs = {names[name]: own for name, own in ledger.items() if own["lr"].nunique() > 1}
+    means = {names[name]: own for name, own in curves.items()}
     return plain | {
-        **dict(zip(("shown", "asked"), shown_and_asked(verdict), strict=True)),
+        "counts": [counts(own, drawn=verdict["drawn"]) for own in verdict["comparisons"]]
+        if verdict["settings"]
+        else [],
         "pluralize": pluralize,
-        "forest": forest(verdict, names),
+        "forest": forest(verdict, names, claim.better),
         "names": names,
-        "effect": effect_in_words(verdict["comparison"]),
         "table": means_table(verdict, names),
-        "rates": [
-            over_rate(runs, names[name], colors) for name, runs in ledger.items() if runs["lr"].nunique() > 1
-        ],
-        "curves": [learning(means, names[name], colors) for name, means in curves.items()],
-        "no_curves": NO_CURVES[claim.evidence],
+        "rates": over_rate(runs, colors) if runs else "",
+        "curves": learning(means, colors) if means else "",
         "keys": colors.items(),
         "runs": runs_kept(claim, ledger, root),
         "kept": kept,
         "failures": verdict.get("failures") or {},
     }
+
+
+def sentence_of(text: str) -> str:
+    """With a capital."""
+    return text[:1].upper() + text[1:]
 
 
 def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Path]:
@@ -152,23 +157,10 @@ def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Pa
     return {name: path for name, path in files.items() if (root / path).exists()}
 
 
-def shown_and_asked(verdict: dict[str, Any]) -> tuple[str, str]:
-    """The numbers and the question, in words; of an effect of logarithms the factors too."""
-    asked = describe_question(verdict["comparison"])
-    comparison = verdict["comparison"]
-    log = comparison.get("log") and "margin" in comparison
-    if log:
-        sign = -1 if comparison["kind"] == "smaller" else 1
-        asked += f", a factor of {number(math.exp(sign * comparison['margin']))}"
-    if verdict["settings"]:
-        return "; ".join(counts(own, drawn=verdict["drawn"]) for own in verdict["comparisons"]), asked
-    values = [float(verdict["effect"]), *map(float, verdict["interval"])]
-    shown = "{}, interval {} to {}".format(*map(number, values))
-    if log:
-        shown += ", in logarithms: a factor of {}, {} to {}".format(*(number(math.exp(v)) for v in values))
-    return shown, asked
-
-
-def effect_in_words(comparison: dict[str, Any]) -> str:
-    """The effect, for the caption of the drawing."""
-    return "every value" if comparison["kind"] == "every" else describe_effect(comparison).removesuffix(" =")
+def by_topic(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The chapters of the index: the questions of the front page that are judged, then every claim by its topic."""
+    first = {row["id"]: row for row in rows if row["says"] and row["tone"] != "none"}
+    found = [("What is known", [first[name] for name in QUESTIONS if name in first][:MOST])]
+    topics = [*TOPICS, OTHER]
+    found += [(name, [row for row in rows if row["topic"] == name]) for name in topics]
+    return [(name, own) for name, own in found if own]

@@ -5,14 +5,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from normexp.claims.pages.figure import COLORS
 from normexp.claims.pages.site.drawings import ENVIRONMENT
-from normexp.claims.pages.site.facts import KEPT, PROTOCOLS, facts, index_row
+from normexp.claims.pages.site.facts import KEPT, PROTOCOLS, by_topic, facts, index_row
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import REGISTRY, read_registry
 from normexp.report.drawing import dark_colors
 from normexp.report.style import FREE, OWN
 
 FILTERS = {
+    "topic": "topic",
     "word": "word",
     "scope": "scope",
     "paper": "paper or document",
@@ -30,7 +32,7 @@ def write_site(
     (folder / "claims").mkdir(parents=True, exist_ok=True)
     path = root / REGISTRY
     registry = read_registry(path) if path.exists() else []
-    dark = dark_colors([*OWN.values(), *FREE])
+    dark = dark_colors([*OWN.values(), *FREE, *COLORS.values()])
     rows = [index_row(claim, verdicts.get(name)) for name, claim in claims.items()]
     options = {name: sorted({one for row in rows for one in _listed(row[name])}) for name in FILTERS}
     style = (
@@ -40,7 +42,9 @@ def write_site(
     (folder / "style.css").write_text(style)
     index = ENVIRONMENT.get_template("index.html.j2")
     (folder / "index.html").write_text(
-        index.render(rows=rows, filters=FILTERS, options=options, counts=counts(rows))
+        index.render(
+            rows=rows, chapters=by_topic(rows), filters=FILTERS, options=options, counts=counts(rows)
+        )
     )
     page = ENVIRONMENT.get_template("claim.html.j2")
     for name, claim in claims.items():
