@@ -33,8 +33,8 @@ def read_study(folder: Path) -> dict[str, Any]:
     values = study.chosen[["arm", study.x, "seed", study.metric]].values.tolist()
     return {
         "command": re.sub(r"\S*/train\.py", "train.py", study.command.partition(" outputs=")[0]),
-        "finding": finding(study, table, BASELINE),
-        "table": markdown(study, table, BASELINE).partition("\n\nPaired difference")[0],
+        "finding": finding(study, table),
+        "table": markdown(study, table).partition("\n\nPaired difference")[0],
         "values": values,
     }
 

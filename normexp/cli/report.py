@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,17 +24,10 @@ def main(arguments: list[str] | None = None) -> int:
         prog=program("report"),
         description="Figures, tables and one self-contained page about the finished runs of a study.",
     )
-    parser.add_argument("folder", nargs="?", type=Path, help="of the study: outputs/<name>")
     parser.add_argument(
-        "only",
-        nargs="*",
-        type=pair,
-        metavar="key=value",
-        help="these runs alone: model=mlp norm=none,layernorm",
-    )
-    parser.add_argument(
-        "--compare", nargs=2, type=Path, metavar=("A", "B"), help="two studies, paired run by run"
-    )
+        "folder", nargs="+", help="of the study: outputs/<name>; of two studies, to pair them run by run; and "
+        "key=value, these runs alone: model=mlp norm=none,layernorm",
+    )  # fmt: skip
     parser.add_argument(
         "--metric", default="test/accuracy", help="final value to compare (default: %(default)s)"
     )
@@ -51,14 +43,16 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="SECONDS",
         help="write it again while a sweep runs (default: every %(const)s seconds)",
     )
+    if "--compare" in (sys.argv[1:] if arguments is None else arguments):
+        parser.error("--compare: write the folders alone, report A B")
     asked = parser.parse_args(arguments)
-    if (asked.folder is None) == (asked.compare is None):
-        parser.error("name one folder, or two with --compare")
-    if asked.compare and asked.baseline:
-        parser.error("--baseline is for one study; --compare pairs two")
-    write = compare if asked.compare else report
+    words = [one for one in asked.folder if "=" in one and not Path(one).exists()]
+    asked.only = dict(word.split("=", 1) for word in words)
+    asked.folder = [Path(one) for one in asked.folder if one not in words]
+    if not asked.folder:
+        parser.error("name the folder of a study")
     try:
-        page = watch(asked, write) if asked.watch else write(asked)
+        page = watch(asked) if asked.watch else report(asked)
     except ValueError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
@@ -69,14 +63,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     print(f"report: {page}")
     return 0
-
-
-def pair(text: str) -> tuple[str, str]:
-    """A key and its value, for argparse."""
-    key, equals, value = text.partition("=")
-    if not (key and equals and value):
-        raise argparse.ArgumentTypeError(f"{text}: write key=value, for example model=mlp")
-    return key, value
 
 
 def positive(text: str) -> int:
@@ -100,35 +86,26 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     from normexp.report.study import open_study
     from normexp.report.tensorboard_means import address, in_path, write_mean_runs
 
-    study = open_study(asked.folder, asked.metric, dict(asked.only))
-    values = "-".join(value for _, value in asked.only)
-    out = asked.out or asked.folder / (f"report-{in_path(values)}" if values else "report")
+    first, *others = asked.folder
+    study = open_study(asked.folder if others else first, asked.metric, asked.only)
+    values = "-".join([*(one.name for one in others), *asked.only.values()])
+    out = asked.out or first / (f"report-{in_path(values)}" if values else "report")
     page = write_report(study, out, baseline=asked.baseline, refresh=refresh, made_by=typed(sys.argv))
-    means = write_mean_runs(study, out if asked.out or values else asked.folder)
+    means = write_mean_runs(study, out if asked.out or values else first)
     if not refresh:
         show_answer(study, Console(width=None if sys.stdout.isatty() else 160), asked.baseline)
         print(*(look_at(means, address(study)) if means else ()), sep="\n")
     return page
 
 
-def compare(asked: argparse.Namespace, refresh: int | None = None) -> Path:
-    """Write the page that pairs two studies. Returns its path."""
-    from normexp.report.compare import write_comparison
-    from normexp.report.study import open_study
-
-    first, second = (open_study(path, asked.metric) for path in asked.compare)
-    out = asked.out or asked.compare[0] / "report" / f"against-{second.path.name}"
-    return write_comparison(first, second, out, refresh=refresh, made_by=typed(sys.argv))
-
-
-def watch(asked: argparse.Namespace, write: Callable[..., Path]) -> Path:
+def watch(asked: argparse.Namespace) -> Path:
     """Write the report again and again until the last sweep of each folder has ended. The browser reloads by itself."""
     from normexp.report.unfinished_runs import still_running
 
     while True:
-        running = any(still_running(folder) for folder in asked.compare or [asked.folder])
+        running = any(map(still_running, asked.folder))
         try:
-            page = write(asked, refresh=asked.watch if running else None)
+            page = report(asked, refresh=asked.watch if running else None)
             print(f"{time.strftime('%H:%M:%S')} {page}", flush=True)
         except ValueError as error:
             if not running:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from normexp.report.finding import cautions, finding
 from normexp.report.study import Study, label, open_study
-from normexp.report.tables import cell_words, choose_baseline, comparison, heads, how_to_read
+from normexp.report.tables import cell_words, comparison, heads, how_to_read
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
 from normexp.runs.table import find_runs
 
@@ -41,14 +41,13 @@ Rows = list[tuple[str, list[tuple[str, bool]]]]  # arm, and its cells with wheth
 
 def answer(study: Study, baseline: str | None = None) -> tuple[list[str], Rows, list[str]]:
     """The heads and rows of the comparison, and the sentences below it: how to read it, the finding, the cautions."""
-    baseline = choose_baseline(study, baseline)
     table = comparison(study, baseline)
     names = [f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]
     rows = [
         (str(arm), [(shown(row, study), bool(row["best"])) for _, row in own.iterrows()])
         for arm, own in table.groupby("arm", sort=False)
     ]
-    return names, rows, [how_to_read(study, table), finding(study, table, baseline), *cautions(study)]
+    return names, rows, [how_to_read(study, table), finding(study, table), *cautions(study)]
 
 
 def show_in_notebook(folder: Path) -> str:

@@ -12,7 +12,7 @@ from normexp.runs.columns import NEAR_CHANCE, OLDER
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
 
-def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
+def finding(study: Study, table: pd.DataFrame) -> str:
     """A few sentences that claim no more than the intervals show: the largest difference between arms, what was
     compared, and whether a recipe is likely at fault. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
@@ -37,7 +37,8 @@ def finding(study: Study, table: pd.DataFrame, baseline: str) -> str:
     shown = rows if few else clear
     row = shown.loc[shown["difference"].abs().idxmax()]
     first, second, low, high = (row[name] for name in ("first", "second", "low", "high"))
-    flip = first == baseline or (second != baseline and row["difference"] < 0)
+    baselines = set(table["baseline"])
+    flip = first in baselines or (second not in baselines and row["difference"] < 0)
     if flip:
         first, second, low, high = second, first, -high, -low
     difference = -row["difference"] if flip else row["difference"]

@@ -17,15 +17,14 @@ from normexp.report.style import Style, drawing_style
 from normexp.report.tables import (
     TOGETHER,
     cell_text,
-    choose_baseline,
     comparison,
     fenced,
     heads,
     how_to_read,
     markdown,
+    of_what,
     plain,
 )
-from normexp.report.unfinished_runs import open_runs
 from normexp.runs.columns import MOST_LOSS
 
 ENVIRONMENT = jinja2.Environment(
@@ -46,7 +45,6 @@ def write_report(
         refresh: seconds after which a browser loads the page again, while a sweep runs.
         made_by: the command, for the page's foot.
     """
-    baseline = choose_baseline(study, baseline)
     table, style = comparison(study, baseline), Style(study.arms)
     foot = source(study)
     _ = study.metrics  # a damaged file shows here, before anything is written
@@ -67,10 +65,10 @@ def write_report(
             sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
-    sections[0]["table"] = comparison_html(study, table, baseline, style)
-    found, limits, runs = finding(study, table, baseline), cautions(study), runs_text(study)
+    sections[0]["table"] = comparison_html(study, table, style)
+    found, limits, runs = finding(study, table), cautions(study), runs_text(study)
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
-    head, text, command = plain(study.name), markdown(study, table, baseline), fenced(study.command)
+    head, text, command = plain(study.name), markdown(study, table), fenced(study.command)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}
     save_tables(tables, out)
     (out / "report.md").write_text(f"# {head}\n\n{plain(found)}\n\n{text}\n\n{notes}\n{command}\n")
@@ -125,7 +123,7 @@ def facts(study: Study) -> list[str]:
     ]  # fmt: skip
 
 
-def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Style) -> Markup:
+def comparison_html(study: Study, table: pd.DataFrame, style: Style) -> Markup:
     """The table of arms by levels."""
     rows, usual = [], table["n"].mode()[0]
     for arm, cells in table.groupby("arm", sort=False):
@@ -137,8 +135,15 @@ def comparison_html(study: Study, table: pd.DataFrame, baseline: str, style: Sty
             if study.rate_varies and cell["runs"]:
                 text["remarks"] = f"{text['remarks']} lr {cell['lr']:g}".strip()
             texts.append({**text, "best": cell["best"], "warn": bool(cell["failed"] or not cell["runs"])})
-        rows.append({"arm": arm, "color": style.colour[arm], "baseline": arm == baseline, "cells": texts})
-    note = f"{how_to_read(study, table)} Second line: paired difference to {baseline}, {TOGETHER}."
+        rows.append(
+            {
+                "arm": arm,
+                "color": style.colour[arm],
+                "baseline": arm == cells["baseline"].iloc[0],
+                "cells": texts,
+            }
+        )
+    note = f"{how_to_read(study, table)} Second line: paired difference to {of_what(table)}, {TOGETHER}."
     x = label(study.x) if study.x else None
     return render("table.html.j2", rows=rows, heads=heads(study), x=x, corner=label(study.metric), note=note)
 
@@ -171,14 +176,14 @@ def runs_text(study: Study) -> str:
     lost = int(study.summaries["failed"].sum())
     text = f"{pluralize(len(study.summaries) - lost, 'run')} completed, {lost} failed (a loss not finite, or a final "
     text += f"training loss above {MOST_LOSS:g} times that of guessing)"
-    missing = len(open_runs(study.path, set(study.summaries["hash"])))
+    missing = len(study.open_runs)
     return f"{text}, {missing} have no result." if missing else f"{text}."
 
 
 def lists(study: Study) -> list[dict[str, Any]]:
     """The lists behind that sentence, each with whether it is open at first."""
     found = []
-    if rows := open_runs(study.path, set(study.summaries["hash"])):
+    if rows := study.open_runs:
         failed = any(row["state"] == "failed" for row in rows)
         title = f"{pluralize(len(rows), 'run')} without a result"
         found.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})

@@ -3,7 +3,8 @@
 import hashlib
 import itertools
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +14,14 @@ import numpy as np
 import pandas as pd
 
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
-from normexp.report.unfinished_runs import read_ledgers
+from normexp.report.unfinished_runs import open_runs, read_ledgers
 from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.columns import decided_by, varying
 from normexp.runs.read import check_metric, other_code, read_metrics
 from normexp.runs.table import samples_seen
 
 # Choices that decide other keys: a norm decides `norm.*`.
-GROUPS = ("norm", "model", "data", "optimizer", "schedule")
+GROUPS = ("study", "norm", "model", "data", "optimizer", "schedule")
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
 LABELS = {
@@ -37,12 +38,14 @@ NO_LEVEL = math.nan
 @dataclass
 class Study:
     """Args:
-    path: folder of the study, `outputs/<name>`.
+    path: folder of the study, `outputs/<name>`; of several, the one that holds them.
+    folders: of the studies.
     metric: the final value to compare; higher is better for accuracies, lower for losses.
     summaries: one row per finished run, with the columns `arm` and `key` (seed and kind of execution, which pair runs).
     """
 
     path: Path
+    folders: list[Path]
     metric: str
     summaries: pd.DataFrame
     arms: list[str] = field(init=False)
@@ -86,7 +89,7 @@ class Study:
 
     @property
     def name(self) -> str:
-        return str(self.summaries["name"].iloc[0])
+        return " and ".join(map(str, self.summaries["name"].unique()))
 
     @property
     def levels(self) -> list[float]:
@@ -235,7 +238,12 @@ class Study:
 
     @cached_property
     def sweeps(self) -> list[dict[str, Any]]:
-        return read_ledgers(self.path)
+        return [one for folder in self.folders for one in read_ledgers(folder)]
+
+    @cached_property
+    def open_runs(self) -> list[dict[str, str]]:
+        """The runs that have no result."""
+        return [row for folder in self.folders for row in open_runs(folder, set(self.summaries["hash"]))]
 
     @property
     def command(self) -> str:
@@ -263,16 +271,20 @@ class Study:
 
 
 def open_study(
-    path: str | Path, metric: str = "test/accuracy", only: Mapping[str, str] | None = None
+    path: str | Path | Sequence[Path],
+    metric: str = "test/accuracy",
+    only: Mapping[str, str] | None = None,
 ) -> Study:
     """Read a folder's finished runs as a study. Raises ValueError with one line for a folder without runs, for runs of
     several studies or data sets, and for a final metric that the runs lack.
 
     Args:
+        path: several folders are one study with the factor `study`, so each arm is paired with itself in the first.
         only: column -> its values as text, several with commas; other runs are left out.
     """
-    path = Path(path)
-    summaries = load_summaries(path)
+    folders = [Path(path)] if isinstance(path, str | Path) else list(path)
+    path = Path(os.path.commonpath([folder.absolute() for folder in folders])) if folders[1:] else folders[0]
+    summaries = load_summaries(path) if not folders[1:] else together(path, folders)
     for key, values in (only or {}).items():
         if key not in summaries:
             raise ValueError(f"{key}={values}: no column of these runs; choose from {', '.join(summaries)}")
@@ -286,17 +298,29 @@ def open_study(
         ("data", "data sets", "accuracies on different data are no comparison; choose one, data={0}"),
     ):
         found = sorted(summaries[column].unique())
-        if len(found) > 1:
+        if len(found) > 1 and not (column == "name" and folders[1:]):
             raise ValueError(
                 f"path={path}: holds runs of {len(found)} {word}, {', '.join(found)}; {remedy.format(found[0])}"
             )
-    identity = ["hash", "model", "norm", "batch_size", "seed"]
+    identity = ["hash", "model", "norm", "batch_size", "seed", *["study"] * bool(folders[1:])]
     if len(same := summaries[summaries.duplicated(identity, keep=False)]):
         first, second = same.sort_values(identity)["run"].iloc[:2]
         raise ValueError(
             f"path={path}: {first} and {second} are the same run, and its seed would count twice; remove one"
         )
-    return Study(path, metric, summaries)
+    return Study(path, folders, metric, summaries)
+
+
+def together(path: Path, folders: Sequence[Path]) -> pd.DataFrame:
+    """The runs of several studies, with the column `study`; `run` is the folder below `path`."""
+    labels = [folder.name for folder in folders]
+    if len({*labels}) < len(labels):
+        labels = [folder.absolute().relative_to(path).as_posix() for folder in folders]
+    tables = [load_summaries(folder) for folder in folders]
+    for folder, own, study in zip(folders, tables, labels, strict=True):
+        own.insert(0, "study", study)
+        own["run"] = [(folder.absolute() / run).relative_to(path).as_posix() for run in own["run"]]
+    return pd.concat(tables, ignore_index=True)
 
 
 def check_data(path: Path, summaries: pd.DataFrame) -> None:

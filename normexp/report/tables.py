@@ -14,34 +14,48 @@ TOGETHER = "with 95% intervals that hold for all differences between arms togeth
 SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
 
 
-def choose_baseline(study: Study, asked: str | None) -> str:
-    """The arm to compare the others with: the requested one, else one without a norm, else the first."""
-    if asked is None:
-        return next((arm for arm in study.arms if arm.split(" · ")[0] == "none"), study.arms[0])
-    if asked not in study.arms:
+def baselines(study: Study, asked: str | None = None) -> dict[str, str]:
+    """Arm -> the arm to compare it with: the requested one; else of two studies the same norm in the first, of several
+    models or other choices the arm without a norm, or the first, with the same choice; else that of all."""
+    if asked is not None and asked not in study.arms:
         raise ValueError(f"baseline={asked}: no arm of this study; choose from {', '.join(study.arms)}")
-    return asked
+    parts = {arm: arm.split(" · ") for arm in study.arms}
+    of_studies = "study" in study.parts
+
+    def like(arm: str) -> list[str]:
+        """The arms that differ from this one in the norm alone; of two studies, in the study alone."""
+        place = 1 if of_studies else 0
+        rest = {own: words[:place] + words[place + 1 :] for own, words in parts.items()}
+        return [own for own in study.arms if rest[own] == rest[arm]]
+
+    def first(arms: list[str]) -> str:
+        word = study.folders[0].name if of_studies else "none"
+        return next((arm for arm in arms if word in parts[arm][:2]), arms[0])
+
+    alone = all(len(like(arm)) == 1 for arm in study.arms)
+    return {arm: asked or first(study.arms if alone else like(arm)) for arm in study.arms}
 
 
-def comparison(study: Study, baseline: str) -> pd.DataFrame:
+def comparison(study: Study, asked: str | None = None) -> pd.DataFrame:
     """One row per arm and level: arm, level, runs, failed, mean, low, high, n, the paired difference to the baseline
-    (difference, difference_low, difference_high, pairs), and `best`.
+    (baseline, difference, difference_low, difference_high, pairs), and `best`.
 
     The intervals of differences hold for all differences between arms together. An arm is best at a level if it is
     better than each other arm there by those intervals, over at least five seeds, and none of its runs failed.
     """
-    rows = []
+    rows, against = [], baselines(study, asked)
     for level in study.levels_or_nan:
         for arm in study.arms:
             runs = study.at(arm, level)
-            difference = study.difference(arm, baseline, level)
+            difference = study.difference(arm, against[arm], level)
             lost = int(runs["failed"].sum())
             others = [other for other in study.arms if other != arm and len(study.points[other, level].keys)]
             better = all(is_better(study, study.difference(arm, other, level)) for other in others)
             rows.append(
                 {
                     "arm": arm, "level": level, "runs": len(runs), "failed": lost,
-                    **study.points[arm, level].mean()._asdict(), "difference": difference.mean,
+                    **study.points[arm, level].mean()._asdict(), "baseline": against[arm],
+                    "difference": difference.mean,
                     "difference_low": difference.low, "difference_high": difference.high, "pairs": difference.n,
                     "best": bool(others and better and not lost),
                     "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
@@ -101,7 +115,7 @@ def heads(study: Study) -> list[str]:
     return [f"{level:g}" for level in study.levels] or [label(study.metric)]
 
 
-def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
+def markdown(study: Study, table: pd.DataFrame) -> str:
     """The table for a paper or a README: one row per arm, one column per level."""
     corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
     columns = heads(study)
@@ -111,14 +125,20 @@ def markdown(study: Study, table: pd.DataFrame, baseline: str) -> str:
         cells = [f"**{text}**" if best else text for text, best in words]
         lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
     lines += ["", plain(how_to_read(study, table))]
-    return "\n".join([*lines, "", *differences_markdown(table, study.metric, baseline, lines[0])])
+    return "\n".join([*lines, "", *differences_markdown(table, study.metric, lines[0])])
 
 
-def differences_markdown(table: pd.DataFrame, metric: str, baseline: str, head: str) -> list[str]:
+def of_what(table: pd.DataFrame) -> str:
+    """The baseline in a sentence; where arms have several, the table says which each has."""
+    names = table["baseline"].unique()
+    return names[0] if len(names) == 1 else f"the baseline beside it ({', '.join(names)})"
+
+
+def differences_markdown(table: pd.DataFrame, metric: str, head: str) -> list[str]:
     """The paired differences to the baseline, in a table with the same columns."""
-    lines = [f"Paired difference to {plain(baseline)} over equal seeds, {TOGETHER}:", "", head]
+    lines = [f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:", "", head]
     lines.append(f"|---|{'---:|' * (head.count('|') - 2)}")
-    for arm, rows in table[table["arm"] != baseline].groupby("arm", sort=False):
+    for arm, rows in table[table["arm"] != table["baseline"]].groupby("arm", sort=False):
         cells = [cell_text(row, metric)["difference"] or "no pair" for _, row in rows.iterrows()]
         lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
     return lines

@@ -17,7 +17,7 @@ from normexp.report.tables import comparison, how_to_read
 
 
 def said(study: Study, baseline: str = "none") -> str:
-    return finding(study, comparison(study, baseline), baseline)
+    return finding(study, comparison(study, baseline))
 
 
 def test_intervals_hold_for_all_differences_together(tmp_path):
@@ -43,9 +43,7 @@ def test_intervals_hold_for_all_differences_together(tmp_path):
 def test_fewer_than_five_seeds_rank_nothing_and_say_so(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 32), seeds=4, examples=500))
     table = comparison(study, "none")
-    assert finding(study, table, "none").startswith(
-        "4 seeds rank no arms, 5 are needed. Seen here: batchnorm at"
-    )
+    assert finding(study, table).startswith("4 seeds rank no arms, 5 are needed. Seen here: batchnorm at")
     assert not table["best"].any()
     assert "Bold" not in how_to_read(study, table)
 
@@ -53,7 +51,7 @@ def test_fewer_than_five_seeds_rank_nothing_and_say_so(tmp_path):
 def test_five_seeds_rank_and_the_headline_has_the_numbers_of_the_table(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "layernorm"), (32,), seeds=5, examples=5000))
     table = comparison(study, "none")
-    text = finding(study, table, "none")
+    text = finding(study, table)
     assert text.startswith("layernorm has a test accuracy ")
     assert "paired over 5 seeds and 5000 test examples" in text
     row = table.set_index("arm").loc["layernorm"]

@@ -136,36 +136,38 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
     assert "Test accuracy over learning rate" in page or "Test accuracy against learning rate" in page
 
 
-def test_two_studies_are_compared_run_by_run(tmp_path):
+def test_two_studies_are_compared_run_by_run(first_figures, tmp_path):
     a, b = (
         write_study(tmp_path / n, ("none", "batchnorm"), (2, 8), seeds=3, eps=e)
         for n, e in (("a", 1e-5), ("b", 1e-3))
     )
-    assert command.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
-    table = pd.read_csv(tmp_path / "out" / "tables" / "pairs.csv")
-    assert list(table["pairs"]) == [3, 3, 3, 3]
-    assert table["difference"].abs().max() == 0
-    assert "<td>eps</td>" in (tmp_path / "out" / "index.html").read_text()
-
-
-def test_runs_of_two_studies_that_pair_with_none_are_told(tmp_path):
-    a, b = (write_study(tmp_path / name, ("none", "batchnorm"), (2,), seeds=3) for name in "ab")
-    write_run(a, "none", 2, 7)
-    write_run(b, "none", 2, 8, status="diverged")
-    assert command.main(["--compare", str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    write_run(b, "none", 2, 8, status="diverged", eps=1e-3)
+    assert command.main([str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    table = pd.read_csv(tmp_path / "out" / "tables" / "comparison.csv").set_index(["arm", "level"])
+    assert sorted(set(table.index.get_level_values(0))) == [
+        "batchnorm · a",
+        "batchnorm · b",
+        "none · a",
+        "none · b",
+    ]
+    for norm in ("none", "batchnorm"):
+        for level in (2, 8):
+            own = table.loc[f"{norm} · b", level]
+            assert (own["baseline"], own["pairs"], own["difference"]) == (f"{norm} · a", 3, 0)
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "1 run of A is in no pair." in page
-    assert "1 run of B is in no pair, 1 of them failed." in page
-    assert "B: 1 failed run<" in page
+    assert "Eps goes with study (1e-05 with a; 0.001 with b)" in page
+    assert "1 run failed" in page
 
 
-def test_studies_computed_in_two_ways_are_not_paired(tmp_path, capsys):
+def test_studies_computed_in_two_ways_are_not_paired(first_figures, tmp_path):
     a, b = (write_study(tmp_path / name, ("none",), (2,), seeds=3) for name in "ab")
     for folder in b.glob("mlp/*"):
         execution = json.loads((folder / "summary.json").read_text())["execution"]
         edit_summary(folder, execution=execution | {"mode": "replica"})
-    assert command.main(["--compare", str(a), str(b)]) == 2
-    assert "A was computed alone, B replica, and pairs do not mix" in capsys.readouterr().err
+    assert command.main([str(a), str(b)]) == 0
+    page = (a / "report-b" / "index.html").read_text()
+    assert "The runs were computed in different ways" in page
+    assert "No interval can be given: no two arms have two seeds in common." in page
 
 
 def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
@@ -177,10 +179,10 @@ def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name one folder, or two with --compare"),
+        (["model=mlp"], "name the folder of a study"),
         (["a", "--watch", "0"], "0 is no whole number of seconds"),
         (["--watch", "a"], "a is no whole number of seconds; put the folder before --watch"),
-        (["--compare", "a", "b", "--baseline", "none"], "--baseline is for one study"),
+        (["--compare", "a", "b"], "--compare: write the folders alone, report A B"),
     ],
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):

@@ -16,7 +16,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from normexp.config.identity import identity
 from normexp.report.finding import cautions, finding
 from normexp.report.study import open_study
-from normexp.report.tables import choose_baseline, comparison
+from normexp.report.tables import comparison
 from normexp.report.tensorboard_means import FOLDER, write_means
 from normexp.runs import load, load_summaries
 
@@ -136,7 +136,7 @@ def check_study(root: Path) -> str:
         table = load_summaries(root)
         rows = load(root)
         study = open_study(root)
-        compared = comparison(study, choose_baseline(study, None))
+        compared = comparison(study)
         refusal = ""
     except ValueError as error:
         refusal = str(error)
@@ -173,7 +173,7 @@ def check_study(root: Path) -> str:
             assert not row.failed
     check_differences(study, points)
     check_means(root, study, points)
-    assert finding(study, compared, choose_baseline(study, None))
+    assert finding(study, compared)
     assert (any("failed" in text for text in cautions(study))) == any(map(lost, chosen.values()))
     return "equal"
 

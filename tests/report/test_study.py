@@ -9,7 +9,7 @@ from fabricated import STEPS, edit_summary, write_after_sweep, write_run, write_
 
 from normexp.report.finding import cautions
 from normexp.report.study import open_study
-from normexp.report.tables import choose_baseline, comparison, markdown
+from normexp.report.tables import baselines, comparison, markdown
 from normexp.report.tensorboard_means import write_mean_runs
 from normexp.report.unfinished_runs import open_runs
 from normexp.runs import load
@@ -123,14 +123,14 @@ def test_learning_rate_with_diverged_runs_is_not_chosen(tmp_path):
 
 def test_table_pairs_by_seed_and_bold_needs_the_interval(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 128), seeds=5, examples=4000))
-    table = comparison(study, choose_baseline(study, None)).set_index(["arm", "level"])
+    table = comparison(study).set_index(["arm", "level"])
     # the fabricated runs share their noise: differences are clear, although the intervals of the means overlap
     row = table.loc[("batchnorm", 128)]
     assert row["difference"] == pytest.approx((0.08 - 0.25 / 128) * 0.9817, abs=1e-3)
     assert 0 < row["difference_low"] < row["difference"] < row["difference_high"]
     assert row["best"]
     assert table.loc[("none", 2)]["best"]
-    assert "| −4.4 [−4.8, −4.1] | +7.7 [+7.2, +8.1] |" in markdown(study, table.reset_index(), "none")
+    assert "| −4.4 [−4.8, −4.1] | +7.7 [+7.2, +8.1] |" in markdown(study, table.reset_index())
 
 
 def test_failed_runs_are_counted_not_dropped_and_never_best(tmp_path):
@@ -142,7 +142,7 @@ def test_failed_runs_are_counted_not_dropped_and_never_best(tmp_path):
     assert (row["runs"], row["failed"], row["n"], row["pairs"]) == (6, 1, 5, 5)
     assert row["difference_low"] > 0
     assert not row["best"]
-    assert "(1 of 6 failed)" in markdown(study, comparison(study, "none"), "none")
+    assert "(1 of 6 failed)" in markdown(study, comparison(study, "none"))
 
 
 def test_runs_computed_in_different_ways_are_not_paired(tmp_path):
@@ -205,7 +205,7 @@ def test_samples_are_those_that_were_seen(tmp_path):
 def test_unknown_baseline_lists_the_arms(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2))
     with pytest.raises(ValueError, match="baseline=bn: no arm of this study; choose from none, layernorm"):
-        choose_baseline(study, "bn")
+        baselines(study, "bn")
 
 
 def test_begun_and_failed_runs_are_listed(tmp_path):
@@ -249,3 +249,15 @@ def test_a_learning_rate_is_tuned_and_its_edge_is_said(tmp_path):
     (sentence,) = study.edges
     assert sentence == "The best learning rate of batchnorm, 1, lies at the edge of those tried: add lr=10."
     assert sentence in cautions(study)
+
+
+def test_each_choice_has_its_own_baseline(tmp_path):
+    for activation in ("relu", "tanh"):
+        for norm in ("none", "batchnorm"):
+            for seed in range(3):
+                write_run(tmp_path, norm, 8, seed, **{"model.activation": activation})
+    study = open_study(tmp_path)
+    found = baselines(study)
+    assert found["batchnorm · relu"] == found["none · relu"] == "none · relu"
+    assert found["batchnorm · tanh"] == "none · tanh"
+    assert set(baselines(study, "none · relu").values()) == {"none · relu"}
