@@ -47,7 +47,12 @@ def answer(study: Study, baseline: str | None = None) -> tuple[list[str], Rows, 
         (str(arm), [(shown(row, study), bool(row["best"])) for _, row in own.iterrows()])
         for arm, own in table.groupby("arm", sort=False)
     ]
-    return names, rows, [how_to_read(study, table), finding(study, table), *cautions(study)]
+    found = finding(study, table)
+    return (
+        names,
+        rows,
+        [how_to_read(study, table), found, *(line for line in cautions(study) if line not in found)],
+    )
 
 
 def show_in_notebook(folder: Path) -> str:

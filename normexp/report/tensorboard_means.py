@@ -29,7 +29,8 @@ SHOWN = {
 }
 # TensorBoard's pages have linear axes, so these are means of logarithms.
 LOGARITHMIC = {"gradient_norm/network": "gradient_norm/network (log10)"}
-BY_SAMPLES = {"val/accuracy": "by_samples/val_accuracy", "val/loss": "by_samples/val_loss"}
+# Beside those over steps, because batch sizes differ; TensorBoard opens the first two groups of tags alone.
+BY_SAMPLES = {"val/accuracy": "Accuracy/val by samples", "val/loss": "Loss/val by samples"}
 ENDS = ("low", "high")
 MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
@@ -145,6 +146,6 @@ def bands(tags: list[str]) -> Summary.Value:
 
 
 def address(study: Study) -> str:
-    """The part of TensorBoard's address that opens the page of charts and gives every run the color of its norm."""
+    """The part of TensorBoard's address that gives every run the color of its norm, and leaves means as they are."""
     norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=len, reverse=True))
-    return f"?runColorGroup=regex:({norms})"
+    return f"?runColorGroup=regex:({norms})&smoothing=0"

@@ -87,7 +87,7 @@ def test_curves_stand_over_samples_too_and_gradients_as_logarithms(tmp_path):
     study = open_study(write_study(tmp_path / "s", ("none",), (2, 32), seeds=3))
     own = seen(write_mean_runs(study, tmp_path) / "batch size 32" / "none")
     steps, samples = (
-        [event.step for event in own.Scalars(tag)] for tag in ("Accuracy/val", "by_samples/val_accuracy")
+        [event.step for event in own.Scalars(tag)] for tag in ("Accuracy/val", "Accuracy/val by samples")
     )
     assert samples == [32 * step for step in steps]
     rows = pd.DataFrame({"metric": "gradient_norm/network", "seed": [0, 1], "step": 3, "value": [0.1, 1e-5]})
