@@ -51,7 +51,7 @@ def answer(study: Study, baseline: str | None = None) -> tuple[list[str], Rows, 
     return (
         names,
         rows,
-        [how_to_read(study, table), found, *(line for line in cautions(study) if line not in found)],
+        [how_to_read(study, table), found, *cautions(study, found)],
     )
 
 

@@ -127,8 +127,8 @@ def goes_with(study: Study, name: str, by: str) -> str:
     return f"{label(name).capitalize()} goes with {label(by)} ({each}), so a difference may be its doing."
 
 
-def cautions(study: Study) -> list[str]:
-    """The limits of the comparison, one sentence each."""
+def cautions(study: Study, said: str = "") -> list[str]:
+    """The limits of the comparison, one sentence each, but for those that were said already."""
     found = []
     chosen = study.chosen
     seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
@@ -172,4 +172,5 @@ def cautions(study: Study) -> list[str]:
     if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
         runs = pluralize(empty, "run")
         found.append(f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means.")
-    return [*found, *study.edges, *(text for _, text in signs_of_recipe(study))]
+    found += [*study.edges, *(text for _, text in signs_of_recipe(study))]
+    return [line for line in found if line not in said]

@@ -66,7 +66,8 @@ def write_report(
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
     sections[0]["table"] = comparison_html(study, table, style)
-    found, limits, runs = finding(study, table), cautions(study), runs_text(study)
+    found, runs = finding(study, table), runs_text(study)
+    limits = cautions(study, found)
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
     head, text, command = plain(study.name), markdown(study, table), fenced(study.command)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}

@@ -31,7 +31,7 @@ SHOWN = {
 LOGARITHMIC = {"gradient_norm/network": "gradient_norm/network (log10)"}
 # Beside those over steps, because batch sizes differ; TensorBoard opens the first two groups of tags alone.
 BY_SAMPLES = {"val/accuracy": "Accuracy/val by samples", "val/loss": "Loss/val by samples"}
-ENDS = ("low", "high")
+ENDS = ("low", "mean", "high")
 MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 
@@ -74,7 +74,7 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
         if "samples" in own:
             by = own.assign(step=own["samples"])
             means |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
-        write_run(folder / str(place), means)
+        write_run(folder / str(place), means, str(place).rpartition("/")[0])
     return folder if folder.exists() else None
 
 
@@ -101,18 +101,20 @@ def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return found[found["n"] == found["n"].max()] if len(found) else found
 
 
-def write_run(folder: Path, means: Mapping[str, pd.DataFrame]) -> None:
-    """One event file: the means as scalars, the ends of their intervals, and a page of bands."""
+def write_run(folder: Path, means: Mapping[str, pd.DataFrame], level: str) -> None:
+    """One event file: the means as scalars, their intervals, and a page of bands, a chart for each level."""
     folder.mkdir(parents=True)
     kept = {tag: curve for tag, curve in means.items() if len(curve)}
     with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
         writer = RecordWriter(file)
         writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
         banded = [tag for tag in SHOWN.values() if tag in kept and kept[tag]["low"].notna().any()]
-        writer.write(event(0, [bands(banded)] if banded else []))
+        writer.write(event(0, [bands(banded, level)] if banded else []))
         for tag, curve in kept.items():
             for row in curve.itertuples():
-                values = {tag: row.mean, **{f"interval/{end} of {tag}": getattr(row, end) for end in ENDS}}
+                values = {tag: row.mean} | {
+                    named(tag, level, end): getattr(row, end) for end in ENDS if tag in banded
+                }
                 writer.write(event(row.step, [scalar(name, v) for name, v in values.items() if v == v]))
 
 
@@ -126,16 +128,22 @@ def scalar(tag: str, value: float) -> Summary.Value:
     return Summary.Value(tag=tag, simple_value=float(value))
 
 
-def bands(tags: list[str]) -> Summary.Value:
+def named(tag: str, level: str, end: str) -> str:
+    """The tag of an end of an interval. It has the level, because a chart shows all runs that have its tags."""
+    return f"interval/{tag}{', ' * bool(level)}{level}: {end}"
+
+
+def bands(tags: list[str], level: str) -> Summary.Value:
     """The layout of the custom scalars: each mean inside its interval."""
     layout = layout_pb2.Layout()
     # TensorBoard draws such charts in reverse order.
     category = layout.category.add(title="Mean over seeds, 95% interval")
     for tag in reversed(tags):
-        series = layout_pb2.MarginChartContent.Series(
-            value=tag, lower=f"interval/low of {tag}", upper=f"interval/high of {tag}"
+        low, mean, high = (named(tag, level, end) for end in ENDS)
+        series = layout_pb2.MarginChartContent.Series(value=mean, lower=low, upper=high)
+        category.chart.add(
+            title=f"{tag}{', ' * bool(level)}{level}", margin=layout_pb2.MarginChartContent(series=[series])
         )
-        category.chart.add(title=tag, margin=layout_pb2.MarginChartContent(series=[series]))
     plugin = SummaryMetadata.PluginData(plugin_name="custom_scalars")
     tensor = TensorProto(
         dtype=DT_STRING, string_val=[layout.SerializeToString()], tensor_shape=TensorShapeProto()
@@ -147,5 +155,5 @@ def bands(tags: list[str]) -> Summary.Value:
 
 def address(study: Study) -> str:
     """The part of TensorBoard's address that gives every run the color of its norm, and leaves means as they are."""
-    norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=len, reverse=True))
+    norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=lambda norm: (-len(norm), norm)))
     return f"?runColorGroup=regex:({norms})&smoothing=0"

@@ -32,14 +32,19 @@ def test_a_run_is_the_mean_over_seeds_with_its_interval(tmp_path):
         low, high = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
         assert event.value == pytest.approx(values.mean())
         ends = [
-            next(e.value for e in own.Scalars(f"interval/{end} of Accuracy/val") if e.step == event.step)
+            next(
+                e.value
+                for e in own.Scalars(f"interval/Accuracy/val, batch size 2: {end}")
+                if e.step == event.step
+            )
             for end in ("low", "high")
         ]
         assert ends == pytest.approx([low, high])
     message = own.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0]
     (category,) = layout_pb2.Layout.FromString(message).category
     (series,) = category.chart[-1].margin.series
-    assert (series.value, series.lower) == ("Accuracy/val", "interval/low of Accuracy/val")
+    assert category.chart[-1].title == "Accuracy/val, batch size 2"
+    assert series.lower == "interval/Accuracy/val, batch size 2: low"
     assert {series.value, series.lower, series.upper} <= set(own.Tags()["scalars"])
 
 

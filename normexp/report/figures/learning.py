@@ -39,7 +39,8 @@ def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     curve = curves(recorded, ["arm", "level"], "step")
     clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
     curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
-    for clock in CLOCKS:
+    first = "step" if study.summaries["max_steps"].notna().any() else "epoch"
+    for clock in sorted(CLOCKS, key=lambda clock: clock != first):
         yield over_clock(study, style, curve, clock)
 
 
