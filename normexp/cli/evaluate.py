@@ -60,6 +60,8 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
         raise ValueError(f"{weights}: does not fit the model ({reason.rstrip('.')}); {changed}") from None
     trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
     parts.data.trainer = trainer
+    if parts.data.tasks_of_run:  # the trained batches say which task is evaluated
+        trainer.fit_loop.load_state_dict(state["loops"]["fit_loop"])
     title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
     show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}))
     if summary and (note := older(summary)):

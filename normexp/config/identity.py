@@ -22,6 +22,9 @@ _BLOCK = {
 _TORCHS = (
     "SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop",
 )  # fmt: skip
+_IMAGES = (
+    "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "CIFAR10JPEG", "Digits", "ImageFolder",
+)  # fmt: skip
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.models.Transformer": _BLOCK,
     "normexp.models.GPT": {
@@ -31,6 +34,7 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
     "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
     **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},
+    **{f"normexp.data.{name}": {"tasks": None, "task_batches": 500} for name in _IMAGES},
 }  # fmt: skip
 
 

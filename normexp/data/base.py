@@ -10,10 +10,11 @@ import torch
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
 
-from normexp.data.rows import Rows, ShuffledOrder
+from normexp.data.rows import Batch, Rows, ShuffledOrder
 
 if TYPE_CHECKING:
     from normexp.data.images import Augmentation
+    from normexp.data.tasks import Tasks
 
 DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 
@@ -33,6 +34,7 @@ class BatchLoader:
         order: chooses the rows of each batch of an epoch.
         rank, world_size: this process takes its equal share of every global batch.
         augmentation: applied to each batch of images.
+        tasks: applied after it.
         progress: gives the trainer's epoch and the number of its batches that are trained. A batch whose step was
             interrupted does not count, so it comes again. (Lightning's other source, `sampler.set_epoch`, is one epoch
             ahead after some resumes.) Without a trainer, the loader counts `epoch` and its batches itself.
@@ -49,13 +51,14 @@ class BatchLoader:
         rank: int = 0,
         world_size: int = 1,
         augmentation: "Augmentation | None" = None,
+        tasks: "Tasks | None" = None,
         progress: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.rows = rows
         self.order = order
         share = order.batch_size // world_size
         self.share = slice(rank * share, (rank + 1) * share)
-        self.augmentation = augmentation
+        self.augmentation, self.tasks = augmentation, tasks
         self.epoch = 0
         self._handed_out = 0
         self.progress = progress or (lambda: (self.epoch, self._handed_out))
@@ -69,18 +72,19 @@ class BatchLoader:
         epoch, _ = self.progress()
         first = self.first_batch(epoch)
         indices, draws = self.plan_epoch(epoch)
-        for batch, (x, y) in enumerate(self.rows.batches(indices[first:]), first):
-            self._handed_out = batch + 1
-            yield self._augmented(x, draws, batch), y
+        for number, batch in enumerate(self.rows.batches(indices[first:]), first):
+            self._handed_out = number + 1
+            yield self._changed(batch, draws, epoch, number)
 
     def batch(self, epoch: int, number: int) -> tuple[Tensor, Tensor]:
         """Batch `number` of an epoch, counted from 0. It does not change which batch comes next."""
         indices, draws = self.plan_epoch(epoch)
-        x, y = self.rows.take(indices[number])
-        return self._augmented(x, draws, number), y
+        return self._changed(self.rows.take(indices[number]), draws, epoch, number)
 
-    def _augmented(self, x: Tensor, draws: Tensor | None, batch: int) -> Tensor:
-        return x if self.augmentation is None or draws is None else self.augmentation(x, draws[batch])
+    def _changed(self, batch: Batch, draws: Tensor | None, epoch: int, number: int) -> Batch:
+        if self.augmentation is not None and draws is not None:
+            batch = self.augmentation(batch[0], draws[number]), batch[1]
+        return batch if self.tasks is None else self.tasks(batch, epoch * len(self) + number)
 
     def plan_epoch(self, epoch: int) -> tuple[Tensor, Tensor | None]:
         """Rows of each batch of an epoch, (num_batches, share), and the draws of their augmentation."""
@@ -108,10 +112,11 @@ class BatchLoader:
 
 class EvaluationLoader:
     """The first `limit` rows, or all, in order and in batches of `batch_size`; the last may be shorter. Every process
-    gets every row."""
+    gets every row. `of_task` makes each batch that of the present task."""
 
     def __init__(self, rows: Rows, batch_size: int, limit: int | None = None) -> None:
         self.rows = rows
+        self.of_task: Callable[[Batch], Batch] | None = None
         end = len(rows) if limit is None else min(limit, len(rows))
         self.indices = [slice(start, min(start + batch_size, end)) for start in range(0, end, batch_size)]
 
@@ -119,7 +124,8 @@ class EvaluationLoader:
         return len(self.indices)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return self.rows.batches(self.indices)
+        batches = self.rows.batches(self.indices)
+        return map(self.of_task, batches) if self.of_task else batches
 
 
 @dataclass(kw_only=True, eq=False)
@@ -188,6 +194,11 @@ class DataModule(LightningDataModule):
     def augmentation(self, device: torch.device) -> "Augmentation | None":
         return None
 
+    @property
+    def tasks_of_run(self) -> "Tasks | None":
+        """The sequence of tasks, of a run that has several."""
+        return None
+
     def load(self, like: Iterable["DataModule"] = ()) -> None:
         """Read and check everything, once. Share what one of `like` has read if only the order of batches differs.
 
@@ -253,14 +264,19 @@ class DataModule(LightningDataModule):
             rank=rank,
             world_size=world_size,
             augmentation=self.augmentation(self.device),
+            tasks=self.tasks_of_run,
             progress=self._progress if trainer else None,
         )
 
     def last_training_batch(self) -> tuple[Tensor, Tensor]:
         """The batch of the last finished step, of this launch or an earlier one."""
+        loader = self.train_dataloader()
+        return loader.batch(*divmod(self._trained() - 1, len(loader)))
+
+    def _trained(self) -> int:
+        """Batches that this run has trained, over all epochs."""
         trainer: Any = self.trainer
-        loader, trained = self.train_dataloader(), trainer.fit_loop.epoch_loop.batch_progress.total.processed
-        return loader.batch(*divmod(trained - 1, len(loader)))
+        return trainer.fit_loop.epoch_loop.batch_progress.total.processed if trainer else 0
 
     def _progress(self) -> tuple[int, int]:
         """The trainer's epoch, and the number of its batches that are trained."""
@@ -274,11 +290,19 @@ class DataModule(LightningDataModule):
         return self.evaluation_loader("test")
 
     def evaluation_loader(self, split: str, limit: int | None = None) -> EvaluationLoader:
-        """A split in order, in large batches, without augmentation; only its first `limit` samples if given."""
+        """A split in order, in large batches, without augmentation; only its first `limit` samples if given. Of a run
+        with tasks, it is that of the task of the last trained batch."""
         self.load()
-        return EvaluationLoader(self.rows(split, self.device), self.eval_batch_size, limit)
+        loader, tasks = (
+            EvaluationLoader(self.rows(split, self.device), self.eval_batch_size, limit),
+            self.tasks_of_run,
+        )
+        if tasks is not None:
+            loader.of_task = lambda batch: tasks(batch, max(0, self._trained() - 1))
+        return loader
 
     def probe_batch(self, n: int) -> tuple[Tensor, Tensor]:
-        """The first `n` validation samples, or all if there are fewer, on the CPU. Every run has the same."""
+        """The first `n` validation samples, or all if there are fewer, on the CPU. Every run has the same, and of a run
+        with tasks they are those of the first."""
         self.load()
         return self.rows("val", torch.device("cpu")).take(slice(n))

@@ -21,6 +21,7 @@ from normexp.data.rows import (
     keyed_generator,
     stratified_order,
 )
+from normexp.data.tasks import Kind, Tasks
 
 PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
 CHUNK_BYTES = 2**24  # bytes that are counted at once
@@ -196,6 +197,8 @@ class ImageData(DataModule):
     augment: bool = False
     shift: int = 2  # pixels, when augmenting
     flip: bool = False  # mirror, when augmenting
+    tasks: Kind | None = None  # a sequence of tasks instead of one: see `Tasks`
+    task_batches: int = 500  # of each task
 
     mean: Tensor = field(init=False, repr=False)
     std: Tensor = field(init=False, repr=False)
@@ -217,6 +220,7 @@ class ImageData(DataModule):
         side = min(images.pixels.shape[2:])
         if self.augment and not 0 <= self.shift < side:
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
+        _ = self.tasks_of_run  # checks its options
 
         order = images.train[stratified_order(images.labels[images.train], self.split_seed)]
         indices = {
@@ -264,6 +268,12 @@ class ImageData(DataModule):
             return ShuffledOrder(len(train.y), self.batch_size, self.seed)
         return ClassPairedOrder(train.y, self.samples_per_class, self.batch_size, self.seed)
 
+    @property
+    def tasks_of_run(self) -> Tasks | None:
+        if self.tasks is None:
+            return None
+        return Tasks(self.tasks, self.task_batches, self.split_seed, self.num_classes)
+
     def augmentation(self, device: torch.device) -> Augmentation | None:
         if not self.augment:
             return None
@@ -273,7 +283,8 @@ class ImageData(DataModule):
     def describe(self) -> str:
         sizes = " / ".join(f"{len(self.splits[name].y):,} {name}" for name in ("train", "val", "test"))
         shape = "x".join(str(side) for side in self.input_shape)
-        return f"{type(self).__name__}: {sizes} images of {shape}, {self.num_classes} classes"
+        tasks = f", {self.tasks} anew every {self.task_batches} batches" if self.tasks else ""
+        return f"{type(self).__name__}: {sizes} images of {shape}, {self.num_classes} classes{tasks}"
 
 
 class Digits(ImageData):

@@ -12,18 +12,20 @@ from normexp.monitors.convergence import convergence
 if TYPE_CHECKING:
     from normexp.monitors.activations import Activations
     from normexp.monitors.base import Monitor, StepMonitor
-    from normexp.monitors.batch_statistics import BatchStatistics
+    from normexp.monitors.batch_statistics import Adaptation, BatchStatistics
     from normexp.monitors.batches import Batches
     from normexp.monitors.charts import Charts, measure_without_fit
     from normexp.monitors.covariate_shift import CovariateShift
     from normexp.monitors.first_not_finite import FirstNotFinite
     from normexp.monitors.gradients import GradientNoiseScale, Gradients
     from normexp.monitors.internal_covariate_shift import CovariateShiftProxies, InternalCovariateShift
-    from normexp.monitors.loss_landscape import HessianTopEigenvalue, Smoothness
+    from normexp.monitors.loss_landscape import AdversarialNoise, HessianTopEigenvalue, Smoothness
     from normexp.monitors.representation import Representation, Stream
 
 __all__ = [
     "Activations",
+    "Adaptation",
+    "AdversarialNoise",
     "BatchStatistics",
     "Batches",
     "Charts",
@@ -45,6 +47,8 @@ __all__ = [
 
 _FILES = {
     "Activations": "activations",
+    "Adaptation": "batch_statistics",
+    "AdversarialNoise": "loss_landscape",
     "Monitor": "base",
     "BatchStatistics": "batch_statistics",
     "Batches": "batches",

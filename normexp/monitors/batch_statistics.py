@@ -1,6 +1,8 @@
-"""Batch statistics against population statistics: training-inference discrepancy, and its effect on the loss."""
+"""Batch statistics against population statistics: training-inference discrepancy, its effect on the loss, and on images
+that training did not prepare for."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,9 +10,9 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
 from normexp.monitors.base import Monitor
-from normexp.monitors.batches import Batches
+from normexp.monitors.batches import Batches, images_of
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import channel_dim, first_tensor, sites_of, to_rows
+from normexp.monitors.sites import Site, channel_dim, first_tensor, sites_of, to_rows
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
@@ -28,6 +30,11 @@ def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict
         "tid_mean": norm(mean - running_mean, dim=-1) / scale,
         "tid_std": norm(std - running_std, dim=-1) / scale,
     }
+
+
+def with_running_statistics(module: nn.Module) -> list[Site]:
+    """The places of norms that keep an estimate of their population."""
+    return [site for site in sites_of(module) if getattr(site.module, "running_mean", None) is not None]
 
 
 class BatchStatistics(Monitor):
@@ -55,9 +62,7 @@ class BatchStatistics(Monitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         values: dict[str, Tensor] = {}
-        tracked = [
-            site for site in sites_of(module) if getattr(site.module, "running_mean", None) is not None
-        ]
+        tracked = with_running_statistics(module)
         module.eval()
         population = self._evaluate(module, batches.held_out)
         for site in tracked:
@@ -90,3 +95,68 @@ class BatchStatistics(Monitor):
         if "batch_accuracy" in output:
             result["accuracy"] = output["batch_accuracy"]
         return result
+
+
+class Adaptation(Monitor):
+    """Share of wrong answers on held-out images x, and on x + noise * std(x) * z with z from N(0, 1), which training
+    did not have. Norms adapt if their statistics come from the test batch (Schneider et al. 2020, arXiv:2006.16971;
+    Nado et al. 2020, arXiv:2006.10963):
+
+    - `clean_error/network`, `corrupted_error/network`: all images at once, running statistics
+    - `adapted_error_<size>/network`: with noise, each batch of so many images by its own statistics; an incomplete last
+      batch is left out
+    - `adapted_error_<size>_sorted/network`: the same with images sorted by their label (Niu et al. 2023,
+      arXiv:2302.12400)
+
+    A norm without running statistics computes the same in all. There is no value at a size that a norm refuses, as
+    BatchNorm between dense layers refuses one image. `training_step` must return `batch_accuracy`.
+    """
+
+    def __init__(
+        self,
+        *,
+        every_n_steps: int | None,
+        batch_size: int = 512,
+        noise: float = 0.5,
+        sizes: Sequence[int] = (1, 4, 64),
+    ) -> None:
+        super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
+        if not noise > 0 or not sizes or min(sizes) < 1:
+            raise ValueError(
+                f"noise={noise}, sizes={list(sizes)}: noise lies above 0, and a batch has an image or more"
+            )
+        self.noise, self.sizes = noise, tuple(sizes)
+
+    def keys(self) -> set[str]:
+        adapted = {f"adapted_error_{size}{order}" for size in self.sizes for order in ("", "_sorted")}
+        return {"clean_error", "corrupted_error"} | adapted
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        x, y = images_of(batches.held_out, type(self).__name__)
+        z = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
+        noisy = x + self.noise * x.std(correction=0) * z
+        module.eval()
+        found = {"clean_error": error_on(module, x, y), "corrupted_error": error_on(module, noisy, y)}
+        for site in with_running_statistics(module):
+            site.module.train()
+        by_label = y.argsort(stable=True)
+        for size in self.sizes:
+            for name, order in (("", slice(None)), ("_sorted", by_label)):
+                with contextlib.suppress(ValueError):  # a norm refuses this size
+                    found[f"adapted_error_{size}{name}"] = error_on(module, noisy[order], y[order], size)
+        return {f"{name}/network": value for name, value in found.items() if value is not None}
+
+
+def error_on(module: LightningModule, x: Tensor, y: Tensor, size: int | None = None) -> Tensor | None:
+    """Share of wrong answers over complete batches of `size`; by default all at once. None if there is no such batch,
+    or the module does not say."""
+    if (size := size or len(x)) > len(x):
+        return None
+    whole = slice(len(x) // size * size)
+    with torch.no_grad():
+        outputs = [
+            step_output(module, batch)
+            for batch in zip(x[whole].split(size), y[whole].split(size), strict=True)
+        ]
+    right = [output["batch_accuracy"] for output in outputs if "batch_accuracy" in output]
+    return 1 - torch.stack(right).mean() if right else None

@@ -106,3 +106,14 @@ def leading_size(batch: object) -> int:
 def rows_of(batch: object, start: int, stop: int) -> object:
     """Samples `start` to `stop` of every tensor of a batch."""
     return apply_to_collection(batch, Tensor, lambda x: x[start:stop])
+
+
+def images_of(batch: Any, monitor: str) -> tuple[Tensor, Tensor]:
+    """The images (N, ...) and labels (N,) of a batch. Raises ValueError with one line for any other batch."""
+    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+        x, y = batch
+        if isinstance(x, Tensor) and isinstance(y, Tensor) and x.is_floating_point() and y.ndim == 1:
+            return x, y
+    raise ValueError(
+        f"monitor {monitor}: changes images, and this batch is not (images, labels); leave it out"
+    )

@@ -1,4 +1,4 @@
-"""The loss around the weights: how smooth it is along its gradient, and its curvature."""
+"""The loss around the weights: how smooth it is along its gradient, and its curvature; and around the inputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from normexp.monitors.base import Monitor
-from normexp.monitors.batches import Batches
+from normexp.monitors.batch_statistics import error_on
+from normexp.monitors.batches import Batches, images_of
 from normexp.monitors.guard import gradients_of, loss_of, trained_parameters, weights
 
 
@@ -144,3 +145,46 @@ class HessianTopEigenvalue(Monitor):
             "hessian_top_eigenvalue/network": eigenvalues[-1],
             "hessian_lowest_eigenvalue/network": eigenvalues[0],
         }
+
+
+def attacked(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float, steps: int) -> Tensor:
+    """Inputs near x, (N, C, ...), with a larger loss: projected gradient descent (Madry et al. 2018, arXiv:1706.06083)
+    without its random start.
+
+    x' = x; `steps` times x' = clip(x' + 2.5 r / steps * sign(dloss / dx')), to at most r from x, and to the values
+    between the lowest and the highest of the channel in the batch. r is `radius` times the distance of these two.
+    """
+    others = [dim for dim in range(x.ndim) if dim != 1]
+    low, high = x.amin(others, keepdim=True), x.amax(others, keepdim=True)
+    r = radius * (high - low)
+    changed = x
+    for _ in range(steps):
+        changed = changed.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(loss(changed), changed)
+        changed = (changed + 2.5 / steps * r * slope.sign()).clamp(x - r, x + r).clamp(low, high)
+    return changed.detach()
+
+
+class AdversarialNoise(Monitor):
+    """`clean_error/network` and `adversarial_error/network`: share of wrong answers on the held-out images, and on
+    those that `attacked` makes of them, in eval mode. `training_step` must return `batch_accuracy`."""
+
+    def __init__(
+        self, *, every_n_steps: int | None, batch_size: int = 512, radius: float = 0.03, steps: int = 10
+    ) -> None:
+        super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
+        if not radius > 0 or steps < 1:
+            raise ValueError(
+                f"radius={radius}, steps={steps}: the radius lies above 0, and steps are 1 or more"
+            )
+        self.radius, self.steps = radius, steps
+
+    def keys(self) -> set[str]:
+        return {"clean_error", "adversarial_error"}
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        x, y = images_of(batches.held_out, type(self).__name__)
+        module.eval()
+        near = attacked(lambda inputs: loss_of(module, (inputs, y)), x, self.radius, self.steps)
+        found = {"clean_error": error_on(module, x, y), "adversarial_error": error_on(module, near, y)}
+        return {f"{name}/network": value for name, value in found.items() if value is not None}

@@ -32,6 +32,9 @@ def folder(tmp_path):
         ("logged/high/*", 4.0),
         ("logged/high/* - low/*", 3.0),
         ("logged/cos/layer*[1-9]*", 0.5),  # all layers but the first
+        ("logged/last:high/*", 5.0),
+        ("logged/last:*/*", (5 + 1 + 1 + 0.5) / 4),  # the last row of each of four tags
+        ("logged/last:high/* - last:low/*", 4.0),
     ],
 )
 def test_logged_values_are_averaged_and_ranges_are_differences(folder, metric, value):

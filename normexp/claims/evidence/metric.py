@@ -16,6 +16,7 @@ from normexp.runs.read import read_metrics
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy", "error")
 FINAL = [f"{split}/{name}" for split in SPLITS for name in NAMES]
 CURVE = ("auc", "best", "best_step", "last")  # of validation accuracy
+LAST = "last:"  # before a glob
 REACHED = ("steps_to_", "epochs_to_", "seconds_to_")
 # Tags that every run logs; others are a monitor's.
 LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
@@ -38,7 +39,9 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     if group == "logged":
         watched = config.get("monitor") or {}
         for tag in name.split(" - "):
-            if not watched and not any(fnmatch.fnmatchcase(tag, known) for known in LOGGED):
+            if not watched and not any(
+                fnmatch.fnmatchcase(tag.removeprefix(LAST), known) for known in LOGGED
+            ):
                 raise ValueError(
                     f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed"
                 )
@@ -61,6 +64,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
     - `convergence/steps_to_0.9`: if the run never reached the target, all its steps, censored
     - `logged/<glob>`: the mean of all matching rows of metrics.csv
     - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
+    - `logged/last:<glob>`: the mean of the last row of each matching tag, that of the trained network
 
     Raises ValueError for a name that the run does not have. With nan instead, every run would count as diverged.
     """
@@ -99,14 +103,16 @@ def _check_known(metric: str, known: Iterable[str], folder: Path, hint: str = ""
     raise ValueError(f"metric={metric}: {folder} has no such metric; nearest: {', '.join(near)}{hint}")
 
 
-def _mean(folder: Path, steps: int, glob: str) -> float:
-    rows = _logged(folder, steps)
+def _mean(folder: Path, steps: int, asked: str) -> float:
+    rows, glob = _logged(folder, steps), asked.removeprefix(LAST)
     rows = rows[[fnmatch.fnmatchcase(tag, glob) for tag in rows["metric"]]]
     if rows.empty:
         raise ValueError(
             f"metric=logged/{glob}: {folder} logged nothing of that name; add its monitor to the claim"
         )
-    return float(rows["value"].mean())
+    return float(
+        (rows.groupby("metric", observed=True).tail(1) if asked.startswith(LAST) else rows)["value"].mean()
+    )
 
 
 @lru_cache(maxsize=2)  # a claim reads several tags of one run

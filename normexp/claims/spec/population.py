@@ -315,21 +315,24 @@ def summary(bank: Bank) -> list[str]:
     population = bank.known_population
     blocks = sum(own.share for own in population.strata.values())
     lines, runs = [], len(bank.norms) * bank.seeds * RATES
-    total, early = 0.0, 1 + 1 / population.length["early"]
+    early, all_long = 1 + 1 / population.length["early"], list[float]()
     for name, own in population.strata.items():
         mine = [cell for cell in bank.cells.values() if cell.draw.rpartition(" ")[0] == name]
         rows = [row for draw, row in bank.pilots.items() if draw.rpartition(" ")[0] == name]
         long = [cell.updates * cell.step_seconds for cell in mine if cell.updates]
         mean = f", {sum(long) / len(long):.1f} core-seconds a long run" if long else ""
-        total += sum(long) * runs * early
+        all_long += long
         lines.append(
             f"{name}: {own.share} of {blocks}; {len(mine)} settings, {len(long)} with a pilot; "
             f"{sum('rejected' in row for row in rows)} draws rejected{mean}"
         )
+    known = "known when a setting has a pilot"
+    if all_long:
+        known = f"{sum(all_long) / len(all_long):.1f} core-seconds, the longest {max(all_long):.0f}"
+    lines.append(f"mean of a long run: {known}; at most {population.length['seconds']:g} are allowed")
     pilots = sum(row["seconds"] for row in bank.pilots.values()) / 3600
-    lines.append(
-        f"grid: {runs} runs a setting at each length, {total / 3600:.1f} core-hours; pilots {pilots:.1f}"
-    )
+    total = sum(all_long) * runs * early / 3600
+    lines.append(f"grid: {runs} runs a setting at each length, {total:.1f} core-hours; pilots {pilots:.1f}")
     for cell in bank.cells.values():
         known = (
             f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms" if cell.updates else "no pilot yet"

@@ -64,7 +64,8 @@ class ReplicaLoader(BatchLoader):
     def __init__(self, own: list[DataModule]):
         self.loaders = [data.train_dataloader() for data in own]
         first = self.loaders[0]
-        super().__init__(first.rows, first.order, augmentation=first.augmentation, progress=first.progress)
+        made = {"augmentation": first.augmentation, "tasks": first.tasks, "progress": first.progress}
+        super().__init__(first.rows, first.order, **made)
 
     def __iter__(self) -> Iterator[Any]:
         if all(loader.rows is self.rows for loader in self.loaders):

@@ -1,0 +1,141 @@
+"""Errors on changed held-out images, each against a loop over batches, a closed form, or the network asked by hand."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from normexp.config.run_spec import specs
+from normexp.monitors import Adaptation, AdversarialNoise
+from normexp.monitors.loss_landscape import attacked
+from normexp.training.train import build
+
+CNN = ["model=cnn", "data=digits", "model.width=4", "model.depth=[1,1]", "trainer=cpu"]
+
+
+def network(*overrides):
+    """A network whose running statistics are not those of the held-out images."""
+    torch.manual_seed(0)
+    parts = build(specs([*CNN, *overrides])[0])
+    parts.data.load()
+    module = parts.module
+    for p in module.parameters():
+        if p.ndim > 1:
+            nn.init.normal_(p, std=0.3)
+    with torch.no_grad():
+        module.model.train()(parts.data.probe_batch(64)[0] * 2 + 1)
+    return module, parts.data.probe_batch(50)
+
+
+def errors_by_hand(module, x, y, size, *, own_statistics):
+    wrong, seen = 0, 0
+    for start in range(0, len(x) - size + 1, size):
+        model = copy.deepcopy(module.model).train(own_statistics)
+        with torch.no_grad():
+            answers = model(x[start : start + size]).argmax(1)
+        wrong += sum(a != b for a, b in zip(answers.tolist(), y[start : start + size].tolist(), strict=True))
+        seen += size
+    return wrong / seen
+
+
+def test_adaptation_is_the_network_asked_batch_by_batch():
+    module, (x, y) = network("norm=batchnorm")
+    found = Adaptation(every_n_steps=1, noise=0.7, sizes=[1, 4, 64]).measure(module, (x, y))
+    z = torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+    noisy = x + 0.7 * (x - x.mean()).square().mean().sqrt() * z
+    order = sorted(range(len(y)), key=lambda i: y[i].item())
+    expected = {
+        "clean_error/network": errors_by_hand(module, x, y, 50, own_statistics=False),
+        "corrupted_error/network": errors_by_hand(module, noisy, y, 50, own_statistics=False),
+    }
+    for size in (1, 4):  # 50 images hold no batch of 64
+        expected[f"adapted_error_{size}/network"] = errors_by_hand(
+            module, noisy, y, size, own_statistics=True
+        )
+        own = errors_by_hand(module, noisy[order], y[order], size, own_statistics=True)
+        expected[f"adapted_error_{size}_sorted/network"] = own
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert len(set(found.values())) > 3  # the numbers tell the cases apart
+
+
+def test_adaptation_without_running_statistics_is_none_and_a_refused_size_has_no_number():
+    module, batch = network("norm=groupnorm")
+    found = Adaptation(every_n_steps=1, sizes=[1, 5]).measure(module, batch)
+    corrupted = found.pop("corrupted_error/network")
+    found.pop("clean_error/network")
+    assert list(found.values()) == pytest.approx([corrupted] * 4, abs=1e-6)
+    parts = build(specs(["model=mlp", "norm=batchnorm", "data=digits", "model.width=8", "trainer=cpu"])[0])
+    tags = Adaptation(every_n_steps=1, sizes=[1, 4]).measure(parts.module, parts.data).keys()
+    assert {"clean_error", "corrupted_error", "adapted_error_4", "adapted_error_4_sorted"} == {
+        tag.split("/")[0] for tag in tags
+    }
+
+
+def test_the_attack_of_a_linear_map_is_its_closed_form():
+    x = torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(1)).double() * torch.tensor(
+        [[1.0], [10.0]]
+    )
+    w = torch.randn(2, 3, generator=torch.Generator().manual_seed(2)).double()
+    found = attacked(lambda inputs: (w * inputs).sum(), x, radius=0.1, steps=10)
+    for channel in range(2):
+        low, high = x[:, channel].min(), x[:, channel].max()
+        moved = x[:, channel] + 0.1 * (high - low) * w[channel].sign()
+        torch.testing.assert_close(found[:, channel], moved.clamp(low, high), rtol=0, atol=1e-12)
+    assert torch.equal(attacked(lambda inputs: (0 * inputs).sum(), x, 0.1, 3), x)
+
+
+def test_one_step_of_the_attack_follows_the_gradient_of_differences():
+    module, (x, y) = network("norm=batchnorm")
+    model, x = copy.deepcopy(module.model).double().eval(), x[:3].double()
+
+    def loss(inputs):
+        return nn.functional.cross_entropy(model(inputs), y[:3])
+
+    found = attacked(loss, x, radius=0.01, steps=1)  # one step of 2.5 r ends at r
+    r, h = 0.01 * (x.max() - x.min()), 1e-5
+    for place in [(0, 0, 2, 3), (1, 0, 4, 4), (2, 0, 5, 2)]:
+        up, down = x.clone(), x.clone()
+        up[place] += h
+        down[place] -= h
+        slope = (loss(up) - loss(down)).item()
+        assert abs(slope) > 1e-9
+        moved = x[place] + r * (1 if slope > 0 else -1)
+        assert found[place].item() == pytest.approx(moved.clamp(x.min(), x.max()).item(), abs=1e-9)
+
+
+def test_adversarial_error_is_that_of_the_attacked_images_and_is_larger():
+    module, (x, y) = network("norm=batchnorm")
+    with torch.no_grad():  # the network's own answers, so that it errs nowhere
+        y = module.model.eval()(x).argmax(1)
+    module.train()
+    found = AdversarialNoise(every_n_steps=1, radius=0.2, steps=5).measure(module, (x, y))
+    model = copy.deepcopy(module.model).eval()
+    near = attacked(lambda inputs: nn.functional.cross_entropy(model(inputs), y), x, 0.2, 5)
+    with torch.no_grad():
+        wrong = (model(near).argmax(1) != y).double().mean().item()
+    assert found == pytest.approx({"clean_error/network": 0, "adversarial_error/network": wrong}, abs=1e-6)
+    assert wrong > 0.05
+
+
+@pytest.mark.parametrize("kind", [Adaptation, AdversarialNoise])
+def test_a_text_is_no_image(kind):
+    parts = build(
+        specs(["model=gpt", "data=python_docs", "data.context_length=8", "model.width=8", "model.heads=2"])[0]
+    )
+    with pytest.raises(ValueError, match="not \\(images, labels\\); leave it out"):
+        kind(every_n_steps=1, batch_size=4).measure(parts.module, parts.data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (Adaptation, {"noise": 0}),
+        (Adaptation, {"sizes": []}),
+        (AdversarialNoise, {"radius": 0}),
+        (AdversarialNoise, {"steps": 0}),
+    ],
+)
+def test_options_that_measure_nothing_are_refused(kind, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        kind(every_n_steps=1, **options)
