@@ -1,6 +1,7 @@
 """Measure what normexp costs, as ratios to a reference that runs in turn with it.
 
     python scripts/benchmark.py run [NAME ...] [--device cpu|cuda] [--out FOLDER] [--quick] [data.root=/data]
+    python scripts/benchmark.py run monitors --only stream --out docs/data    # cases whose name has a word
     python scripts/benchmark.py check [NAME ...]     # short measurements against the committed ratios
     python scripts/benchmark.py page                 # writes docs/performance.md from docs/data and docs/gpu
 
@@ -42,6 +43,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("words", nargs="*", metavar="NAME", help=f"{', '.join(MEASUREMENTS)} (default: all)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, help="folder of the rows (default: outputs/benchmarks/<device>)")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="the cases whose name has it, such as stream"
+    )
     parser.add_argument("--quick", action="store_true", help="a trial of the code; its numbers mean nothing")
     parser.add_argument("--seconds", type=float, help="of each case (default: see benchmarks/table.py)")
     given = parser.parse_args(arguments)
@@ -70,9 +74,10 @@ def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> l
     out = given.out or ROOT / "outputs" / "benchmarks" / given.device
     for name in names:
         measurement = MEASUREMENTS[name]
-        cases = [case for case in measurement.cases if not on_gpu or case in (measurement.gpu or [case])]
-        if on_gpu and measurement.gpu == ():
-            print(f"{name}: not measured on this device", flush=True)
+        fits = [case for case in measurement.cases if given.only in case]
+        cases = [case for case in fits if not on_gpu or case in (measurement.gpu or [case])]
+        if not cases or (on_gpu and measurement.gpu == ()):
+            print(f"{name}: nothing to measure here", flush=True)
             continue
         seconds = measurement.seconds if given.seconds is None else given.seconds
         quick = Options(0, least=2, quick=True, root=root)

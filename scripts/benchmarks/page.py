@@ -107,7 +107,9 @@ def said(row: dict[str, Any] | None) -> str | None:
 
 
 def number(value: Any) -> str | None:
-    return f"{value:,.3g}" if isinstance(value, float) and abs(value) < 1000 else value
+    if not isinstance(value, float):
+        return value
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def targets(rows: Rows) -> str:

@@ -19,6 +19,7 @@ NORMS = {
 MONITORS = (
     "light", "activations", "gradients", "covariate_shift", "internal_covariate_shift", "covariate_shift_proxies",
     "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation", "stream",
+    "adaptation", "adversarial_noise",
 )  # fmt: skip
 PRESETS = ("llama", "qwen3", "gemma3", "olmo2", "gptoss", "nanochat")
 SHAPES = [

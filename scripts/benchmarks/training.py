@@ -135,10 +135,15 @@ def monitors(model: str, name: str, options: Options) -> Measured:
 
     They measure in every block, because at their default pace the cost would drown in the noise of the other steps.
     """
-    light = name == "light"
-    config = compose(["monitor=light" if light else "monitor=full", "batch_size=128"])[0].monitor
-    nodes = [node for key, node in config.items() if "every_n_steps" in node and (light or key == name)]
-    pace = nodes[0].every_n_steps
+    own, full = (compose([f"monitor={of}", "batch_size=128"])[0].monitor for of in (name, "full"))
+    nodes = [
+        node if name == "light" else full.get(key, node)
+        for key, node in own.items()
+        if "every_n_steps" in node
+    ]
+    pace = (
+        next(iter(own.values())).every_n_steps or PACE
+    )  # a set measures twenty times in a run of any length
     for node in nodes:
         node.every_n_steps = WARM_UP
         if "histogram_every_n_steps" in node:
