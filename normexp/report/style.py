@@ -1,25 +1,17 @@
-"""The style of figures: one color per norm in all figures, labels at the lines, sizes for print; and the font, cut down
-once so that embedding it in every PDF is cheap."""
+"""The style of figures: one color per norm in all figures, labels at the lines, sizes for print."""
 
 import contextlib
-import hashlib
-import io
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fontTools
 import matplotlib
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullLocator
 
 from normexp.report.drawing import CHARACTER, WIDE, room
-from normexp.runs.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
@@ -43,11 +35,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
 NEAR = 85  # batchnorm's blue and the light blue have a distance of 81
 LINE = 8.6  # points from one label to the next
-FAMILY = "DejaVu Sans"  # comes with matplotlib; draws the characters that the cut-down copy lacks
-# Latin with accents, Greek, punctuation, sub- and superscripts, arrows, mathematics
-RANGES = ((0x20, 0x250), (0x370, 0x400), (0x2010, 0x2050), (0x2070, 0x20A0), (0x2190, 0x2300))
 SETTINGS: "dict[RcKeyType, object]" = {
-    "font.family": FAMILY, "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
+    "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
     "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
     "axes.linewidth": 0.7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.color": "#e6e6e6", "grid.linewidth": 0.6, "axes.axisbelow": True, "xtick.color": FAINT, "ytick.color": FAINT,
@@ -61,7 +50,7 @@ SETTINGS: "dict[RcKeyType, object]" = {
 
 def drawing_style() -> contextlib.AbstractContextManager[None]:
     """The context in which the figures of a report are drawn."""
-    return matplotlib.rc_context({**SETTINGS, "font.family": families()})
+    return matplotlib.rc_context(SETTINGS)
 
 
 class Style:
@@ -174,57 +163,3 @@ def spread(
     low, high = within
     places = isotonic_regression(np.subtract(wanted, steps)).x if len(wanted) else steps
     return (np.clip(places, low, max(low, high - gap * (len(wanted) - 1))) + steps).tolist()
-
-
-@cache
-def families() -> tuple[str, str]:
-    """Names of the font to draw with, and of the font for missing characters.
-
-    Publishers accept TrueType fonts in a PDF; many refuse matplotlib's default, Type 3. To cut 6,000 glyphs and their
-    layout rules down to those of one figure takes longer than drawing it. So the rules, which matplotlib does not use,
-    and rare scripts are removed here, once for all figures.
-    """
-    name = f"{FAMILY} cut"
-    for weight in ("normal", "bold"):
-        found = font_manager.findfont(font_manager.FontProperties(family=FAMILY, weight=weight))
-        try:
-            add(Path(found), name)
-        except OSError:  # no room, or nothing may be written: larger files, and the same figures
-            return FAMILY, FAMILY
-    return name, FAMILY
-
-
-def add(font: Path, name: str) -> None:
-    """Add the font, cut down, from matplotlib's cache; cut it first if it is not there, or not whole.
-
-    Where the user has no cache, matplotlib gives a temporary folder and removes it at the end.
-    """
-    content = hashlib.sha256(font.read_bytes())
-    content.update(repr((RANGES, name, fontTools.version)).encode())
-    path = Path(matplotlib.get_cachedir()) / f"normexp-{font.stem}-{content.hexdigest()[:16]}.ttf"
-    with contextlib.suppress(OSError, RuntimeError):  # the second from FreeType
-        font_manager.fontManager.addfont(path)
-        return
-    small = cut(font, name)
-    with atomic_write(path) as file:
-        file.write(small)
-    font_manager.fontManager.addfont(path)
-
-
-def cut(font: Path, name: str) -> bytes:
-    """A font that has only the characters of RANGES, under another name."""
-    from fontTools import subset
-
-    options = subset.Options(
-        layout_features=[], drop_tables=["GSUB", "GPOS", "GDEF", "FFTM"], legacy_kern=True
-    )
-    with subset.load_font(str(font), options) as parts:
-        subsetter = subset.Subsetter(options)
-        subsetter.populate(unicodes=[code for low, high in RANGES for code in range(low, high)])
-        subsetter.subset(parts)
-        for record in parts["name"].names:
-            if record.nameID in (1, 16):  # family
-                record.string = name
-        file = io.BytesIO()
-        subset.save_font(parts, file, options)
-    return file.getvalue()

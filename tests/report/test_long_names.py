@@ -3,14 +3,13 @@
 import warnings
 from contextlib import nullcontext
 
-import matplotlib as mpl
 import pytest
 from fabricated import write_run
 
 from normexp.report.drawing import Drawing, narrow
 from normexp.report.figures import FIGURES
 from normexp.report.study import Study, open_study
-from normexp.report.style import SETTINGS, Style, families
+from normexp.report.style import Style, drawing_style
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ def test_figures_have_room_for_their_curves(tmp_path, levels, position):
     assert len(study.arms) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib's "axes sizes collapsed to zero"
-        with mpl.rc_context({**SETTINGS, "font.family": families()}):
+        with drawing_style():
             for on_a in (nullcontext, narrow):  # a page, and a phone
                 with on_a():
                     lay_out(study)

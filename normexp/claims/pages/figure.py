@@ -214,7 +214,9 @@ def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None
         marks = marks[:: -(-len(marks) // 7)]
         axes.set_xticks([math.log(mark) for mark in marks], [f"×{mark:g}" for mark in marks])
     elif measure.startswith(SHARES):
-        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.3g}".replace("-", "−"))
+        axes.xaxis.set_major_formatter(
+            lambda value, _: f"{100 * value:+.3g}".replace("-", "−") if value else "0"
+        )
 
 
 def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> None:

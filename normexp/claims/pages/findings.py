@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 
+from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.judge.verdict_text import describe_effect, describe_question, ends, number
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page
-from normexp.claims.pages.figure import COLORS, SIDES, draw_values
+from normexp.claims.pages.figure import MOST_NAMED, draw_forest, draw_values, lines_of
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
-from normexp.report.style import INK, SETTINGS
+from normexp.report.style import SETTINGS
 from normexp.runs.files import atomic_write
 
 MOST = 10
+ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
 QUESTIONS = (
@@ -141,11 +142,14 @@ def section(rows: Sequence[Mapping[str, str]], root: Path) -> str:
 
 
 def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
-    """The figure of a finding, as wide as a phone: the number of each setting by size, or the values of one setting."""
+    """The figure of a finding, as wide as a phone: the effect in each setting, or the values of one setting."""
+    lines = lines_of(dict(verdict), setting_names(claim))
     with matplotlib.rc_context(SETTINGS):
-        figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 2.3))
+        height = 1.1 + ROW * min(len(lines), MOST_NAMED) if verdict["settings"] else 2.3
+        figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, height))
         if verdict["settings"]:
-            draw_settings(axes, verdict)
+            draw_forest(axes, lines, dict(verdict), claim.better)
+            axes.set_xlabel(textwrap.fill(claim.measure, 44), fontsize=7)
         elif stored := StoredEvidence(root / PLACE).verdict(claim):
             draw_values(axes, stored.table, verdict)
             if axes.get_yscale() != "linear":  # powers of ten as plain text
@@ -153,19 +157,3 @@ def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
         axes.set_ylabel(textwrap.fill(axes.get_ylabel().replace("\n", " "), 40), fontsize=7)
         with atomic_write(path) as file:
             figure.savefig(file, format="png")
-
-
-def draw_settings(axes: Axes, verdict: Mapping[str, Any]) -> None:
-    """The number of each setting with one standard error over seeds, green where the claim holds."""
-    rows = [row for row in verdict["comparisons"][0]["settings"] if row["number"] is not None]
-    for x, row in enumerate(sorted(rows, key=lambda row: float(row["number"]))):
-        color = COLORS["for" if row["holds"] else SIDES[row["side"]]]
-        size, error, margin = (float(row[key]) for key in ("number", "error", "margin"))
-        axes.fill_between([x - 0.5, x + 0.5], -abs(margin), abs(margin), color="#e4e4e4", linewidth=0)
-        axes.errorbar(
-            [x], [size], yerr=[error if error == error else 0.0], fmt="o", color=color, markersize=4
-        )
-    axes.axhline(0, color=INK, linewidth=0.8)
-    axes.set_xticks([])
-    axes.set_xlabel("settings by size; green: the sentence is true there")
-    axes.set_ylabel(describe_effect(verdict["comparison"]).removesuffix(" ="))

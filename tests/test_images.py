@@ -1,0 +1,40 @@
+"""The images of README and docs show what the program draws today."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from committed import CLAIMS, ROOT, judged
+from matplotlib.image import imread
+
+from normexp.claims.evidence.laboratory import draw_laboratory
+from normexp.claims.pages.findings import draw
+
+IMAGES = ROOT / "docs" / "images"
+FINDINGS = sorted(path.stem.removeprefix("finding_") for path in IMAGES.glob("finding_*.png"))
+NEAR = 0.02  # of the range of a color, in the mean: another processor moves a line by a pixel
+
+
+def difference(drawn: Path, committed: Path) -> float:
+    """The mean difference of two images of equal size."""
+    one, other = imread(drawn)[..., :3], imread(committed)[..., :3]
+    assert one.shape == other.shape
+    return float(np.abs(one - other).mean())
+
+
+def test_a_difference_is_seen(tmp_path):
+    committed = IMAGES / f"finding_{FINDINGS[0]}.png"
+    assert difference(committed, committed) == 0
+    assert difference(IMAGES / f"finding_{FINDINGS[1]}.png", committed) > NEAR
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_findings_are_drawn_as_committed(name, tmp_path):
+    draw(CLAIMS[name], judged(name), tmp_path / "f.png", ROOT)
+    assert difference(tmp_path / "f.png", IMAGES / f"finding_{name}.png") < NEAR
+
+
+@pytest.mark.slow
+def test_the_laboratory_of_the_front_page_is_drawn_as_committed(tmp_path):
+    draw_laboratory(tmp_path / "i.png")
+    assert difference(tmp_path / "i.png", IMAGES / "initialization.png") < NEAR
