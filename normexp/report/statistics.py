@@ -55,7 +55,8 @@ class Values:
     def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
         """self - other over their common keys. Equal seeds have equal initial weights and batches, so their common
         noise cancels."""
-        pairs = [(i, other.keys.index(key)) for i, key in enumerate(self.keys) if key in other.keys]
+        places = {key: place for place, key in enumerate(other.keys)}
+        pairs = [(i, places[key]) for i, key in enumerate(self.keys) if key in places]
         if not pairs:
             return NOTHING
         mine, theirs = map(list, zip(*pairs, strict=True))

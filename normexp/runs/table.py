@@ -61,15 +61,24 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     """
     import pandas as pd
 
+    from normexp.runs.stored_columns import MANY, stored_table  # numpy and pandas take a while to import
+
     finished, unfinished = find_runs(path)
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    read = {folder: read_checked(folder) for folder in finished}
-    rows = [flatten(summary, _name(folder, path)) for folder, summary in read.items() if summary]
-    if not rows:
+    root = Path(path)
+
+    def row_of(folder: Path) -> dict[str, Any] | None:
+        summary = read_checked(folder)
+        return flatten(summary, folder.relative_to(root).as_posix()) if summary else None
+
+    if len(finished) < MANY:
+        table = pd.DataFrame([row for row in map(row_of, finished) if row])
+    else:
+        table = stored_table(root, finished, row_of)
+    if not len(table):
         raise ValueError(f"path={path}: its runs were deleted while they were read")
-    table = pd.DataFrame(rows)
     table = table.drop(columns=repeating(table))
     for name in table.columns.astype(str):  # a column of nulls counts as a column of numbers
         if "/" in name or name.startswith("convergence."):
@@ -137,10 +146,6 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     whole, rest = np.divmod(step.to_numpy(), np.ceil(epoch / batches)[run])
     found = (whole * epoch[run] + rest * batches[run]) * size[run]
     return found if np.isnan(found).any() else found.astype(np.int64)
-
-
-def _name(folder: Path, path: str | Path) -> str:
-    return folder.relative_to(path).as_posix()
 
 
 def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":

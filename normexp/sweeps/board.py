@@ -125,7 +125,7 @@ def in_counts(found: Mapping[str, int]) -> str:
     parts = [f"{done} done" + (f" ({found['diverged']} diverged)" if found["diverged"] else "")]
     parts += [
         f"{found[name]} {name}"
-        for name in ("running", "elsewhere", "failed", "interrupted", "skipped")
+        for name in ("running", "elsewhere", "paused", "cut", "failed", "interrupted", "skipped")
         if found[name]
     ]
     return ", ".join(parts)

@@ -12,9 +12,12 @@ from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.queue import Elsewhere, elsewhere
 
-# planned, running and elsewhere (trained by another launch) are passing states. Skipped runs were finished before.
-STATES = ("planned", "running", "elsewhere", "completed", "diverged", "failed", "interrupted", "skipped")
-WAITING = ("planned", "running", "elsewhere")
+# planned, running, elsewhere (trained by another launch) and paused (halving) are passing states. Skipped runs were
+# finished before; halving has cut others.
+STATES = (
+    "planned", "running", "elsewhere", "paused", "cut", "completed", "diverged", "failed", "interrupted", "skipped",
+)  # fmt: skip
+WAITING = ("planned", "running", "elsewhere", "paused")
 STOPPED = tuple(128 + number for number in STOPS)  # exit statuses
 
 

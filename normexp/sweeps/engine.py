@@ -65,6 +65,11 @@ class Engine:
             found.append(known)
         return found
 
+    def again(self, cell: Cell) -> None:
+        """Start a cell again that has ended."""
+        cell.state = "planned"
+        self._queue.add(cell)
+
     def run(self) -> Iterator[Cell]:
         """Yield a cell whenever its state changes. The caller may add more in between."""
         asked = False

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,19 +22,23 @@ class TrainJob:
         specs: one run, or runs that train side by side.
         argv: the command line of these runs alone. Lightning runs it again for each device.
         threads: CPU threads, for runs that name none.
+        pause_at: the part of its length after which the run ends as if interrupted.
     """
 
     specs: Sequence[RunSpec]
     argv: list[str]
     threads: int | None = None
+    pause_at: float | None = None
 
 
 def train_job(job: TrainJob) -> bool:
     """Train the runs of a job. Target of a process. Returns whether the process may train another job: its global state
     is as before, and nothing but this project's code ran in it."""
-    from normexp.training.train import train  # loads torch
+    from normexp.training.survive import PAUSE_AT  # loads torch
+    from normexp.training.train import train
 
     sys.argv = job.argv
+    os.environ[PAUSE_AT] = str(job.pause_at or "")
     with preserve_global_state():
         train([_with_threads(spec, job.threads) for spec in job.specs], typed(job.argv))
     gc.collect()  # network and data hold each other, and the next run needs their memory

@@ -15,7 +15,7 @@ SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where and how runs are computed. None of these options changes the results.
+    """Where and how runs are computed. None of these options changes the results of a run.
 
     Args:
         place: `here`, this machine; `slurm`, jobs of a Slurm cluster; `ray`, a running Ray cluster.
@@ -29,6 +29,7 @@ class Options:
         address: of the Ray cluster, `host:port`; by default RAY_ADDRESS, or this machine.
         trust_network: use a Ray cluster that accepts work from anyone who reaches its ports.
         slurm: more options of sbatch, `{partition: gpu, account: mine}`.
+        rates: `halving` cuts learning rates of a sweep that are behind early; see `normexp.sweeps.halving`.
         plan: show the plan and start nothing.
         skip_invalid: leave cells out that cannot run, and name them.
     """
@@ -43,6 +44,7 @@ class Options:
     address: str | None = None
     trust_network: bool = False
     slurm: Mapping[str, Any] = field(default_factory=dict)
+    rates: str | None = None
     plan: bool = False
     skip_invalid: bool = False
 
@@ -56,6 +58,14 @@ class Options:
                 raise ValueError(f"{prefix}{name}={value}: must be a whole number, at least {least}")
         if self.gpus is not None and not (isinstance(self.gpus, int | float) and self.gpus >= 0):
             raise ValueError(f"{prefix}gpus={self.gpus}: must be a number, 0.25 for a quarter of one")
+        if self.rates not in (None, "halving"):
+            raise ValueError(
+                f"{prefix}rates={self.rates}: must be halving; the rates themselves are lr=0.01,0.1"
+            )
+        if self.rates and self.place != "here":
+            raise ValueError(
+                f"{prefix}rates=halving: runs pause and go on, at place=here alone; leave one out"
+            )
         if self.place != "here" and self.workers == 0:
             raise ValueError(f"{prefix}workers=0: runs inside this process; leave place out")
         for name, value in self.slurm.items():
@@ -120,7 +130,9 @@ def options_of(given: Sequence[tuple[str, str]]) -> Options:
     for name, text in given:
         if re.search(r"[\x00-\x1f\x7f]", text):  # sbatch would read a second line as another option
             raise ValueError(f"--{name.replace('_', '-').replace('.', '=', 1)}={text!r}: must be one line")
-        value = text if name in ("memory", "time_limit", "address", "place") else yaml.safe_load(text)
+        value = (
+            text if name in ("memory", "time_limit", "address", "place", "rates") else yaml.safe_load(text)
+        )
         head, _, key = name.partition(".")
         if key:
             values.setdefault(head, {})[key] = value

@@ -22,6 +22,7 @@ from normexp.runs.files import write_json
 from normexp.sweeps.board import Board
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.engine import Engine
+from normexp.sweeps.halving import Halving
 from normexp.sweeps.job import TrainJob, train_job
 from normexp.sweeps.options import Options
 from normexp.sweeps.places.choose import choose_place
@@ -73,8 +74,16 @@ def run(
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
+    if options.rates and study is None:
+        raise ValueError(
+            "--rates=halving: for sweeps, `train -m`; the rates of a claim are those of its protocol"
+        )
+    halving = Halving(cells) if options.rates else None
+
     def payload(cell: Cell) -> TrainJob:
-        return TrainJob(cell.specs, argv(cell), place.threads or None)
+        return TrainJob(
+            cell.specs, argv(cell), place.threads or None, halving.pause_at(cell) if halving else None
+        )
 
     engine = Engine(place, payload, folder / "logs", say)
     engine.add(cells)
@@ -84,8 +93,12 @@ def run(
     started, record = time.monotonic(), Record(folder, command, engine.cells)
     with record, Board(engine.cells, place.at_once, console) as board:
         for cell in engine.run():
-            board.update(cell)
-            record.note(cell)
+            changed = halving.note(cell) if halving and engine.stopped_by is None else []
+            for one in dict.fromkeys((cell, *changed)):
+                if one in changed and one.state == "planned":
+                    engine.again(one)
+                board.update(one)
+                record.note(one)
     show_end(engine.cells, time.monotonic() - started, console, place.threads)
     if study is not None:
         show_answer_of(study, engine.cells, console)

@@ -31,6 +31,7 @@ from normexp.training.folder import RunFolder
 STOPS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
+PAUSE_AT = "NORMEXP_PAUSE_AT"  # the part of its length after which a run stops as after Ctrl-C; sweeps set it
 POLL_SECONDS = 0.5  # between two looks at the other processes of a run
 # Time for this process to notice a broken connection by itself. A process that waits for a GPU never notices.
 GRACE_SECONDS = 10.0
@@ -114,6 +115,11 @@ class StopOnSignal(pl.Callback):
         # A separate group on the CPU, so that processes can ask each other without waiting for a device.
         group = dist.new_group(backend="gloo") if trainer.world_size > 1 else None
         self._group = group if isinstance(group, dist.ProcessGroup) else None
+
+    def on_validation_end(self, trainer, module) -> None:
+        pause = float(os.environ.get(PAUSE_AT) or "inf") * module.total_steps
+        if pause <= trainer.global_step < module.total_steps:
+            self.received = self.received or signal.SIGINT  # which goes no further
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         if self.received is None and self._group is None:

@@ -25,7 +25,7 @@ def by_layer(study: Study, statistic: str) -> pd.DataFrame:
     rows = study.recorded(statistic + LAYER)
     if rows.empty:
         return rows.assign(layer=[], depth=[])
-    layers = rows["metric"].astype(str).str.partition("/")[2]
+    layers = rows["metric"].map(lambda name: name.partition("/")[2]).astype(object)
     rows = rows.assign(layer=layers)
     # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
     places = rows.groupby("level")["layer"].transform(lambda names: names.rank(method="dense"))
@@ -167,7 +167,8 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     level, rows = middle(study), study.metrics
     rows = rows[rows["level"] == level]  # deeper networks have more layers
     place, layer = last_measured(rows)
-    rows = rows[rows["metric"].astype(str).str.fullmatch(rf"{place}_p\d+/{layer}")]
+    names = [name for name in rows["metric"].cat.categories if re.fullmatch(rf"{place}_p\d+/{layer}", name)]
+    rows = rows[rows["metric"].isin(names)]
     arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
     if not arms:
         yield Skipped("activation_bands", title, "no percentiles were recorded; run with monitor=light")

@@ -46,7 +46,7 @@ def measured(study: Study, names: str, level: float, *, log: bool) -> pd.DataFra
         return rows
     by = ["arm", "seed", "step"]
     if second:
-        rows = rows.assign(name=rows["metric"].astype(str).str.partition("/")[0])
+        rows = rows.assign(name=rows["metric"].map(lambda name: name.partition("/")[0]).astype(object))
         found = rows.pivot_table("value", by, "name", observed=True)
         return (found[first] - found[second]).rename("value").reset_index().dropna()
     rows = rows[rows["value"] > 0] if log else rows
