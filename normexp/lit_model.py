@@ -15,10 +15,11 @@ from normexp.optimizers import parameter_groups
 EVALUATED_AT_ONCE = 512
 
 
-def loss_and_right(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, int]:
-    """(mean cross-entropy in nats, number of right answers, number of answers) of (N, [T,] K) and (N, [T])."""
+def loss_and_right(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor, int]:
+    """(mean cross-entropy in nats, number of right answers, number of answers) of (N, [T,] K) and (N, [T]). Targets
+    have 1 - smoothing on their class and smoothing / K on each class."""
     logits, targets = logits.flatten(0, -2), targets.flatten()  # (N, T, K) -> (N T, K)
-    loss = F.cross_entropy(logits, targets)
+    loss = F.cross_entropy(logits, targets, label_smoothing=smoothing)
     return loss, (logits.detach().argmax(-1) == targets).sum(), targets.numel()
 
 
@@ -44,6 +45,7 @@ class LitModel(pl.LightningModule):
         total_steps: optimizer steps of the whole run, for the schedule. (Lightning's `estimated_stepping_batches` would
             start the loaders before a resumed run has restored their place.)
         channels_last: memory format of four-dimensional inputs.
+        label_smoothing: of the targets in training; see `loss_and_right`.
         decay: which parameters get weight decay, see `optimizers.parameter_groups`.
     """
 
@@ -55,6 +57,7 @@ class LitModel(pl.LightningModule):
         *,
         total_steps: int,
         channels_last: bool = False,
+        label_smoothing: float = 0.0,
         decay: str | Mapping[str, bool] = "matrices",
     ):
         super().__init__()
@@ -63,6 +66,7 @@ class LitModel(pl.LightningModule):
         self.schedule = schedule
         self.total_steps = total_steps
         self.channels_last = channels_last
+        self.label_smoothing = label_smoothing
         self.decay = decay
         self.examples: list[tuple[Tensor, Tensor]] | None = (
             None  # if a list, evaluation appends each batch to it
@@ -76,7 +80,7 @@ class LitModel(pl.LightningModule):
     def losses_of(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """(mean loss, number of right answers, number of answers) of one batch."""
         inputs, targets = batch
-        return loss_and_right(self.logits_of(inputs), targets)
+        return loss_and_right(self.logits_of(inputs), targets, self.label_smoothing)
 
     def logits_of(self, inputs: Tensor) -> Tensor:
         if self.channels_last and inputs.dim() == 4:

@@ -46,6 +46,7 @@ INJECTED = {
     "norm": ("num_features", "channel_dim", "layer"),
     "optimizer": ("params", "fused"),
 }
+FAST = "fast"  # the recipe with a file for each model and data
 OPTIONAL = ("params", "fused")  # an optimizer may name its parameters differently and have no fused kernel
 PARTIAL = ("model", "norm", "optimizer", "trainer")
 HYDRAS = ("_target_", "_partial_", "_convert_")  # Hydra's keys that have a meaning here
@@ -261,6 +262,12 @@ def check_kinds(
             )
         return found
 
+    if config.get("recipe") == FAST and not shipped(
+        "recipe", FAST, f"{FAST}_{choices['model']}_{choices['data']}"
+    ):
+        made = sorted(path.stem.split("_", 2)[1:] for path in (CONFIGS / "recipe" / FAST).glob("*.yaml"))
+        pairs = ", ".join(f"model={model} data={data}" for model, data in made)
+        raise ValueError(f"recipe={FAST}: is made for {pairs}; choose one of these, or leave it out")
     accepts, kind = said("model", "accepts"), said("data", "kind")
     if accepts != kind:
         names = sorted(path.stem for path in (CONFIGS / "data").glob("*.yaml") if path.stem != "module")

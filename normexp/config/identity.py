@@ -26,6 +26,7 @@ _IMAGES = (
     "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "CIFAR10JPEG", "Digits", "ImageFolder",
 )  # fmt: skip
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
+    "normexp.models.CNN": {"pool": "between", "whiten": False},
     "normexp.models.Transformer": _BLOCK,
     "normexp.models.GPT": {
         **_BLOCK, "position": "learned", "rope_base": 10_000.0, "qk_norm_place": "before", "tied_embedding": False,
@@ -51,6 +52,8 @@ def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) 
         kept.pop("max_epochs", None)  # max_steps decides, max_epochs is ignored
     if kept.get("early_stopping") is None:
         kept.pop("early_stopping", None)  # runs from before there was the key
+    if not kept.get("label_smoothing"):
+        kept.pop("label_smoothing", None)  # the same
     kept["fingerprint"] = fingerprint
     if processes > 1:
         kept["processes"] = processes

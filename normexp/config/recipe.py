@@ -23,6 +23,8 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     recipe = shipped("recipe", config.get("recipe"))
     if recipe is None:
         return None
+    fast = shipped("recipe", "fast", f"{config['recipe']}_{choices['model']}_{choices['data']}") or {}
+    recipe = recipe | fast
     train = shipped("train") or {}
     root = {key: value for key, value in train.items() if key != "defaults"}
     asked = _chosen(train) | _chosen(recipe)

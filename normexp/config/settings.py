@@ -61,6 +61,7 @@ SETTINGS = (
     Setting("eps", float, least=0),
     Setting("val_every_n_steps", int | None, least=1, most=MOST_STEPS),
     Setting("early_stopping", int | dict | None),
+    Setting("label_smoothing", float, least=0, most=1),
     _not_identity("log_every_n_steps", int, least=1, most=MOST_STEPS, recorded=True),
     _not_identity("accuracies", list[float], recorded=True),
     _not_identity("logger", str | list[str], recorded=True),

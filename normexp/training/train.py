@@ -36,6 +36,8 @@ from normexp.training.sample_text import show_text
 from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result
 from normexp.training.survive import Interrupted, give_up, stopping
 
+WHITENED_BY = 5000  # training images
+
 
 def train(specs: Sequence[RunSpec], command: str = "") -> list[dict[str, Any]]:
     """Train runs that belong to one process; finished ones are skipped. Returns their summaries.
@@ -94,6 +96,8 @@ def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()
     check_kinds(config, spec.choices, allowed)
     data = load_data(config, allowed, like=loaded)
     model = build_model(config, data, allowed)
+    if whitening := getattr(model, "whitening", None):
+        whitening.fit(data.rows("train", torch.device("cpu")).take(slice(WHITENED_BY))[0])
     with refused("model", type(model).__name__):
         rehearse(model, data, config["batch_size"])
     module = LitModel(
@@ -102,6 +106,7 @@ def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()
         construct("schedule", config["schedule"], allowed),
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
+        label_smoothing=config["label_smoothing"],
         decay=decay_of(config["optimizer"]),
     )
     with refused("schedule", type(module.schedule).__name__):

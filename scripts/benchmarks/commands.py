@@ -68,8 +68,9 @@ def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:
         if what == "plan":
             grid = f"norm={','.join(NORMS)} seed=range(0,{runs // 5})"
             return commands(f"train.py -m {SMALL} {grid} outputs={place}/new --plan", seconds, options)
-        # As many rows as 1,000 steps with the light monitors give.
-        steps = 20 if options.quick else 1000
+        steps = (
+            20 if options.quick else 100
+        )  # with the light monitors; more rows of 100,000 runs fit in no memory
         once(f"train.py norm=batchnorm trainer=cpu max_steps={steps} run_dir={place}/one")
         study = copies(Path(place) / "one", runs, Path(place) / "study")
         if what == "report":
@@ -100,5 +101,6 @@ def copies(run: Path, count: int, to: Path) -> Path:
         metrics = {name: part * value for name, value in summary["metrics"].items()}
         choices = {**summary["choices"], "norm": norm}
         new = {"config": config, "hash": digest, "choices": choices, "metrics": metrics}
+        new["samples"] = summary["steps"] * batch_size
         write_summary(folder, {**summary, **new})
     return to

@@ -1,0 +1,75 @@
+"""What the fast recipe adds to the CNN and the loss: pooling before the norm, whitened patches, smoothed labels."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from normexp.config.compose import compose
+from normexp.lit_model import loss_and_right
+from normexp.models import CNN
+from normexp.models.cnn import Whitening
+from normexp.norms import BatchNorm
+
+
+def cnn(**options) -> CNN:
+    torch.manual_seed(0)
+    return CNN((3, 16, 16), 10, BatchNorm, depth=[1, 2], width=4, **options)
+
+
+def test_pool_first_halves_each_stage_before_its_first_norm_with_the_same_weights():
+    usual, first = cnn(), cnn(pool="first")
+    ours = [p for p in first.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(usual.parameters(), ours, strict=True))
+    sizes = []
+    for site in first.sites():
+        if site.kind == "norm":
+            site.module.register_forward_hook(lambda module, inputs, output: sizes.append(output.shape[-1]))
+    x = torch.randn(2, 3, 16, 16)
+    assert first(x).shape == (2, 10)
+    assert sizes == [8, 4, 4]
+    by_hand = F.max_pool2d(first.stages[0][0].linear[0](x), 2)
+    assert torch.equal(by_hand, first.stages[0][0].linear(x))
+
+
+def test_whitened_patches_of_the_training_images_are_uncorrelated_with_variance_one():
+    images = (torch.randn(200, 2, 9, 9) @ torch.randn(9, 9)).double()
+    layer = Whitening(2, eps=0.0).double()
+    layer.fit(images)
+    out = layer(images).transpose(0, 1).flatten(1)  # (16, positions)
+    assert torch.equal(out[:8], -out[8:])
+    moments = out[:8] @ out[:8].T / out.shape[1]
+    torch.testing.assert_close(moments, torch.eye(8, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert not layer.weight.requires_grad
+
+
+def test_whitened_network_keeps_its_filters_in_the_state():
+    network = cnn(whiten=True)
+    assert "whitening.weight" in network.state_dict()
+    assert network(torch.randn(2, 3, 16, 16)).shape == (2, 10)
+    assert [site.layer for site in network.sites()] == [site.layer for site in cnn().sites()]
+
+
+def test_smoothed_loss_is_the_cross_entropy_with_smoothed_targets():
+    logits, targets = torch.randn(6, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 3, 0, 1])
+    smooth = 0.7 * F.one_hot(targets, 4) + 0.3 / 4
+    expected = -(smooth * logits.log_softmax(1)).sum(1).mean()
+    loss, right, count = loss_and_right(logits, targets, 0.3)
+    torch.testing.assert_close(loss, expected)
+    assert (int(right), count) == (int((logits.argmax(1) == targets).sum()), 6)
+
+
+def test_unknown_pool_and_images_that_are_too_small_are_refused():
+    with pytest.raises(ValueError, match="pool=last"):
+        cnn(pool="last")
+    with pytest.raises(ValueError, match="pool=first: 3 stages"):
+        CNN((1, 4, 4), 10, nn.Identity, depth=[1, 1, 1], width=4, pool="first")
+
+
+@pytest.mark.parametrize(("model", "data"), [("cnn", "mnist"), ("cnn", "cifar10_jpeg"), ("gpt", "text_file")])
+def test_each_fast_file_composes_with_muon_and_its_own_values(model, data):
+    config, _ = compose([f"model={model}", f"data={data}", "recipe=fast"])
+    assert config.recipe == "fast"
+    assert config.optimizer._target_ == "normexp.optimizers.Muon"
+    usual, _ = compose([f"model={model}", f"data={data}"])
+    assert config.batch_size != usual.batch_size or config.lr != usual.lr
