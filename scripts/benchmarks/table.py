@@ -90,6 +90,15 @@ MEASUREMENTS = {
         {"mlp 64": 0.40, "mlp 256": 0.67}, gpu=("digits, mlp 64",),
         guard=("digits, mlp 64", "mnist, mlp 256"), tolerance=0.3,
     ),
+    "study": Measurement(
+        "One study", "training.study", ("s that a worker of a sweep is busy", "bare loops, two at a time"),
+        {
+            "12 runs, cifar10, cnn": ([*CIFAR, "model=cnn"], 12, 300),
+            "12 runs, cifar10, resnet": ([*CIFAR, "model=resnet"], 12, 60),
+            "12 runs, mnist, transformer": ([*MNIST, "model=transformer", "model.width=64"], 12, 200),
+        },
+        {"": 1.10},
+    ),
     "evaluation": Measurement(
         "Evaluation", "training.evaluation", ("ms", "forward alone"),
         {f"{m}, {w}": (m, e) for m in MODELS for w, e in (("loss and accuracy", False), ("and each answer", True))},

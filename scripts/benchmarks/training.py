@@ -5,7 +5,10 @@ import ctypes
 import gc
 import io
 import itertools
+import json
 import multiprocessing
+import os
+import shlex
 import statistics
 import tempfile
 import time
@@ -30,6 +33,7 @@ from normexp.training.summarize import evaluate, evaluate_each
 from normexp.training.train import build, build_all
 
 from . import Measured, Options, Pair
+from .commands import once
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],
@@ -39,6 +43,7 @@ MODELS = {
 }
 ENDLESS = ["max_steps=1000000", "val_every_n_steps=1000000"]  # without validation; a callback ends the run
 WARM_UP = 10  # steps
+WORKERS = 2
 PACE = 100  # default number of steps between two measurements of the light monitors
 # KiB per step. A tensor of one number, kept at each step, takes more than half a KiB. The numbers kept for the charts
 # at the end, some dozen every 100 steps, take a fifth of this limit.
@@ -182,6 +187,49 @@ def whole_runs(alone: list[str], together: list[str], runs: int, length: str, op
         steps = length if number else "max_steps=1"
         pairs.append((trained([*together, steps]) / runs, trained([*alone, steps])))
     return pairs[1:]
+
+
+def study(overrides: list[str], runs: int, steps: int, options: Options) -> Measured:
+    """Seconds that each of the two workers of a sweep was busy (its processes, data, validations, records, evaluation),
+    over those of as many bare loops of as many steps, two at a time, each process on a core of its own. A bare process
+    has read its data and warmed up before; the imports of a sweep are made once, before its first run."""
+    runs, steps = (2, 5) if options.quick else (runs, steps)
+    common = [*overrides, *options.root, "norm=batchnorm", "batch_size=128"]
+    pairs = []
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn"), _pin) as pool:
+        list(pool.map(bare_run, [common] * WORKERS, range(WORKERS), [WARM_UP] * WORKERS))
+        for _ in options.rounds():
+            started = now()
+            list(pool.map(bare_run, [common] * runs, range(runs), [steps] * runs))
+            bare = now() - started
+            with tempfile.TemporaryDirectory() as place:
+                words = [
+                    *common,
+                    f"seed=range(0,{runs})",
+                    f"max_steps={steps}",
+                    "monitor=none",
+                    f"outputs={place}",
+                ]
+                once(shlex.join(["train.py", "-m", "recipe=plain", *words, "--workers", str(WORKERS)]))
+                cells = json.loads(next(Path(place).glob("*/.sweeps/*/sweep.json")).read_text())["cells"]
+            pairs.append((sum(cell["seconds"] for cell in cells) / WORKERS, bare))
+    return pairs, {}
+
+
+def _pin() -> None:
+    """Keep this process on a core that its siblings do not use."""
+    torch.set_num_threads(1)
+    number = multiprocessing.current_process()._identity[0]
+    if hasattr(os, "sched_setaffinity"):
+        free = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {free[number % len(free)]})
+
+
+def bare_run(overrides: list[str], seed: int, steps: int) -> None:
+    """A bare loop from the weights of a seed."""
+    step = bare_step([*overrides, f"seed={seed}", *ENDLESS])
+    for index in range(steps):
+        step(index)
 
 
 def evaluation(model: str, each: bool, options: Options) -> Measured:
