@@ -29,9 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing t
 
 from benchmarks import Options
 from benchmarks.page import DATA, FILE, write_page
-from benchmarks.table import MEASUREMENTS, Measurement
+from benchmarks.table import MEASUREMENTS, ON_GPU, Measurement
 from doc_tables import ROOT, read_rows, write_rows
 
+GPU_SECONDS = 110  # of one measurement
 Row = dict[str, Any]
 
 
@@ -54,7 +55,9 @@ def main(arguments: list[str]) -> None:
     if given.action == "cases":  # in the process of a measurement
         return print(json.dumps(measure_here(*given.words)))
     root = tuple(word for word in given.words if "=" in word)
-    names = [word for word in given.words if "=" not in word] or list(MEASUREMENTS)
+    names = [word for word in given.words if "=" not in word] or list(
+        ON_GPU if given.device == "cuda" else MEASUREMENTS
+    )
     if unknown := set(names) - set(MEASUREMENTS):
         parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(MEASUREMENTS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends, too
@@ -73,19 +76,13 @@ def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> l
     on_gpu, failed = given.device == "cuda", []
     out = given.out or ROOT / "outputs" / "benchmarks" / given.device
     for name in names:
-        measurement = MEASUREMENTS[name]
-        fits = [case for case in measurement.cases if given.only in case]
-        cases = [case for case in fits if not on_gpu or case in (measurement.gpu or [case])]
-        if not cases or (on_gpu and measurement.gpu == ()):
-            print(f"{name}: nothing to measure here", flush=True)
-            continue
+        measurement, started = MEASUREMENTS[name], time.monotonic()
         seconds = measurement.seconds if given.seconds is None else given.seconds
         quick = Options(0, least=2, quick=True, root=root)
         options = quick if given.quick else Options(min(seconds, 2) if on_gpu else seconds, root=root)
-        started = time.monotonic()
-        rows, errors = measured(
-            name, cases[:: len(cases) // 3 + 1] if given.quick else cases, options, on_gpu=on_gpu
-        )
+        fits = [case for case in measurement.cases if given.only in case]
+        cases = fits[:: len(fits) // 3 + 1 if given.quick else 1]
+        rows, errors = measured(name, cases, options, limit=GPU_SECONDS if on_gpu else None)
         new = {(row["measurement"], row["case"]) for row in rows}
         kept = [row for row in read_rows(out / FILE) if (row["measurement"], row["case"]) not in new]
         write_rows(out / FILE, kept + rows)
@@ -97,12 +94,12 @@ def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> l
 
 
 def measured(
-    name: str, cases: list[str], options: Options, *, on_gpu: bool = False
+    name: str, cases: list[str], options: Options, *, limit: float | None = None
 ) -> tuple[list[Row], list[str]]:
-    """Rows of a measurement from a process of its own, and a line for each case that gave none."""
+    """Rows of a measurement from a process of its own, and a line for each case that gave none. `limit` in seconds
+    is for a GPU; without one, the process sees none."""
     words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
-    limit = MEASUREMENTS[name].gpu_seconds if on_gpu else None
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({} if on_gpu else {"CUDA_VISIBLE_DEVICES": ""})
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({} if limit else {"CUDA_VISIBLE_DEVICES": ""})
     try:
         done = subprocess.run(
             [sys.executable, __file__, "cases", *words],
@@ -154,19 +151,16 @@ def shown(row: Row) -> str:
 
 
 def machine() -> str:
-    """Processor, cores, memory, GPU, threads and versions, in one line."""
+    """Processor, cores, GPU, threads and versions, in one line."""
+    import torch
+
     listing = Path("/proc/cpuinfo")
     lines = listing.read_text().splitlines() if listing.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    parts = [next(names, platform.processor() or platform.machine()), f"{os.cpu_count()} cores"]
-    if hasattr(os, "sysconf"):
-        parts.append(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB")
-    torch = sys.modules.get("torch")
-    parts.append(torch.cuda.get_device_name() if torch and torch.cuda.is_available() else "no GPU")
-    threads = torch.get_num_threads() if torch else None
-    parts += [f"{threads} thread{'s' * (threads > 1)}"] if threads else []
-    versions = f"Python {platform.python_version()}, torch {version('torch')}, Lightning {version('pytorch-lightning')}"
-    return ", ".join([*parts, versions])
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    parts = [next(names, platform.machine()), f"{os.cpu_count()} cores", gpu]
+    parts += [f"threads: {torch.get_num_threads()}", f"Python {platform.python_version()}"]
+    return ", ".join([*parts, f"torch {torch.__version__}", f"Lightning {version('pytorch-lightning')}"])
 
 
 def check(names: list[str], root: tuple[str, ...]) -> None:

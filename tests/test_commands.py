@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]
 
 
-def run(*arguments: str, script: str = "train.py", **more) -> subprocess.CompletedProcess:
+def run(*arguments: str, start: tuple[str, ...] = ("train.py",), **more) -> subprocess.CompletedProcess:
     environment = {**os.environ, "COLUMNS": "200"}
     return subprocess.run(
-        [sys.executable, script, *arguments],
+        [sys.executable, *start, *arguments],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -165,14 +165,14 @@ def test_training_prints_the_result_and_evaluate_repeats_it(tmp_path):
         assert text in found.stdout
     again = run(*SMALL, "norm=batchnorm", f"outputs={tmp_path}/outputs")
     assert "This run is finished" in again.stdout
-    evaluated = run(str(folder), script="scripts/evaluate.py")
+    evaluated = run(str(folder), start=("-m", "normexp", "evaluate"))
     assert evaluated.returncode == 0, evaluated.stderr
     accuracy = json.loads(summary_path.read_text())["metrics"]["test/accuracy"]
     assert re.search(rf"test/accuracy\W+{accuracy:.6f}\W+{accuracy:.6f}", evaluated.stdout)
 
 
 def test_evaluate_refuses_a_folder_that_is_no_run(tmp_path):
-    found = run(str(tmp_path), script="scripts/evaluate.py")
+    found = run(str(tmp_path), start=("-m", "normexp", "evaluate"))
     assert (found.returncode, len(found.stderr.splitlines())) == (2, 1)
 
 

@@ -26,7 +26,7 @@ from typing import Any, NoReturn, TextIO
 
 from normexp.format import UNPRINTABLE
 
-SCRIPTS = ("verify", "report", "evaluate", "register")
+SCRIPTS = ("verify", "report")
 STARTERS = (__name__, "normexp.cli.main", "runpy")
 BUFFERED = (io.BufferedWriter, io.BufferedRandom)
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")

@@ -55,39 +55,26 @@ class Moved(nn.Module):
         return y.transpose(1, 2) if x.dim() == 3 and y.dim() == 3 else y.view(x.shape)
 
 
-def norms(name: str, shape: str, how: str, options: Options) -> Measured:
-    """Microseconds of `forward`, or of forward and backward, over torch's layer. Ours alone may be `compiled`."""
+def norms(name: str, shape: str, options: Options) -> Measured:
+    """Microseconds of forward and backward, over torch's layer."""
     torch.set_num_threads(1)
-    torch.compiler.reset()  # all norms share one `forward`, and the compiler keeps few graphs of it
     device = "cuda" if torch.cuda.is_available() else "cpu"
     size = (8, 16, 4, 4)[: len(SHAPES[shape])] if options.quick else SHAPES[shape]
     x = torch.randn(size, device=device, requires_grad=True)
     gradient = x.detach().roll(1)
 
-    def work(layer: nn.Module) -> Callable[[], None]:
-        leaves = [x, *layer.parameters()]
-
-        def both() -> None:
-            for leaf in leaves:
-                leaf.grad = None
-            layer(x).backward(gradient)
-
-        return (lambda: layer(x)) if how == "forward" else both
-
-    own = ours(name, size).to(device)
-    ways = [work(torch.compile(own) if how == "compiled" else own), work(native(name, size).to(device))]
-
-    def microseconds(way: Callable[[], None], repeats: int) -> float:
+    def microseconds(layer: nn.Module, repeats: int) -> float:
         started = time.perf_counter()
         for _ in range(repeats):
-            way()
+            for leaf in (x, *layer.parameters()):
+                leaf.grad = None
+            layer(x).backward(gradient)
         if device == "cuda":
             torch.cuda.synchronize()
         return 1e6 * (time.perf_counter() - started) / repeats
 
-    for way in ways:
-        microseconds(way, 3)  # warm up
-    repeats = [max(1, int(1e6 * SAMPLE_SECONDS / microseconds(way, 3))) for way in ways]
-    return [
-        tuple(microseconds(way, n) for way, n in zip(ways, repeats, strict=True)) for _ in options.rounds()
-    ], {}
+    layers = [ours(name, size).to(device), native(name, size).to(device)]
+    for layer in layers:
+        microseconds(layer, 3)  # warm up
+    repeats = [max(1, int(1e6 * SAMPLE_SECONDS / microseconds(layer, 3))) for layer in layers]
+    return [tuple(map(microseconds, layers, repeats)) for _ in options.rounds()], {}

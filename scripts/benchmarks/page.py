@@ -9,19 +9,8 @@ from .table import MEASUREMENTS, Measurement
 
 FILE, GPU = "performance.json", DOCS / "gpu"
 Rows = list[dict[str, Any]]
-COMMON = {
-    "measurement",
-    "case",
-    "ratio",
-    "low",
-    "high",
-    "own",
-    "reference",
-    "rounds",
-    "commit",
-    "date",
-    "machine",
-}
+SAYS_HOW = {"rounds", "commit", "date", "machine"}
+COMMON = {"measurement", "case", "ratio", "low", "high", "own", "reference"} | SAYS_HOW
 
 
 def write_page() -> None:
@@ -66,29 +55,15 @@ def section(name: str, rows: Rows) -> str:
 def listed(measurement: Measurement, rows: Rows) -> str:
     """A line for each case."""
     extras = list(dict.fromkeys(key for row in rows for key in row if key not in COMMON))
-    head = [
-        "ratio",
-        "quartiles",
-        "limit",
-        "case",
-        *measurement.columns,
-        "rounds",
-        *(key.replace("_", " ") for key in extras),
-    ]
-    lines = [
-        [f"{row['ratio']:.{digits}f}", f"{row['low']:.{digits}f} to {row['high']:.{digits}f}"]
-        + [
-            measurement.limit(row["case"]),
-            row["case"],
-            number(row["own"]),
-            number(row["reference"]),
-            row["rounds"],
-        ]
-        + [number(row.get(key)) for key in extras]
-        for row in rows
-        for digits in [3 if row["measurement"] == "monitors" else 2]
-    ]
-    return table(head, lines)
+    head = ["ratio", "quartiles", "limit", "case", *measurement.columns, "rounds"]
+    lines = []
+    for row in rows:
+        digits = 3 if row["measurement"] == "monitors" else 2
+        ratios = [f"{row['ratio']:.{digits}f}", f"{row['low']:.{digits}f} to {row['high']:.{digits}f}"]
+        times = [number(row["own"]), number(row["reference"]), row["rounds"]]
+        more = [number(row.get(key)) for key in extras]
+        lines.append([*ratios, measurement.limit(row["case"]), row["case"], *times, *more])
+    return table([*head, *(key.replace("_", " ") for key in extras)], lines)
 
 
 def pivot(rows: Rows) -> str:

@@ -38,7 +38,6 @@ class Measurement:
         cases: name -> arguments.
         limits: the end of a case's name -> the most that its ratio may be.
         seconds: that a case is measured for.
-        gpu: names of the cases that are measured on a GPU; None: all. `gpu_seconds` limits them together.
         guard: names of the cases that `check` measures, and the part by which their ratios may be worse.
     """
 
@@ -48,8 +47,6 @@ class Measurement:
     cases: dict[str, tuple[Any, ...]]
     limits: dict[str, float] = field(default_factory=dict)
     seconds: float = 0
-    gpu: tuple[str, ...] | None = ()
-    gpu_seconds: float = 45
     guard: tuple[str, ...] = ()
     tolerance: float = 0.2
 
@@ -59,6 +56,7 @@ class Measurement:
         return self.limits[max(fitting, key=len)] if fitting else None
 
 
+ON_GPU = ("run", "blocks", "leak", "norms", "monitors")  # unless others are named
 MEASUREMENTS = {
     "run": Measurement(
         "One run", "training.over_bare", ("ms a step", "bare loop"),
@@ -66,13 +64,12 @@ MEASUREMENTS = {
         | {"gpt, batch 64": ("gpt", 64)}
         | {f"{m}, batch 64, compiled": (m, 64, "compile=true") for m in ("cnn", "transformer")},
         {"batch 64": 1.10, "batch 512": 1.03},
-        seconds=30, gpu=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"),
-        guard=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"), tolerance=0.15,
+        seconds=30, guard=("mlp, batch 64", "mlp, batch 512", "cnn, batch 64", "transformer, batch 64"), tolerance=0.15,
     ),
     "blocks": Measurement(
         "Blocks", "blocks.blocks", ("ms a step", "GPT-2's block, bare"),
         {"gpt": ()} | {f"preset={name}": (f"preset={name}",) for name in PRESETS},
-        {"gpt": 1.05}, seconds=15, gpu=None,
+        {"gpt": 1.05}, seconds=15,
     ),
     "families": Measurement(
         "Families", "training.families", ("s a run, replicas", "one by one"),
@@ -87,8 +84,7 @@ MEASUREMENTS = {
                 [*MNIST, PART, "model=transformer", "model.depth=3", "model.width=48", "norm=layernorm"], 4, 1
             ),
         },
-        {"mlp 64": 0.40, "mlp 256": 0.67}, gpu=("digits, mlp 64",),
-        guard=("digits, mlp 64", "mnist, mlp 256"), tolerance=0.3,
+        {"mlp 64": 0.40, "mlp 256": 0.67}, guard=("digits, mlp 64", "mnist, mlp 256"), tolerance=0.3,
     ),
     "study": Measurement(
         "One study", "training.study", ("s that a worker of a sweep is busy", "bare loops, two at a time"),
@@ -98,11 +94,6 @@ MEASUREMENTS = {
             "12 runs, mnist, transformer": ([*MNIST, "model=transformer", "model.width=64"], 12, 200),
         },
         {"": 1.10},
-    ),
-    "evaluation": Measurement(
-        "Evaluation", "training.evaluation", ("ms", "forward alone"),
-        {f"{m}, {w}": (m, e) for m in MODELS for w, e in (("loss and accuracy", False), ("and each answer", True))},
-        {"": 1.15}, seconds=10, gpu=None, guard=("mlp, loss and accuracy", "cnn, loss and accuracy"), tolerance=0.15,
     ),
     "startup": Measurement(
         "Startup", "commands.commands", ("s", "reference"),
@@ -158,21 +149,17 @@ MEASUREMENTS = {
     ),
     "leak": Measurement(
         "Memory over a long run", "training.leak", ("KiB by which memory grows a step", "limit"),
-        {"10,000 steps of an MLP": ()}, {"": 1.0}, gpu=None, gpu_seconds=60,
+        {"10,000 steps of an MLP": ()}, {"": 1.0},
     ),
     "norms": Measurement(
         "Norms", "norms.norms", ("us forward and backward", "torch's layer"),
-        {f"{n}, {s}": (n, s, "backward") for n, s in SHAPES}
-        | {f"{n} forward, {s}": (n, s, "forward") for n, s in SHAPES}
-        | {f"{n} compiled, {s}": (n, s, "compiled") for n, s in SHAPES},
-        {f"{norm}, {shape}": NORMS[norm] for norm, shape in SHAPES},
-        seconds=1, gpu=tuple(f"{n}, {s}" for n, s in SHAPES), gpu_seconds=60,
-        guard=tuple(f"{n}, {s}" for n, s in SHAPES if s != "image"), tolerance=0.25,
+        {f"{n}, {s}": (n, s) for n, s in SHAPES}, {f"{norm}, {shape}": NORMS[norm] for norm, shape in SHAPES},
+        seconds=1, guard=tuple(f"{n}, {s}" for n, s in SHAPES if s != "image"), tolerance=0.25,
     ),
     "monitors": Measurement(
         "Monitors", "training.monitors", ("ms a step with monitors", "without"),
         {f"{name}, {model}": (model, name) for model, name in product(MODELS, MONITORS)},
         {f"light, {model}": 1.03 for model in MODELS},
-        seconds=10, gpu=tuple(f"light, {model}" for model in MODELS), guard=("light, mlp",), tolerance=0.05,
+        seconds=10, guard=("light, mlp",), tolerance=0.05,
     ),
 }  # fmt: skip

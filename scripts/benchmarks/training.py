@@ -1,4 +1,4 @@
-"""Measurements inside one process: a run over a bare loop, monitors, whole families, evaluation, memory, waits."""
+"""Measurements inside one process: a run over a bare loop, monitors, whole families, memory."""
 
 import contextlib
 import ctypes
@@ -27,9 +27,7 @@ from normexp.config.run_spec import specs
 from normexp.data.rows import Rows
 from normexp.machine import cores
 from normexp.training.fit import fit
-from normexp.training.lightning import keep_freed_memory
 from normexp.training.replicas.fit_replicas import fit_replicas
-from normexp.training.summarize import evaluate, evaluate_each
 from normexp.training.train import build, build_all
 
 from . import Measured, Options, Pair
@@ -156,14 +154,14 @@ def monitors(model: str, name: str, options: Options) -> Measured:
     overrides = [*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"]
     found = []
     for callbacks in ([], [instantiate(node) for node in nodes]):
-        in_turn, memory = InTurn(bare_step(overrides), options, block=WARM_UP), PeakMemory()
+        in_turn = InTurn(bare_step(overrides), options, block=WARM_UP)
         trained(overrides, in_turn, *callbacks)
-        found.append((in_turn.pairs, memory.rise()))
-    (plain, low), (watched, high) = found
+        found.append(in_turn.pairs)
+    plain, watched = found
     bare = statistics.median(bare for _, bare in plain)
     without = bare * statistics.median(own / bare for own, bare in plain)
     costs = [WARM_UP * (bare * own / here - without) for own, here in watched]
-    extra = {"every": pace, "in_steps": statistics.median(costs) / without, "memory_mib": high - low}
+    extra = {"every": pace, "in_steps": statistics.median(costs) / without}
     return [(without + cost / pace, without) for cost in costs], extra
 
 
@@ -232,36 +230,6 @@ def bare_run(overrides: list[str], seed: int, steps: int) -> None:
         step(index)
 
 
-def evaluation(model: str, each: bool, options: Options) -> Measured:
-    """Milliseconds of the evaluation of all test images, over the forward pass alone in its best batches."""
-    keep_freed_memory()
-    fixed = ["recipe=plain", "norm=batchnorm", "monitor=none"]
-    parts = build(*specs([*MODELS[model], *fixed, *options.data]))
-    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
-    parts.data.trainer = trainer
-    module = parts.module.to(trainer.strategy.root_device).eval()
-    parts.data.load()
-    inputs = parts.data.rows("test", trainer.strategy.root_device).x
-
-    def forward(size: int) -> None:
-        with torch.inference_mode():
-            for part in inputs.split(size):
-                module.logits_of(part)
-
-    score = evaluate_each if each else evaluate
-    ways: dict[int, Callable] = {size: lambda size=size: forward(size) for size in (256, 512, 2048)}
-    ways[0] = lambda: score(module, parts.data.test_dataloader(), trainer)
-    times: dict[int, list[float]] = {size: [] for size in ways}
-    for _ in options.rounds():
-        for size, work in ways.items():
-            started = now()
-            work()
-            times[size].append(1e3 * (now() - started))
-    best = min((size for size in ways if size), key=lambda size: statistics.median(times[size][1:]))
-    pairs = list(zip(times[0], times[best], strict=True))[1:]
-    return pairs, {"images": len(inputs), "forward_batch": best}
-
-
 class Resident(pl.Callback):
     """Reads the memory of this process at regular steps, and that allocated on a GPU, as (step, MiB)."""
 
@@ -272,7 +240,7 @@ class Resident(pl.Callback):
     def on_train_batch_end(self, trainer, *_) -> None:
         if trainer.global_step % self.every_n_steps == 0:
             gc.collect()
-            self.readings.append((trainer.global_step, PeakMemory().before))
+            self.readings.append((trainer.global_step, resident()))
 
 
 def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ...] = ()) -> Measured:
@@ -289,23 +257,13 @@ def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ..
     return [(slope, LEAK_LIMIT)], {"first_mib": watch.readings[0][1], "last_mib": watch.readings[-1][1]}
 
 
-class PeakMemory:
-    """MiB on a GPU, or of this process under Linux; nan elsewhere."""
-
-    def __init__(self) -> None:
-        if DEVICE == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        with contextlib.suppress(OSError, AttributeError, TypeError):
-            ctypes.CDLL(None).malloc_trim(0)  # freed memory that the process keeps would hide a new peak
-            Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
-        self.before = torch.cuda.memory_allocated() / 2**20 if DEVICE == "cuda" else resident("VmRSS")
-
-    def rise(self) -> float:
-        peak = torch.cuda.max_memory_allocated() / 2**20 if DEVICE == "cuda" else resident("VmHWM")
-        return peak - self.before
-
-
-def resident(field: str) -> float:
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith(field)), float("nan"))
+def resident() -> float:
+    """MiB of this process under Linux, or allocated on a GPU; nan elsewhere."""
+    if DEVICE == "cuda":
+        return torch.cuda.memory_allocated() / 2**20
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory that the process keeps would look like a leak
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 2**10
+    return float("nan")
