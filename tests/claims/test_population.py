@@ -9,8 +9,8 @@ import pytest
 import yaml
 from scipy import stats
 
-from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.population import at_length, pilots_file, read_population, summary
+from normexp.claims.spec.bank import load_bank, pilots_file
+from normexp.claims.spec.population import at_length, read_population, summary
 from normexp.claims.spec.registry import read_registry
 from normexp.cli.register import main
 

@@ -24,8 +24,8 @@ from normexp.claims.evidence.disk_runs import drop_checkpoints, row_of
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.settings_of_runs import failed_runs
-from normexp.claims.spec.bank import FACTS, Bank, BankCell
-from normexp.claims.spec.population import drawn_bank, pilots_file
+from normexp.claims.spec.bank import FACTS, Bank, BankCell, pilots_file
+from normexp.claims.spec.population import drawn_bank
 from normexp.config.compose import composer
 from normexp.machine import processor
 from normexp.runs.read import read_checked
@@ -64,7 +64,7 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
             os.fsync(file.fileno())
         word = row.get("rejected") or f"{row['updates']} updates, {row['seconds']:.0f} core-seconds of pilots"
         print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
-        bank = drawn_bank(dict(population.node), bank.path)
+        bank = drawn_bank(dict(population.node), bank.path, path.read_text(encoding="utf-8"))
     print(f"bank={bank.name}: {len(bank.cells)} settings have pilots: {path}")
     return 0
 

@@ -205,21 +205,36 @@ def bank_file(name: str) -> Path:
     return path
 
 
+def pilots_file(path: Path) -> Path:
+    """Where the pilots of a bank's yaml are written down."""
+    return path.with_suffix(".pilots.jsonl")
+
+
 def load_bank(name: str | Path = SMALL) -> Bank:
     """Read and check a bank. Raises ValueError with one line for the first mistake."""
     path = name if isinstance(name, Path) else bank_file(name)
     try:
-        node = _parsed(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ValueError(f"bank={path}: no such file; name a yaml with cells, or small or gpu") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
+    pilots = pilots_file(path)
+    return _read(path, text, pilots.read_text(encoding="utf-8") if pilots.exists() else "")
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: Path, text: str, pilots: str) -> Bank:
+    """The bank that a yaml and the file of its pilots hold. Every claim over settings asks for the same few; nobody may
+    change what is shared."""
+    try:
+        node = yaml.load(text, LOADER)
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
     if isinstance(node, dict) and "strata" in node:
         from normexp.claims.spec.population import drawn_bank  # which reads cells
 
-        return drawn_bank(node, path)
+        return drawn_bank(node, path, pilots)
     check_keys(node, ("cells",), ("shared", "grid"), f"{path}: ")
     shared = node.get("shared") or []
     if not is_texts(shared):
@@ -228,12 +243,6 @@ def load_bank(name: str | Path = SMALL) -> Bank:
         raise ValueError(f"{path}: cells: must be cells by name; see docs/claims.md")
     cells = {str(name): read_cell(str(name), own, shared, path) for name, own in node["cells"].items()}
     return _with_grid(Bank(name=path.stem, cells=cells), node.get("grid"), path)
-
-
-@functools.lru_cache(maxsize=8)
-def _parsed(text: str) -> Any:
-    """What a file says. Every claim over settings asks for the same files; nobody may change what is shared."""
-    return yaml.load(text, LOADER)
 
 
 def _with_grid(bank: Bank, node: Any, path: Path) -> Bank:

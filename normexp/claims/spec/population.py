@@ -23,7 +23,6 @@ from normexp.claims.spec.claim_checks import is_named, is_number, is_texts, is_w
 KEYS = ("seed", "settings", "strata")
 TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
 LENGTH = ("updates", "passes", "start_seconds", "seconds", "learned", "gain", "early", "widenings", "seed")
-PILOTS = "pilots.jsonl"
 MOST_DRAWS = 1000  # of a stratum
 FINAL, EARLY = LENGTHS = "final", "early"
 RATES = 3  # of the grid, round the best of the pilot
@@ -107,23 +106,16 @@ class Population:
             yield f"d{place:03d}", draw
 
 
-def pilots_file(path: Path) -> Path:
-    """Where the pilots of a bank's yaml are written down."""
-    return path.with_suffix(f".{PILOTS}")
-
-
-def read_pilots(path: Path) -> dict[str, dict[str, Any]]:
+def read_pilots(text: str) -> dict[str, dict[str, Any]]:
     """Name of a draw -> what its pilots found, or {"rejected": reason}. A last line that was cut off is left out."""
-    if not path.exists():
-        return {}
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    return {row["draw"]: row for row in map(json.loads, lines)}
+    return {row["draw"]: row for row in map(json.loads, text.split("\n")[:-1])}
 
 
-def drawn_bank(node: dict[str, Any], path: Path) -> Bank:
-    """The bank of a yaml with `strata`. Raises ValueError with one line for the first mistake."""
+def drawn_bank(node: dict[str, Any], path: Path, lines: str) -> Bank:
+    """The bank of a yaml with `strata` and the lines of its pilots. Raises ValueError with one line for the first
+    mistake."""
     population = read_population(node, path)
-    pilots = read_pilots(pilots_file(path))
+    pilots = read_pilots(lines)
     rejected = {name for name, row in pilots.items() if "rejected" in row}
     grid = node.get("grid", {})
     norms, seeds = tuple(grid.get("norms", ())), grid.get("seeds", 0)
