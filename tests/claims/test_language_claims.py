@@ -64,7 +64,7 @@ def test_page_lists_each_claim_with_its_cost():
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[] if n in ("P21c", "P25b", "P27") else pytest.mark.slow) for n in LANGUAGE],
+    [pytest.param(n, marks=[] if n == "P27" else pytest.mark.slow) for n in LANGUAGE],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_every_arm_takes_its_first_steps(name, tmp_path):

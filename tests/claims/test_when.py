@@ -65,18 +65,18 @@ def test_two_conditions_and_words_are_found():
 
 def test_where_nothing_moderates_nothing_is_found_in_more_than_five_percent():
     generator, found = np.random.default_rng(0), []
-    for trial in range(200):
+    for trial in range(100):
         one = when(f"Q{trial}", drawn(generator, lambda own: False, wrong=0.5))
         found.append(one is not None and one.p <= 0.05)
-    assert sum(found) <= stats.binom.isf(0.01, 200, 0.05)
+    assert sum(found) <= stats.binom.isf(0.01, 100, 0.05)
     together = [
         over_all_claims(
             {str(k): when(f"{k}", drawn(generator, lambda own: False, wrong=0.5)) for k in range(5)}
         )
-        for _ in range(40)
+        for _ in range(20)
     ]
     assert sum(any(own.found for own in claims.values()) for claims in together) <= stats.binom.isf(
-        0.01, 40, 0.05
+        0.01, 20, 0.05
     )
 
 
