@@ -12,7 +12,7 @@ from normexp.claims.pages.findings import draw
 
 IMAGES = ROOT / "docs" / "images"
 FINDINGS = sorted(path.stem.removeprefix("finding_") for path in IMAGES.glob("finding_*.png"))
-NEAR = 0.02  # of the range of a color, in the mean: another processor moves a line by a pixel
+NEAR = 0.01  # of the range of a color, in the mean: another processor moves a line by a pixel
 
 
 def difference(drawn: Path, committed: Path) -> float:

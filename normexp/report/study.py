@@ -127,8 +127,10 @@ class Study:
         """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with
         the rate to add."""
         found: dict[tuple[float, float], list[str]] = {}
-        best = self.chosen.groupby(self.point, sort=False)["lr"].first() if self.rate_varies else {}
-        for point, runs in self.summaries.groupby(self.point, sort=False) if self.rate_varies else ():
+        if not self.rate_varies:
+            return []
+        best = self.chosen.groupby(self.point, sort=False)["lr"].first()
+        for point, runs in self.summaries.groupby(self.point, sort=False):
             rate, tried = float(best[point if self.x else point[0]]), sorted(runs["lr"].unique())
             if len(tried) > 1 and rate in (tried[0], tried[-1]):
                 beside = tried[1] if rate == tried[0] else tried[-2]

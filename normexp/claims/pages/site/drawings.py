@@ -50,15 +50,14 @@ def over_rate(runs: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
         for name, axes in shown.items():
             own, rates = runs[name], sorted(runs[name]["lr"].unique())
             for arm, rows in own.groupby("norm", sort=False):
+                color = f"#{colors[str(arm)]}"
                 done = rows[rows["status"] == "completed"].groupby("lr")["test_accuracy"].mean()
                 lost = sorted(rows[rows["status"] == "diverged"]["lr"].unique())
                 words = [f"rate {rate:g}: {value:.1%}" for rate, value in done.items()]
-                axes.plot(done.index, done, color=f"#{colors[arm]}", marker=".")
+                axes.plot(done.index, done, color=color, marker=".")
                 tell(axes, list(done.index), list(done), f"{arm}", words)
                 if lost:
-                    (crosses,) = axes.plot(
-                        lost, [0.0] * len(lost), "x", color=f"#{colors[arm]}", clip_on=False
-                    )
+                    (crosses,) = axes.plot(lost, [0.0] * len(lost), "x", color=color, clip_on=False)
                     crosses.set_in_layout(False)
                     told = [f"rate {rate:g}: diverged" for rate in lost]
                     tell(axes, lost, [0.0] * len(lost), f"{arm}", told)
@@ -82,7 +81,7 @@ def learning(means: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
         for name, axes in shown.items():
             numbers = dict.fromkeys(("epoch", "mean", "low", "high"), float)
             for arm, own in means[name].astype(numbers).groupby("arm", sort=False):
-                color = f"#{colors[arm]}"
+                color = f"#{colors[str(arm)]}"
                 words = [f"epoch {e:.3g}: {y:.1%}" for e, y in zip(own["epoch"], own["mean"], strict=True)]
                 axes.plot(own["epoch"], own["mean"], color=color, marker="" if len(own) > 1 else ".")
                 axes.fill_between(own["epoch"], own["low"], own["high"], color=color, alpha=0.15, linewidth=0)
