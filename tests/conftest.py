@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
 from unsynced import leave_to_the_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -57,13 +55,6 @@ def environment_is_as_it_was() -> Iterator[None]:
     for name in after.keys() - before.keys():
         del os.environ[name]
     os.environ.update(before.items() - after.items())
-
-
-@pytest.fixture(autouse=True)
-def hydra_is_as_it_was(environment_is_as_it_was, monkeypatch) -> None:
-    """Commands that tests call in their own process guard what Hydra reads; the next test starts without a guard."""
-    for owner, name in ((ConfigLoaderImpl, "load_configuration"), (ConfigRepository, "load_config")):
-        monkeypatch.setattr(owner, name, getattr(owner, name))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -41,13 +41,6 @@ def width_one(norm: NormFactory, *, seed: int) -> float:
         return float("nan")
 
 
-def mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
-    """|mean of dL/dx over the features| divided by the mean of |dL/dx|: 0 if the gradient flows through the mean (Xu et
-    al. 2019, Theorem 1)."""
-    gradient, _ = _input_gradient(norm, seed, features)
-    return float((gradient.mean(1).abs() / gradient.abs().mean(1)).max())
-
-
 def detached_mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
     """Mean of dL/dx divided by (mean upstream gradient / std): 1 if no gradient flows through mean and std (Theorem
     1)."""
