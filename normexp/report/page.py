@@ -182,7 +182,7 @@ def runs_text(study: Study) -> str:
 
 
 def lists(study: Study) -> list[dict[str, Any]]:
-    """The lists behind that sentence, each with whether it is open at first."""
+    """The lists behind that sentence, each with whether it is open at first. Every run stands in tables/runs.csv."""
     found = []
     if rows := study.open_runs:
         failed = any(row["state"] == "failed" for row in rows)
@@ -191,27 +191,11 @@ def lists(study: Study) -> list[dict[str, Any]]:
     lost = study.summaries[study.summaries["failed"]]
     if len(lost):
         columns = ["run", "arm", "seed", "lr", "status", "convergence.divergence_step", "convergence.best"]
-        title, html = pluralize(len(lost), "failed run"), list_html(in_words(lost[columns]))
-        found.append({"title": title, "html": html, "open": len(lost) <= 20})
-    runs = all_runs(study)
-    title = f"All {pluralize(len(runs), 'finished run')}"
-    return [*found, {"title": title, "html": list_html(in_words(runs)), "open": False}]
-
-
-def all_runs(study: Study) -> pd.DataFrame:
-    """Every finished run in a few columns."""
-    by = ["arm", *([study.x] if study.x else []), "seed"]
-    results = ["status", study.metric, "convergence.best", "steps", "seconds", "hash"]
-    columns = ["run", *by[:-1], "lr", "seed", *results]
-    table = study.summaries[list(dict.fromkeys(columns))]
-    table = table.assign(hash=table["hash"].str[:8], arm=pd.Categorical(table["arm"], study.arms))
-    return table.sort_values(by)
-
-
-def in_words(runs: pd.DataFrame) -> pd.DataFrame:
-    """The columns with readable names."""
-    names = {
-        "convergence.best": "best validation accuracy",
-        "convergence.divergence_step": "diverged at step",
-    }
-    return runs.rename(columns=lambda name: names.get(name, label(name)))
+        names = {
+            "convergence.best": "best validation accuracy",
+            "convergence.divergence_step": "diverged at step",
+        }
+        rows = lost[columns].rename(columns=lambda name: names.get(name, label(name)))
+        title = pluralize(len(lost), "failed run")
+        found.append({"title": title, "html": list_html(rows), "open": len(lost) <= 20})
+    return found
