@@ -46,17 +46,19 @@ def read_metrics(
 
     Raises ValueError for a file that is absent, cut off or of another form, and for a metric that no run recorded.
     """
-    parts = range(0, len(folders), TOGETHER)
-    found = [
-        _read_part(folders[start : start + TOGETHER], steps[start : start + TOGETHER], start)
-        for start in parts
-    ]
-    frame = found[0] if len(found) == 1 else _joined(found)
-    if metrics is None:
-        return frame
-    for name in (metrics := list(metrics)):
+    wanted = None if metrics is None else set(metrics)
+    parts = []
+    for start in range(0, max(len(folders), 1), TOGETHER):
+        part = _read_part(folders[start : start + TOGETHER], steps[start : start + TOGETHER], start)
+        if (
+            wanted is not None
+        ):  # now, so that memory need not hold all that runs recorded; the categories stay
+            part = part[part["metric"].isin(wanted)]
+        parts.append(part)
+    frame = parts[0] if len(parts) == 1 else _joined(parts)
+    for name in wanted or ():
         check_metric(name, frame["metric"].cat.categories)
-    return frame[frame["metric"].isin(metrics)].reset_index(drop=True)
+    return frame if wanted is None else frame.reset_index(drop=True)
 
 
 def _read_part(folders: Sequence[Path], steps: Sequence[int], start: int) -> "pd.DataFrame":
@@ -91,7 +93,7 @@ def _joined(parts: "list[pd.DataFrame]") -> "pd.DataFrame":
     import pandas as pd
 
     metric = pd.api.types.union_categoricals([part.pop("metric") for part in parts], sort_categories=True)
-    frame = pd.concat(parts, ignore_index=True, copy=False)
+    frame = pd.concat(parts, ignore_index=True)
     parts.clear()
     frame.insert(len(frame.columns) - 1, "metric", metric)
     return frame

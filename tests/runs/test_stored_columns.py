@@ -7,7 +7,7 @@ import pytest
 from fabricated import edit_summary, write_run, write_study
 from pandas.testing import assert_frame_equal
 
-from normexp.runs import load_summaries, stored_columns
+from normexp.runs import load, load_summaries, stored_columns
 from normexp.runs.stored_columns import STORED, Columns
 
 
@@ -78,3 +78,13 @@ def test_columns_tell_equal_values_of_other_types_apart_and_absent_from_null(tmp
     for table in (columns.table(), found.table()):
         assert_frame_equal(table, pd.DataFrame(rows))
         assert [type(value) for value in table["a"]] == [int, bool, float]
+
+
+def test_files_that_are_parsed_in_parts_give_the_same_table(study, monkeypatch):
+    whole, some = load(study), load(study, metrics=["val/accuracy", "lr"])
+    monkeypatch.setattr("normexp.runs.read.TOGETHER", 3)
+    assert_frame_equal(load(study), whole)
+    parts = load(study, metrics=["val/accuracy", "lr"])
+    assert_frame_equal(parts, some)
+    with pytest.raises(ValueError, match="metric=val/acuracy: recorded by none"):
+        load(study, metrics=["val/acuracy"])
