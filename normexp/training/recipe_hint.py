@@ -47,6 +47,8 @@ def _sign(summary: dict[str, Any], folder: Path | None) -> tuple[str, list[str]]
     if final > NEAR_CHANCE * chance:
         sign = f"it ends near chance (training loss {final:.2f}, guessing has {chance:.2f})"
         return sign, [_slower(summary)] if highest > BLOWN_UP * chance else [_longer(summary), "another lr"]
+    if summary["config"].get("data", {}).get("tasks"):
+        return None  # the loss jumps where a task begins
     if highest > BLOWN_UP * chance:
         return f"its loss rose to {highest:.2f} (guessing has {chance:.2f})", [
             _slower(summary),
