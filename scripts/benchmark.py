@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a trial of the code; its numbers mean nothing")
     parser.add_argument("--seconds", type=float, help="of each case (default: see benchmarks/table.py)")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     if given.action == "page":
         return write_page()
     if given.action == "cases":  # in the process of a measurement

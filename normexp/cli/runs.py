@@ -51,7 +51,7 @@ def show(folder: Path) -> None:
 
 def study_of(name: str, runs: "pd.DataFrame") -> dict[str, str]:
     """A study in one row."""
-    best = runs.loc[runs["test/accuracy"].fillna(0).idxmax()]
+    best = runs.iloc[int(runs["test/accuracy"].fillna(0).argmax())]
     return {
         "study": name, "runs": str(len(runs)), "failed": str(int(runs["failed"].sum())),
         **{group: ", ".join(map(str, runs[group].unique())) for group in CHOICES},
@@ -63,6 +63,5 @@ def runs_of(runs: "pd.DataFrame") -> list[dict[str, str]]:
     """The runs of a study, one row each."""
     kept = [*CHOICES, "batch_size", "lr", "seed", "status", "test/accuracy", "run"]
     shown = runs.assign(**{"test/accuracy": runs["test/accuracy"].map("{:.2%}".format)})[kept]
-    return (
-        shown.rename(columns={"test/accuracy": "test", "batch_size": "batch"}).astype(str).to_dict("records")
-    )
+    shown = shown.rename(columns={"test/accuracy": "test", "batch_size": "batch"}).astype(str)
+    return [dict(zip(shown.columns, row, strict=True)) for row in shown.itertuples(index=False)]

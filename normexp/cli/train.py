@@ -87,12 +87,13 @@ def finished(cfg: DictConfig) -> bool:
     """Show the result of a run that is finished. This needs no torch, which takes seconds to load, because a finished
     run was valid. False where only the slow way can tell: for data of one's own, replicas, several processes."""
     from normexp.config.identity import config_hash, default_folder, processes_of
+    from normexp.config.recipe import choices_of
     from normexp.config.references import plain_values
     from normexp.runs import read_summary
 
     node = HydraConfig.get()
     config = plain_values(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
-    choices = dict(node.runtime.choices)
+    choices = choices_of(config, node.runtime.choices)
     if config["replicas"] != {"seeds": 1, "lr": None} or config["fast_dev_run"] or not processes_of(config):
         return False
     digest = config_hash(config, "", processes_of(config) or 1)
@@ -102,7 +103,6 @@ def finished(cfg: DictConfig) -> bool:
         return False
     from normexp.training.screen import make_console, show_finished
 
-    choices["recipe"] = config["recipe"]
     show_finished(folder, summary, config, choices, typed(sys.argv), make_console())
     return True
 

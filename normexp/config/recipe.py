@@ -1,6 +1,7 @@
 """What of a run is as shipped: the choices of its nodes, and its recipe, how its model is trained by default."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import with_later_options
+from normexp.config.settings import GROUPS
 
 CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from
 VALUES = ("lr", "batch_size", "max_epochs", "max_steps")
@@ -60,6 +62,13 @@ def choice_of(group: str, node: dict[str, Any]) -> str:
         if written.keys() == node.keys() and all(same):
             return path.stem
     return "own"
+
+
+def choices_of(config: dict[str, Any], known: Mapping[str, str]) -> dict[str, str]:
+    """The choice of each group in a configuration, and its recipe. `known` is what Hydra keeps of them: nothing for a
+    file that was saved whole."""
+    found = {group: known.get(group) or choice_of(group, config[group]) for group in GROUPS}
+    return {**found, "recipe": config["recipe"]}
 
 
 def own_recipe(model: str) -> str | None:

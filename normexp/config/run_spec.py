@@ -19,9 +19,9 @@ from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages
 from normexp.config.hydra_gate import read_yaml
 from normexp.config.identity import config_hash, default_folder, processes_of
-from normexp.config.recipe import choice_of
+from normexp.config.recipe import choices_of
 from normexp.config.references import check_interpolations, plain_values
-from normexp.config.settings import GROUPS, ROOT, fits_type
+from normexp.config.settings import ROOT, fits_type
 from normexp.runs.columns import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
@@ -113,8 +113,7 @@ def runs_of(
     if first["replicas"] != ALONE:
         OmegaConf.update(task, "replicas", ALONE, merge=False, force_add=True)
         first = {**first, "replicas": ALONE}
-    chosen = {group: found.get(group) or choice_of(group, first[group]) for group in GROUPS}
-    chosen["recipe"] = first["recipe"]
+    chosen = choices_of(first, found)
     configs = list(_each_config(task, first, asked, packages))
     known = {} if known is None else known
     processes = processes_of(first) or processes_of_trainer(first, packages)

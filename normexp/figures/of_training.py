@@ -159,7 +159,7 @@ def error(network, x, y, *, batch_size: int | None = None) -> float:
 
 
 @figure(
-    "Which error does BatchNorm have: with a batch's statistics, an average's, or the population's?",
+    "BatchNorm's error with a batch's statistics, their average, or the population's",
     'Wu and Johnson 2021, Rethinking "Batch" in BatchNorm (arXiv:2105.07576), sections 3 and 4',
     "The paper's ResNet-50: precise statistics give smoother error curves than the moving average, and the"
     " smaller the normalization batch, the larger the gap between batch and population statistics.",

@@ -152,8 +152,8 @@ class Activations(StepMonitor):
     Args:
         places: preactivation and activation are the input and output of a non-linearity.
         sample_size: number of random values for percentiles and histograms. Other statistics use every value.
-        histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps, or any
-            number where that is None: then at each measurement.
+        histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps, or a
+            divisor of it: then at each measurement, as where every_n_steps is None.
 
     Saturation is measured only for activations that are bounded on both sides. A module may define
     `padding_mask(batch)`, (N, T), True at real tokens; padding then counts nowhere. After the last step, the last
@@ -178,9 +178,10 @@ class Activations(StepMonitor):
                 )
         if sample_size < 1:
             raise ValueError(f"sample_size={sample_size}: must be at least 1")
-        if histogram_every_n_steps and every_n_steps and histogram_every_n_steps % every_n_steps:
+        often, steps = histogram_every_n_steps, every_n_steps
+        if often and steps and often % steps and steps % often:
             raise ValueError(
-                f"histogram_every_n_steps={histogram_every_n_steps}: not a multiple of every_n_steps={every_n_steps}; "
+                f"histogram_every_n_steps={often}: not a multiple of every_n_steps={steps}; "
                 "histograms are taken where statistics are"
             )
         self.places, self.statistics, self.sample_size = list(places), list(statistics), sample_size

@@ -26,12 +26,13 @@ KINDS: dict[str, Any] = {
 LATER: dict[str, Any] = {
     "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
     "first": dict, "failed": bool, "not_finite": list[str],
-    "samples": int, "digests": dict[str, str],
+    "samples": int, "digests": dict,
 }  # fmt: skip
 # The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {
     "choices": str | None, "metrics": float | None, "convergence": float | None, "versions": str | None,
     "execution": str | float | bool | None, "sources": str, "first": str | bool | None,
+    "digests": str,
 }  # fmt: skip
 # Every version's runs have these choices and settings.
 INSIDE = {
