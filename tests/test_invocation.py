@@ -69,7 +69,7 @@ def test_word_that_hydra_must_not_see_is_put_back_once(monkeypatch, arguments):
         (["--help"], 0, "`normexp <command> --help` explains a command."),
         (["--version"], 0, f"normexp {__version__}"),
         (["repotr"], 2, "Error: repotr: no such command; did you mean report?"),
-        (["report"], 2, "Error: name one folder"),
+        (["report"], 2, "Error: name the folder of a study"),
         (["verify", "claim"], 2, "Error: claim: write key=value"),
     ],
 )

@@ -12,6 +12,8 @@ from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import WITHDRAWN_WORD
+from normexp.claims.judge.verdict_text import with_scope
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import (
     REGISTRY,
@@ -20,7 +22,7 @@ from normexp.claims.spec.registration import (
     open_registry,
     runs_before_registration,
 )
-from normexp.claims.spec.registry import Row, digest, subject_of
+from normexp.claims.spec.registry import WITHDRAWN, Row, digest, notices, subject_of
 
 Registration = tuple[Row | None, str, Registry | None]  # the claim's row, else the reason why it has none
 
@@ -97,6 +99,27 @@ def registration(claim: Claim, registries: Sequence[Path], gathered: int | None 
             return None, f"the protocol is not the one of row {row.number}; register the amendment", None
         return row, "", registry
     return None, "no row of the registry", None
+
+
+def noticed(
+    verdict: dict[str, Any], claim: Claim, registries: Sequence[Path] | None = None
+) -> dict[str, Any]:
+    """The verdict with what rows of the registry say of it: what was found to be wrong stands in its note, and a
+    withdrawn one has that word in place of its own."""
+    paths = registries_of() if registries is None else registries
+    rows = [
+        row
+        for path in paths
+        for row in notices(_opened(path, path.stat().st_mtime_ns).rows, subject_of(claim.id, claim.budget))
+    ]
+    said = [
+        f"{row.subject.partition(' ')[0]} by row {row.number} ({row.date[:10]}): {row.reason}" for row in rows
+    ]
+    note = "; ".join(filter(None, (verdict["note"], *said)))
+    if not any(row.subject.startswith(WITHDRAWN) for row in rows):
+        return verdict | {"note": note}
+    gone = {"verdict": WITHDRAWN_WORD, "scope": "", "p": None, "as_expected": None}
+    return verdict | gone | {"note": f"{note}; the word was: {with_scope(verdict)}"}
 
 
 @functools.lru_cache(maxsize=8)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.conclude import conclude, from_ledger, registries_of
+from normexp.claims.conclude import conclude, from_ledger, noticed, registries_of
 from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.stored import COSTS, PLACE, StoredEvidence
 from normexp.claims.judge import judge
@@ -39,4 +39,8 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
             verdict = conclude(claim, stored=stored, registries=registries_of(evidence.folder))[1]
         else:
             verdict = judge(stored.table, claim)
-    return verdict | costs | {"untuned": False, "untuned_word": None}
+    return (
+        noticed(verdict, claim, registries_of(evidence.folder))
+        | costs
+        | {"untuned": False, "untuned_word": None}
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.claim_means import write_claim_means
-from normexp.claims.conclude import conclude
+from normexp.claims.conclude import conclude, noticed
 from normexp.claims.evidence.cell_facts import complete_cells
 from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
 from normexp.claims.evidence.keep import keep_verdict
@@ -244,6 +244,7 @@ class Verification:
         if untuned:  # a protocol of its own, so that its verdict is not taken for the claim's
             claim, command = dataclasses.replace(claim, tune=None), f"{command} tune=none"
         table, verdict = evidence or without_training(claim, self.registries)
+        verdict = noticed(verdict, claim, self.registries)
         seconds = time.perf_counter() - start + verdict.get("seconds", 0.0)  # those of training stand there
         verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
         write_verdict(folder, verdict)

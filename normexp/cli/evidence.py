@@ -1,5 +1,6 @@
 """The ledger of finished runs: `normexp evidence check`; `--help` explains."""
 
+import secrets
 import sys
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from normexp.sweeps.options import options_of, take_flags
 
 DEFAULTS = {
     "claim": "", "bank": SMALL, "out": "outputs/claims", "to": "", "workers": "auto", "allow_targets": "",
-    "config_dir": "", "settings": "", "evidence": "",
+    "config_dir": "", "settings": "", "evidence": "", "n": "20", "seed": "",
 }  # fmt: skip
-ACTIONS = ("check", "keep", "draw", "pilot", "grid", "export", "page", "atlas")
+ACTIONS = ("check", "keep", "draw", "pilot", "grid", "audit", "export", "page", "atlas")
 HELP = """Finished runs as files that travel: verdicts are judged from them without training.
 
   {command}                             the same as check
@@ -27,6 +28,8 @@ HELP = """Finished runs as files that travel: verdicts are judged from them with
   {command} grid [bank=small] [--plan]  train the grid of a bank; of a drawn one setting by setting, each kept in
                                                to=docs/evidence/BANK when it is finished
                                                settings=N with pilot or grid: at most N, exit status 75 if more are left
+  {command} audit n=20 [bank=drawn] [seed=N] [to=DIR]   train random rows of a ledger again: equal to the last digit
+                                               on the same kind of machine, elsewhere within what docs/claims.md says
   {command} export to=FILE.zip          the second archive: learning curves, and losses of test examples
   {command} page to=FILE.md             the page of a bank's grid and its figure
   {command} atlas bank=drawn to=FILE.md for each question of practice a figure over all settings of a bank
@@ -59,6 +62,8 @@ def main(arguments: list[str]) -> int:
             return train_drawn(bank, options, engine)
         if action == "grid":
             return train_grid(bank, Path(options["out"]), engine)
+        if action == "audit":
+            return audit(bank, options, engine)
         if action != "check" and not options["to"]:
             raise ValueError(
                 f"{action}: to=: is missing; name {'a ledger' if action == 'keep' else 'the file'} to write"
@@ -174,6 +179,21 @@ def train_grid(bank: Bank, out: Path, options) -> int:
     for reason in own.failed.values():
         print(f"Error: {reason}", file=sys.stderr)
     return 1 if own.failed else 0
+
+
+def audit(bank: Bank, options: dict[str, str], engine) -> int:
+    """Train random rows of a ledger again. Returns the exit status, 1 if one comes out otherwise."""
+    from normexp.claims.evidence.audit import audit as run_audit
+    from normexp.claims.evidence.stored import ledger_of_bank
+
+    if not (options["n"].isdecimal() and int(options["n"])):
+        raise ValueError(f"n={options['n']}: must be a whole number of at least 1")
+    seed = int(options["seed"] or secrets.randbelow(10**6))
+    folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank.name) if bank.drawn else EVIDENCE
+    claims = find(options["claim"] or "training", bank)[0]
+    words = f"{command('evidence')} audit n={options['n']} bank={options['bank']} seed={seed}"
+    out = Path(options["out"]) / "audit"
+    return run_audit(StoredEvidence(folder), bank, claims, int(options["n"]), seed, out, engine, words)
 
 
 def keep(options: dict[str, str]) -> int:

@@ -3,18 +3,39 @@
 import json
 from pathlib import Path
 
+from normexp.claims.evidence import protocol as found
+from normexp.claims.evidence.cell_facts import complete_cells
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import GRID, default_registry, grid_subject
-from normexp.claims.spec.registry import Row, digest, read_registry, register, subject_of
+from normexp.claims.spec.registration import (
+    GRID,
+    default_registry,
+    grid_subject,
+    open_registry,
+    outside_history,
+    population_subject,
+)
+from normexp.claims.spec.registry import (
+    CORRECTED,
+    WITHDRAWN,
+    Row,
+    digest,
+    latest,
+    notice,
+    read_registry,
+    register,
+    subject_of,
+)
 from normexp.claims.spec.select import find
 from normexp.cli.errors import prepare, read_options, say_error
+from normexp.config.code import checkout
 from normexp.config.process import command
 from normexp.runs.files import atomic_write
 
 DEFAULTS = {
     "claim": "", "reason": "", "bank": SMALL, "registry": "", "allow_targets": "", "config_dir": "", "budget": "",
+    "withdraw": "", "correct": "",
 }  # fmt: skip
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 HELP = """Fix the protocol of a claim before its first run, in the append-only registry.
@@ -25,6 +46,9 @@ HELP = """Fix the protocol of a claim before its first run, in the append-only r
   {command} claim=bank bank=cells.yaml reason=...       the grid of a bank (normexp evidence grid)
   {command} bank=drawn reason=...                       a population before its first draw; after its pilots, the
                                                             lengths and rates that they found
+  {command} claim=all bank=drawn reason=...             every claim over a drawn bank, after the bank's own rows
+  {command} claim=P10 withdraw="why"                    its word no longer counts; correct="what is wrong": it does,
+                                                            with this beside it. Verdicts and pages show both
   {command} claim=P10 reason=... registry=FILE          another file than ./registry.jsonl, or, in a checkout of
                                                             normexp, docs/evidence/registry.jsonl
 
@@ -44,10 +68,7 @@ def main(arguments: list[str]) -> int:
         path = Path(options["registry"]) if options["registry"] else default_registry()
         bank = load_bank(options["bank"])
         if not options["claim"] and not bank.drawn:
-            rows = read_registry(path)
-            for row in rows:
-                print(line(row))
-            print(f"{path}: {len(rows)} rows, each with the hash of the one before it")
+            show(path)
             return 0
         if options["claim"] in (GRID, ""):
             print(line(add_grid(path, bank, options["reason"])))
@@ -55,37 +76,76 @@ def main(arguments: list[str]) -> int:
             chosen, left_out, _ = find(options["claim"], bank)
             for mistake in left_out:
                 raise ValueError(mistake)
-            for claim in chosen:
-                print(line(add(path, claim, options["reason"])))
+            for row in add_all(path, chosen, options):
+                print(line(row))
         print(f"commit {path} before the runs start")
         return 0
     except Exception as error:
         return say_error(error)
 
 
-def add(path: Path, claim: Claim, reason: str) -> Row:
-    """Register one claim, and keep its resolved protocol beside the registry."""
-    from normexp.claims.evidence import protocol as found
-    from normexp.claims.evidence.cell_facts import complete_cells
+def show(path: Path) -> None:
+    """Print the rows, and which of them name commits that nobody can look up here."""
+    registry = open_registry(path)
+    for row in registry.rows:
+        print(line(row))
+    if strange := outside_history(registry):
+        print(
+            f"rows {', '.join(str(row.number) for row in strange)} name commits that are not in this history: their "
+            "order among the rows is proved, and not that they came before any run"
+        )
+    head = registry.rows[-1].hash[:16] if registry.rows else "none"
+    print(
+        f"{path}: {len(registry.rows)} rows, each with the hash of the one before it; the last hash is {head}"
+    )
 
+
+def add_all(path: Path, claims: list[Claim], options: dict[str, str]) -> list[Row]:
+    """Add a row for each claim, or for none if one of them cannot be registered."""
+    commit = (checkout() or {}).get("commit", "")
+    for kind, reason in ((WITHDRAWN, options["withdraw"]), (CORRECTED, options["correct"])):
+        if reason:
+            return [notice(path, kind, subject_of(one.id, one.budget), reason, commit) for one in claims]
+    each = [(claim, protocol_of(path, claim)) for claim in claims]
+    return [add(path, claim, protocol, options["reason"]) for claim, protocol in each]
+
+
+def protocol_of(path: Path, claim: Claim) -> dict:
+    """The resolved protocol of a claim. Raises ValueError if its runs could not be built, or if the bank that its
+    settings are drawn from has no row yet."""
     claim = complete_cells(claim)
     protocol = found.resolved_protocol(claim)
+    if bank := claim.drawn_from:
+        subject = grid_subject(bank.name) if bank.known_population.rates else population_subject(bank.name)
+        row = latest(read_registry(path), subject)
+        if row is None or row.protocol != found.bank_digest(bank):
+            raise ValueError(
+                f"claim={claim.id}: bank={bank.name} has no row with these settings; register it first: "
+                f"{command('register')} bank={bank.name} reason=..."
+            )
     found.check_cells(found.cells(claim))
+    return protocol
+
+
+def add(path: Path, claim: Claim, protocol: dict, reason: str) -> Row:
+    """Register one claim, and keep its resolved protocol beside the registry. A claim over drawn settings names the row
+    that it had over settings that somebody chose."""
+    old = latest(read_registry(path), claim.id) if claim.drawn else None
+    if old:
+        reason = f"{reason}; replaces row {old.number}, whose word was seen"
     return record(path, subject_of(claim.id, claim.budget), protocol, reason, found.seeds_of(claim))
 
 
 def add_grid(path: Path, bank: Bank, reason: str) -> Row:
     """Register the grid of a bank. A drawn one has two rows: its distributions and rules before the first draw, and the
     lengths and rates that its pilots found before the first run that is judged."""
-    from normexp.claims.evidence import protocol as found
-
     if bank.drawn and any(not cell.updates for cell in bank.cells.values()):
         if bank.pilots:
             raise ValueError(
                 f"bank={bank.name}: its pilots have begun; register its grid when they are finished"
             )
         seed = int(bank.known_population.length.get("seed", 0))
-        subject = f"population {bank.name}"
+        subject = population_subject(bank.name)
         return record(path, subject, found.population_protocol(bank), reason, [[seed, seed + 1]])
     if not bank.norms:
         raise ValueError(f"bank={bank.name}: has no grid to register; write grid: into its file")
@@ -95,8 +155,6 @@ def add_grid(path: Path, bank: Bank, reason: str) -> Row:
 
 def record(path: Path, subject: str, protocol: dict, reason: str, seeds: list[list[int]]) -> Row:
     """Add a row to the registry and write the protocol of its hash beside it. Raises ValueError as `register` does."""
-    from normexp.config.code import checkout
-
     commit = (checkout() or {}).get("commit", "")
     row = register(
         path, subject=subject, protocol=digest(protocol), reason=reason, seeds=seeds, commit=commit
@@ -127,6 +185,7 @@ def read(arguments: list[str]) -> dict[str, str]:
         raise ValueError(
             f"budget={options['budget']}: larger settings are cells of a bank now; write bank=gpu, or bank=mine.yaml"
         )
-    if (options["claim"] or options["bank"] != SMALL) and not options["reason"]:
+    why = options["reason"] or options["withdraw"] or options["correct"]
+    if (options["claim"] or options["bank"] != SMALL) and not why:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
     return options

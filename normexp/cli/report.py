@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         description="Figures, tables and one self-contained page about the finished runs of a study.",
     )
     parser.add_argument(
-        "folder", nargs="+", help="of the study: outputs/<name>; of two studies, to pair them run by run; and "
+        "folder", nargs="*", help="of the study: outputs/<name>; of two studies, to pair them run by run; and "
         "key=value, these runs alone: model=mlp norm=none,layernorm",
     )  # fmt: skip
     parser.add_argument(
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked.only = dict(word.split("=", 1) for word in words)
     asked.folder = [Path(one) for one in asked.folder if one not in words]
     if not asked.folder:
-        parser.error("name the folder of a study")
+        parser.error("name the folder of a study, such as outputs/runs")
     try:
         page = watch(asked) if asked.watch else report(asked)
     except ValueError as error:

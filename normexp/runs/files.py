@@ -81,6 +81,19 @@ def remove_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Only one process at a time reads this file and writes it anew."""
+    from filelock import FileLock
+
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    lock.acquire()
+    try:
+        yield
+    finally:
+        release(lock)
+
+
 def release(lock: "FileLock") -> None:
     """Delete the lock's file and release the lock. Who waited for this file notices, and locks a new one (filelock
     3.21)."""

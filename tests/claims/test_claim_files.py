@@ -42,9 +42,10 @@ def test_every_claim_has_a_plan():
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_claims_compose(name):
     claim = CLAIMS[name]
+    cell = next((cell.overrides for cell in claim.cells.values()), ())
     for arm in claim.arms.values():
         for key, levels in claim.factor.items() or [("seed", [0])]:
-            unchecked((*claim.fixed, *arm, f"{key}={levels[-1]}"))
+            unchecked((*cell, *claim.fixed, *arm, f"{key}={levels[-1]}"))
 
 
 def test_claims_in_one_setting_cost_what_they_promise():
@@ -119,8 +120,8 @@ def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
 
 
 def test_plan_names_the_runs_that_are_missing():
-    assert plan_text(select(CLAIMS, "P12"), {"P12": 30}) == (
-        "plan: 1 claim\n  P12: at most 30 of 120 runs to train"
+    assert plan_text(select(CLAIMS, "S32b"), {"S32b": 30}) == (
+        "plan: 1 claim\n  S32b: at most 30 of 720 runs to train"
     )
     assert plan_text(select(CLAIMS, "S29"), {}).startswith(
         "plan: 2 parts of S29, about 0.3 s without training"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from asked import verify
@@ -99,6 +100,17 @@ def test_the_same_values_are_kept_in_the_same_bytes(tmp_path):
     kept = StoredEvidence(tmp_path / "a").verdict(CLAIMS["S45"])
     assert kept.table["value"].tolist() == table["value"].tolist()
     assert kept.table["factor"].tolist() == table["factor"].tolist()
+
+
+def test_claims_that_are_kept_side_by_side_all_stand_in_the_manifest(tmp_path):
+    table = initial.gather(CLAIMS["S45"])
+    claims = [dataclasses.replace(CLAIMS["S45"], id=f"Q{number:02d}") for number in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda claim: keep_verdict(tmp_path, claim, table, {}), claims))
+    stored = StoredEvidence(tmp_path)
+    assert {f"verdicts/{claim.id}.json" for claim in claims} <= stored.manifest.keys()
+    assert stored.check() == []
+    assert list(tmp_path.glob(".*")) == []  # no lock
 
 
 def test_every_committed_record_belongs_to_a_claim():

@@ -160,7 +160,7 @@ def test_claims_are_found_by_words_and_each_has_a_topic(capsys):
     assert main(["find=batch size"]) == 0
     said = capsys.readouterr().out
     assert "Batch size\n" in said
-    assert "BatchNorm loses accuracy when the batch falls from 32 to 2." in said
+    assert "In an MLP BatchNorm loses accuracy when the batch falls from 32 to 4, and to 2." in said
     assert "claim=P" in said
     assert main(["find=nothing of this"]) == 2
     assert "no claim has all of these words" in capsys.readouterr().err

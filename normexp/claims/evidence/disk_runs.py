@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from normexp.claims.evidence.metric import check_metric, read_metric
+from normexp.claims.evidence.metric import check_metric, late_gain, read_metric
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.stored import FLOAT32
 from normexp.claims.spec.bank import BankCell
@@ -136,13 +136,16 @@ class DiskRuns:
         else:
             row["value"], row["censored"] = read_metric(metric, summary, folder)
         row["check"] = read_metric(check, summary, folder)[0] if check else None
+        cell = self.claim.cells.get(key.setting)
+        if cell and cell.draw:
+            row["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return row
 
     def _words(self, setting: str, arm: str, level: Any) -> tuple[tuple[str, ...], bool]:
         """The overrides that all seeds and rates share, and whether these train side by side."""
         claim, cell = self.claim, self.claim.cells.get(setting)
         replicas = cell.replicas if cell else claim.replicas
-        fixed = [*_of_cell(cell), *claim.fixed]
+        fixed = [*_of_cell(cell), *claim.fixed_of(arm)]
         # Monitors are no part of a run's identity, but a claim that reads their logs needs a run that had them.
         monitors = [override for override in fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]

@@ -24,7 +24,7 @@ from normexp.claims.spec.registration import COMMITS, GRID, REGISTRY, kept_commi
 from normexp.config.code import different_code, in_words
 from normexp.config.code.parts import MONITORS, NORMEXP, parts
 from normexp.runs import TestExamples
-from normexp.runs.files import atomic_write, write_json
+from normexp.runs.files import alone, atomic_write, write_json
 
 MEASURES = ("error", "loss")  # what claims ask of a grid
 
@@ -221,17 +221,20 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
 
     The registry of each commit that the rows name is kept too, for who has no history of it.
     """
-    stored = StoredEvidence(folder)
-    old, code = stored.manifest, stored.code
-    if not old:
-        code = {room: parts(room) for room in (NORMEXP, MONITORS)}
-    if names is None or not old:
-        old, names = {}, [found.relative_to(folder).as_posix() for found in stored.files()]
-    if (folder / REGISTRY).exists():
-        _keep_commits(folder)
-        names = [*names, REGISTRY, COMMITS]
-    digests = {name: file_digest(folder / name) for name in names}
-    write_json(folder / MANIFEST, {"code": code, "files": dict(sorted((old | digests).items()))}, indent=1)
+    with alone(folder / MANIFEST):  # the claims of one command are judged side by side
+        stored = StoredEvidence(folder)
+        old, code = stored.manifest, stored.code
+        if not old:
+            code = {room: parts(room) for room in (NORMEXP, MONITORS)}
+        if names is None or not old:
+            old, names = {}, [found.relative_to(folder).as_posix() for found in stored.files()]
+        if (folder / REGISTRY).exists():
+            _keep_commits(folder)
+            names = [*names, REGISTRY, COMMITS]
+        digests = {name: file_digest(folder / name) for name in names}
+        write_json(
+            folder / MANIFEST, {"code": code, "files": dict(sorted((old | digests).items()))}, indent=1
+        )
 
 
 def _keep_commits(folder: Path) -> None:

@@ -95,6 +95,20 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
     return float(value), False
 
 
+def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
+    """The share by which the error on validation (of a text: the loss) fell after two fifths of a run's updates; nan
+    for a run that diverged, or was validated at its end alone."""
+    rows = _logged(folder, summary["steps"])
+    own = rows[rows["metric"] == ("val/loss" if text else "val/accuracy")].sort_values("step")
+    early = own[own["step"] <= 0.4 * summary["steps"] + 1]
+    if summary["status"] == "diverged" or early.empty:
+        return math.nan
+    before, after = (
+        float(one["value"].iloc[-1]) if text else 1 - float(one["value"].iloc[-1]) for one in (early, own)
+    )
+    return (before - after) / before if before > 0 else 0.0
+
+
 def _check_known(metric: str, known: Iterable[str], folder: Path, hint: str = "") -> None:
     names = list(known)
     if metric in names:

@@ -4,6 +4,7 @@ A verdict is `while missing := plan(...): run(missing)`, then the judge. Runs th
 are more turns of that loop. Runs on this disk and those of the ledger are read alike.
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ import pandas as pd
 from normexp.claims.evidence.choose_rates import grids, rates_of, runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
-from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs
+from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
 from normexp.claims.evidence.sources import MANIPULATION, table_of
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
@@ -172,7 +173,11 @@ class Known:
             self._check_code(rows)
             self._read.append(read)
         measure, column = ("value", "check") if part == MANIPULATION else (self.measure, "value")
-        return setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
+        found = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
+        if self.claim.drawn_from and cell.name in self.claim.drawn_from.cells:  # at its final length
+            rules = self.claim.drawn_from.known_population.length
+            return dataclasses.replace(found, unfitted=unfitted_arms(cell, read, rules))
+        return found
 
     def judged(self, cell: BankCell) -> pd.DataFrame:
         """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""

@@ -1,6 +1,6 @@
 """From trained runs to settings for the judge: one run per arm, level and seed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,22 @@ def setting_of_runs(
         guess=guesses.get(measure),
         answer=1 / answers if measure == "error" else 0.0,
         labels=cell.labels,
+    )
+
+
+def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]) -> tuple[str, ...]:
+    """Arms of a drawn setting of which most runs did not learn to an end: their error on the training split is no less
+    than `learned` of guessing's (of a text this is not asked), and that on validation (of a text: the loss) still fell
+    by `gain` or more after two fifths of the updates. Arms of the bank were fitted by its pilots; see `late_gain`."""
+    if "late_gain" not in runs:
+        return ()
+    own = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
+    own = own[own["bank"] != True] if "bank" in own else own  # noqa: E712  (runs of this disk have none)
+    open_ = own["late_gain"] >= rules["gain"]
+    if cell.test != "blocks":
+        open_ &= 1 - own["train_accuracy"] >= rules["learned"] * (1 - cell.chance)
+    return tuple(
+        str(arm) for arm, share in open_.groupby(own["norm"], sort=False).mean().items() if share > 0.5
     )
 
 

@@ -230,7 +230,7 @@ def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:
     found = {}
     for arm, own in claim.arms.items():
         for level in claim.levels:
-            words = [*claim.fixed, *own, *(f"{name}={level}" for name in claim.factor)]
+            words = [*claim.fixed_of(arm), *own, *(f"{name}={level}" for name in claim.factor)]
             if cell.draw:
                 words = [
                     w for w in words if value_of(w.partition("=")[0], cell.overrides) != w.partition("=")[2]

@@ -46,6 +46,7 @@ class Setting:
         answer: what one answer is worth, 1 / (number of test examples), for an error; else 0. Half of it is added to
             errors before their logarithm is taken, so that no error has one, too (Haldane, Anscombe).
         labels: descriptors, such as {"data": "MNIST", "model": "MLP", "batch size": "64"}.
+        unfitted: arms that had not learned to an end at this setting's length.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Setting:
     guess: float | None = None
     answer: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
+    unfitted: tuple[str, ...] = ()
 
     def __post_init__(self):
         seeds = [tuple(own.seeds) for own in self.outcomes.values()]

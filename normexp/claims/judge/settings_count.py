@@ -95,9 +95,11 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
 
 
 def counted(setting: Setting, own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes] | None:
-    """The runs with failed ones counted as guesses; None if every run failed. Where the value of guessing is not known,
-    those of the seeds at which all trained; None if there are none."""
-    if all(outcomes.failed.all() for outcomes in own.values()):
+    """The runs with failed ones counted as guesses; None if every run failed, which answers only what is asked of the
+    failures of one arm. Where the value of guessing is not known, those of the seeds at which all trained; None if
+    there are none."""
+    answer = setting.measure == "failed" and len({arm for arm, _ in own}) == 1
+    if all(outcomes.failed.all() for outcomes in own.values()) and not answer:
         return None
     if setting.guess is not None:
         return {arm: outcomes.guessing(setting.guess) for arm, outcomes in own.items()}
@@ -131,6 +133,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
       `points`, beside them
     - `trained`: the second line, given that every run trained: `n`, `holds`, `median`
     - `failures`: arm -> failed runs; `runs`: runs of each arm
+    - `unfitted`: arm -> settings in which it had not learned to an end
     """
     rows = [number_in(setting, comparison) for setting in settings]
     sides = [row.side for row in rows]
@@ -165,6 +168,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         },
         "failures": failures,
         "runs": runs,
+        "unfitted": {arm: lost for arm in failures if (lost := sum(arm in own.unfitted for own in settings))},
         "settings": [
             asdict(row) | {"labels": dict(setting.labels)}
             for row, setting in zip(rows, settings, strict=True)

@@ -34,10 +34,11 @@ UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without t
 UNTESTABLE = "cannot be tested"
 NO_COUNTEREXAMPLE = "no counterexample"
 SEEN, NOT_SEEN = "seen here", "not seen here"
+WITHDRAWN_WORD = "withdrawn"  # by a row of the registry
 COUNTED = "counted"  # of settings that make no word about a population
 WORDS = (
     *(SUPPORTED, REFUTED, "divided", UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED),
-    *("not yet run", UNTESTABLE),
+    *("not yet run", WITHDRAWN_WORD, UNTESTABLE),
 )
 
 

@@ -20,6 +20,8 @@ def counts(own: dict[str, Any], *, drawn: bool) -> str:
     if failed := [f"{arm} {lost} of {own['runs'][arm]}" for arm, lost in own["failures"].items() if lost]:
         parts.append(f"failed runs: {', '.join(failed)}")
         parts.append(f"given that all trained it holds in {own['trained']['holds']} of {own['trained']['n']}")
+    if late := [f"{arm} in {n}" for arm, n in own["unfitted"].items()]:
+        parts.append(f"settings where an arm is not fitted: {', '.join(late)}")
     return "; ".join(parts)
 
 

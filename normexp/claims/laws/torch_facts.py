@@ -98,6 +98,24 @@ def document_input(*, seed: int) -> float:
     return float((drawn - torch.tensor(DOCUMENT_INPUT)).abs().max())
 
 
+def document_moment(*, seed: int, which: str) -> float:
+    """`mean 1 2`: the mean of row 2 of sample 1 of document 003's input; `std 1`: the biased deviation of sample 1."""
+    name, *place = which.split()
+    x = torch.tensor(DOCUMENT_INPUT, dtype=torch.float64)[tuple(map(int, place))]
+    return float(x.mean() if name == "mean" else x.std(correction=0))
+
+
+def with_unbiased_deviation(*, seed: int, value: float, n: int) -> float:
+    """What a value that was divided by the biased deviation of n values is when divided by the unbiased one."""
+    return value * math.sqrt((n - 1) / n)
+
+
+def parameter_facts(*, seed: int) -> float:
+    """1 if nn.Parameter(a plain tensor) is a Tensor that requires a gradient."""
+    parameter = nn.Parameter(torch.zeros(3))
+    return float(isinstance(parameter, Tensor) and parameter.requires_grad)
+
+
 def attribute_after_step(*, seed: int, parameter: bool) -> float:
     """How far an attribute of a module moves in one step of Adam over `module.parameters()`."""
     module = nn.Linear(3, 3).double()

@@ -90,6 +90,12 @@ def largest_output(norm: NormFactory, *, seed: int, features: int) -> float:
 
 
 @torch.no_grad()
+def output_size(norm: NormFactory, *, seed: int) -> float:
+    """Size of the last axis of the output on randn(1, 3, 3)."""
+    return float(norm(3, channel_dim=-1).double()(sample(seed, 1, 3, 3)).shape[-1])
+
+
+@torch.no_grad()
 def scale_variability(norm: NormFactory, *, seed: int, features: int = 64, rows: int = 2000) -> float:
     """Coefficient of variation over samples of |x - mean| / |y|, the scale by which the norm divides."""
     x = sample(seed, rows, features)

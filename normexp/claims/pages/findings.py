@@ -24,8 +24,8 @@ ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
 QUESTIONS = (
-    *("P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90"),
-    *("S31", "X09", "X10", "X11", "P17b", "P17", "S47", "P06a", "P08", "P10a", "P06b"),
+    *("P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
+    *("S31", "X09", "X10", "X11", "P17b", "P17", "P06a", "P08", "P10a", "P06b"),
 )
 ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
 SECTION = re.compile(r"## (?:Which norm is best\?|What is known)\n.*?(?=\n## )", re.S)  # of README.md

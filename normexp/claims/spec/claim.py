@@ -128,6 +128,15 @@ class Claim:
             raise ValueError(f"claim={self.id}: evidence={self.evidence} has no metric; ask its function")
         return metric
 
+    def fixed_of(self, arm: str) -> list[str]:
+        """`fixed`, without monitors in an arm that only a manipulation check of others would read."""
+        check = self.manipulation
+        if not check or not check.metric or self.metric_of(arm).startswith("logged/"):
+            return self.fixed
+        if arm in (check.comparison.arm, check.comparison.baseline):
+            return self.fixed
+        return [word for word in self.fixed if not word.startswith("monitor")]
+
     @property
     def protocol(self) -> str:
         """Hash of everything that decides the verdict. A verdict with another protocol is not this claim's."""

@@ -37,6 +37,11 @@ def grid_subject(bank: str) -> str:
     return GRID if bank == SMALL else f"{GRID} {bank}"
 
 
+def population_subject(bank: str) -> str:
+    """The subject of the row of a drawn bank's distributions and rules."""
+    return f"population {bank}"
+
+
 @dataclass(frozen=True)
 class Registry:
     """A registry and what its history says."""
@@ -56,6 +61,11 @@ def open_registry(path: Path) -> Registry:
     if beside.exists() and not _git(path.parent, "rev-parse", "--is-inside-work-tree"):
         return Registry(path, rows, _kept_history(rows, json.loads(beside.read_text())))
     return Registry(path, rows, history_of(path))
+
+
+def outside_history(registry: Registry) -> list[Row]:
+    """The rows that name a commit which the history of this checkout does not have."""
+    return [row for row in registry.rows if row.commit and registry.rows_at(row.commit) is None]
 
 
 def default_registry(folder: Path | None = None) -> Path:

@@ -4,23 +4,24 @@ A row says which protocol a subject (a claim, or the bank) has, since when, and 
 every later hash. So what was committed with a run can be told from what was written later.
 """
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
-from normexp.runs.files import atomic_write, release
+from normexp.runs.files import alone, atomic_write
 
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 ALPHA = 0.05
 Seeds = list[list[int]]  # ranges [first, end) of the verdict and of its contrast
+WITHDRAWN, CORRECTED = (
+    "withdrawn",
+    "corrected",
+)  # before the subject of a row that says so; it has no protocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +148,7 @@ def register(
     if not reason.strip():
         raise ValueError("reason=: is empty; say why the protocol is as it is, or why it changed")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(path):
+    with alone(path):
         rows = read_registry(path)
         own = [row for row in rows if row.subject == subject]
         if own and own[-1].protocol == protocol:
@@ -179,12 +180,17 @@ def register(
     return row
 
 
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Only one process at a time adds to this file."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    lock.acquire()
-    try:
-        yield
-    finally:
-        release(lock)
+def notice(path: Path, kind: str, subject: str, reason: str, commit: str) -> Row:
+    """Add a row that withdraws or corrects what a subject says, without a protocol or seeds."""
+    rows = [row for row in read_registry(path) if row.subject == f"{kind} {subject}"]
+    protocol = digest([kind, subject, reason, len(rows)])
+    return register(
+        path, subject=f"{kind} {subject}", protocol=protocol, reason=reason, seeds=[], commit=commit
+    )
+
+
+def notices(rows: Sequence[Row], subject: str) -> list[Row]:
+    """The rows that withdraw or correct what a subject says, since its protocol was registered last."""
+    since = own.number if (own := latest(rows, subject)) else 0
+    subjects = [f"{kind} {subject}" for kind in (WITHDRAWN, CORRECTED)]
+    return [row for row in rows if row.subject in subjects and row.number > since]

@@ -23,9 +23,23 @@ def find(text: str, bank: Bank | None = None) -> tuple[list[Claim], list[str], l
     text, own = own_claims(text, bank)
     claims, broken = known_claims(text)
     chosen, left_out = select(claims | own, text, broken), unreadable(broken, text)
+    if bank and bank.drawn:
+        chosen = asks_for(bank, chosen, text)
     if bank and bank.name != SMALL:
         chosen = [one if one.id in own else read_claim(_file(one), bank) for one in chosen]
     return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
+
+
+def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
+    """Those of the claims that ask for drawn settings of the kind that a bank has: trained ones, or initial networks.
+    Raises ValueError if there are none."""
+    kind = "training" if bank.known_population.rates else "initialization"
+    if found := [claim for claim in claims if claim.drawn and claim.evidence == kind]:
+        return found
+    raise ValueError(
+        f"claim={text}: asks for no drawn settings (evidence: {kind}), which is what bank={bank.name} has; leave bank= "
+        "out, or write settings: {bank: ..., first: 24} into the file of the claim"
+    )
 
 
 def _file(claim: Claim) -> Path:
@@ -80,7 +94,7 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
 
 
 def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
-    """The claims that a comma-separated list names, each once, in the order of the folder.
+    """The claims that a comma-separated list names, each once, in the order of the list and then of the folder.
 
     Each word of the list is one of these:
     - an id, such as S37, which brings its parts S37a, S37b and so on
@@ -94,7 +108,7 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     `broken` has the mistake of each unreadable file, by id. Raises ValueError if a word names such a file. Raises
     ValueError with the nearest names if a word names no claim.
     """
-    chosen: set[str] = set()
+    chosen: dict[str, Claim] = {}
     broken = broken or {}
     for word in words(text):
         found = _named(claims, word.lower()) or _covering(claims, word.lower())
@@ -108,10 +122,10 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
         if not found:
             near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
             raise ValueError(f"claim={word}: no such claim;{near} --help lists all")
-        chosen |= found
+        chosen |= {name: claim for name, claim in claims.items() if name in found}
     if not chosen:
         raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")
-    return [claim for claim in claims.values() if claim.id in chosen]
+    return list(chosen.values())
 
 
 def words(text: str) -> list[str]:

@@ -1,0 +1,163 @@
+"""Train random rows of a ledger again. A run is deterministic, so a row that was edited, made up or computed by other
+code does not come out again.
+
+On the same kind of processor, with as many threads and the same torch, every number must be equal to the last digit
+that the ledger keeps. Elsewhere sums are rounded in another order, which training amplifies; `TOLERANCE` holds there.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.cell_facts import complete_cells
+from normexp.claims.evidence.curves import level_text
+from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
+from normexp.claims.evidence.keep import grid_claim
+from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.claim import Claim
+from normexp.config.run_spec import RunSpec
+from normexp.sweeps.cell import cells_of
+from normexp.sweeps.options import Options
+
+SAME = ("processor", "threads", "torch", "mode", "replicas")
+NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
+TOLERANCE = {
+    "loss": 0.1,
+    "accuracy": 0.03,
+}  # of losses a share, of accuracies points; measured, see docs/claims.md
+DIGITS = "%.9g"  # of a ledger's numbers
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A row to audit, with the keys of all runs that trained side by side with it, and its place among them."""
+
+    claim: Claim
+    row: dict[str, Any]
+    keys: list[RunKey]
+    place: int
+
+    @property
+    def name(self) -> str:
+        own = {key: self.row[key] for key in ("cell", "norm", "level", "lr", "seed")}
+        return " ".join([self.claim.id, *(str(value) for value in own.values() if value != "")])
+
+
+def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tuple[list[Asked], int]:
+    """(the rows whose configuration today's files of banks and claims name, the number of the others)."""
+    grid = [grid_claim(bank)] if bank.norms else []
+    found, others = [], 0
+    for claim in [*grid, *(one for one in claims if one.evidence == "training" and one.settings)]:
+        rows = stored.grid_rows(claim.cells).assign(level="") if claim in grid else stored.own_rows(claim.id)
+        levels = {level_text(level): level for level in claim.levels}
+        known = rows["cell"].isin(claim.cells)
+        others += int((~known).sum())
+        if known.any():
+            rows = rows[known].assign(level=rows["level"].map(level_text))
+            known = rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
+            others += int((~known).sum())
+            for group in _together(rows[known]):
+                each = [{str(key): value for key, value in row.items()} for row in group.to_dict("records")]
+                keys = [
+                    RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
+                    for row in each
+                ]
+                found += [Asked(claim, row, keys, place) for place, row in enumerate(each)]
+    return found, others
+
+
+def _together(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The rows of each process: replicas are rounded as those beside them in their batch of models."""
+    for (*_, mode, replicas), own in rows.groupby(["cell", "norm", "level", "mode", "replicas"], sort=False):
+        if mode != "replica" or len(own) == replicas:
+            yield from (own.iloc[[place]] for place in range(len(own))) if mode != "replica" else [own]
+        else:
+            yield from (group for _, group in own.groupby("started", sort=False))
+
+
+def audit(
+    stored: StoredEvidence, bank: Bank, claims: Sequence[Claim], n: int, seed: int, out: Path, options: Options,
+    command: str,
+) -> int:  # fmt: skip
+    """Train `n` random rows again, print how each compares, and return the exit status: 1 if one differs."""
+    each, others = rows_of(stored, bank, claims)
+    if not each:
+        raise ValueError(
+            f"{stored.folder}: has no row that bank={bank.name} and the claims here can train again"
+        )
+    places = pd.Series(range(len(each))).sample(min(n, len(each)), random_state=seed).sort_values()
+    chosen = [each[place] for place in places]
+    print(f"{len(chosen)} of {len(each)} rows of {stored.folder}, drawn with seed={seed}; {others} others name cells "
+          "that are not here")  # fmt: skip
+    disks: dict[str, DiskRuns] = {}
+    specs: dict[Path, RunSpec] = {}
+    for asked in chosen:
+        if asked.claim.id not in disks:
+            disks[asked.claim.id] = DiskRuns(complete_cells(asked.claim), out / str(seed) / "cache")
+        disk = disks[asked.claim.id]
+        disk.check(asked.keys)
+        own = f"{asked.keys[0]} of {len(asked.keys)}"  # two processes of one arm stay two
+        for spec in disk.missing(asked.keys):
+            specs[spec.folder] = replace(spec, together=own if len(asked.keys) > 1 else "")
+    names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
+    if specs and (status := _train(list(specs.values()), names, options, out / str(seed), command)):
+        return status
+    if options.plan:
+        return 0
+    wrong = 0
+    for asked in chosen:
+        disk = disks[asked.claim.id]
+        again = disk.rows([asked.keys[asked.place]]).iloc[0].to_dict()
+        other = [
+            f"{name} {asked.row.get(name)}, not {again[name]}"
+            for name in SAME
+            if asked.row.get(name) != again[name]
+        ]
+        found = differences(asked.row, again, same=not other)
+        wrong += bool(found)
+        what = "the same to the last digit"
+        if other:
+            what = f"the same within the tolerance of other machines (the row: {', '.join(other)})"
+        print(f"{asked.name}: {'; '.join(found) or what}", flush=True)
+    print(f"{len(chosen) - wrong} of {len(chosen)} rows came out again")
+    return 1 if wrong else 0
+
+
+def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> list[str]:
+    """What a row says that its run does not; `same`: on the same kind of machine, where every digit counts."""
+    if row["hash"] != again["hash"]:
+        return [f"names another configuration ({row['hash'][:8]}, today's files give {again['hash'][:8]})"]
+    found = [
+        f"{name} {row[name]} and again {again[name]}"
+        for name in ("status", "steps")
+        if row[name] != again[name]
+    ]
+    for name in NUMBERS:
+        old, new = _number(row[name]), _number(again[name])
+        room = (
+            0.0 if same else TOLERANCE[name.partition("_")[2]] * (abs(old) if name.endswith("loss") else 1.0)
+        )
+        if DIGITS % old != DIGITS % new and not abs(old - new) <= room:
+            found.append(f"{name} {old:.9g} and again {new:.9g}")
+    return found
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _train(specs: list[RunSpec], names: dict[Path, str], options: Options, out: Path, command: str) -> int:
+    from normexp.sweeps.run import run  # loads torch
+
+    cells = cells_of(specs, [names[spec.folder] for spec in specs], [None] * len(specs))
+    folder = out / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+    return run(
+        cells, options, folder, command, argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
+        what="rows trained again",
+    )  # fmt: skip

@@ -1,0 +1,72 @@
+"""Rows of a ledger that are trained again: equal ones come out, a row that was changed does not."""
+
+import pandas as pd
+import pytest
+import yaml
+from test_drawn_claims import MadeRuns, bank, pilot_of  # noqa: F401  (a fixture)
+
+from normexp.claims.evidence.audit import SAME, TOLERANCE, differences, rows_of
+from normexp.claims.evidence.keep import keep_runs, setting_claim, write_manifest
+from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.stored import StoredEvidence
+from normexp.cli.evidence import main
+
+ROW = {
+    "hash": "a", "status": "completed", "steps": 40, "train_loss": 0.123456789, "val_loss": 0.2, "test_loss": 0.3,
+    "train_accuracy": 0.9, "val_accuracy": 0.8, "test_accuracy": 0.7,
+}  # fmt: skip
+
+
+def test_on_the_same_machine_the_ninth_digit_counts_and_elsewhere_the_tolerance():
+    assert differences(ROW, ROW | {"train_loss": 0.1234567890001}, same=True) == []
+    last = ROW | {"train_loss": 0.123456788}
+    assert differences(ROW, last, same=True) == ["train_loss 0.123456789 and again 0.123456788"]
+    assert differences(ROW, last, same=False) == []
+    for name, room in (("test_accuracy", TOLERANCE["accuracy"]), ("test_loss", 0.3 * TOLERANCE["loss"])):
+        assert differences(ROW, ROW | {name: ROW[name] + 0.99 * room}, same=False) == []
+        assert differences(ROW, ROW | {name: ROW[name] + 1.01 * room}, same=False)
+    assert "another configuration" in differences(ROW, ROW | {"hash": "b"}, same=False)[0]
+    assert differences(ROW, ROW | {"status": "diverged", "test_loss": None}, same=False)[0].startswith(
+        "status"
+    )
+
+
+def test_replicas_are_trained_again_with_those_beside_them(tmp_path, bank):  # noqa: F811
+    made = MadeRuns(tmp_path / "runs", lambda key: 0.8 if key.lr in (0.03, 1.0) else 0.6)
+    keep_runs(tmp_path / "ledger", Known(setting_claim(bank, "d001"), None, made))
+    path = tmp_path / "ledger" / "bank" / "d001.csv"
+    rows = pd.read_csv(path)
+    wide = (rows["norm"] == "batchnorm") & (rows["lr"] == 3.0)
+    rows.assign(mode="replica", replicas=wide.map({True: 2, False: 6})).to_csv(path, index=False)
+    early = path.with_name("d001-early.csv")
+    pd.read_csv(early).assign(mode="alone").to_csv(early, index=False)
+    write_manifest(tmp_path / "ledger", ["bank/d001.csv", "bank/d001-early.csv"])
+    found, others = rows_of(StoredEvidence(tmp_path / "ledger"), bank, [])
+    beside = {(one.row["cell"], one.row["norm"], one.row["lr"]): len(one.keys) for one in found}
+    assert {beside["d001", "none", lr] for lr in (0.01, 0.03, 0.1)} == {6}
+    assert (beside["d001", "batchnorm", 0.1], beside["d001", "batchnorm", 3.0]) == (6, 2)
+    assert beside["d001-early", "none", 0.1] == 1
+    assert all(one.keys[one.place][3:] == (one.row["seed"], one.row["lr"]) for one in found)
+    assert (len(found), others) == (28, 0)
+
+
+@pytest.mark.slow
+def test_a_row_that_was_made_up_does_not_come_out_again(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    cell = ["data=digits", "model=mlp", "model.width=8", "batch_size=32", "max_steps=4"]
+    node = {"shared": ["recipe=plain"], "cells": {"tiny": {"overrides": cell, "rates": [0.1, 0.3, 1.0]}}}
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump(node | {"grid": {"norms": ["none"], "seeds": 1}}))
+    assert main(["grid", "bank=b.yaml"]) == 0
+    assert main(["keep", "claim=bank", "bank=b.yaml", "to=ledger"]) == 0
+    asked = ["audit", "n=3", "seed=1", "bank=b.yaml", "to=ledger"]
+    assert main(asked) == 0
+    assert "3 of 3 rows came out again" in capfd.readouterr().out
+    path = tmp_path / "ledger" / "bank" / "tiny.csv"
+    rows = pd.read_csv(path)
+    rows.loc[1, "val_loss"] += 1e-6
+    rows.to_csv(path, index=False, float_format="%.9g")
+    write_manifest(tmp_path / "ledger", ["bank/tiny.csv"])
+    assert main(["check", "to=ledger"]) == 0  # the digests were forged as well
+    assert main(asked) == 1
+    assert "2 of 3 rows came out again" in capfd.readouterr().out
+    assert set(SAME) <= set(rows)
