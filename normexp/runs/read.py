@@ -95,7 +95,7 @@ def _joined(parts: "list[pd.DataFrame]") -> "pd.DataFrame":
     metric = pd.api.types.union_categoricals([part.pop("metric") for part in parts], sort_categories=True)
     frame = pd.concat(parts, ignore_index=True)
     parts.clear()
-    frame.insert(len(frame.columns) - 1, "metric", metric)
+    frame.insert(len(frame.columns) - 1, "metric", pd.Series(metric))
     return frame
 
 

@@ -73,9 +73,8 @@ class Columns:
         text = {**head, "columns": {n: [value for _, value in v] for n, v in self._values.items()}}
         arrays = {str(place): codes for place, codes in enumerate(self.codes().values())}
         with atomic_write(path, on_disk=False) as file:
-            np.savez_compressed(
-                file, head=np.frombuffer(json.dumps(text).encode(), np.uint8), stamps=stamps, **arrays
-            )
+            head_bytes = np.frombuffer(json.dumps(text).encode(), np.uint8)
+            np.savez_compressed(file, **{"head": head_bytes, "stamps": stamps, **arrays})  # type: ignore[arg-type]
 
     @classmethod
     def read(cls, path: Path) -> tuple["Columns", dict[str, Any], np.ndarray]:

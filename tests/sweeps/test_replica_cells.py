@@ -51,7 +51,13 @@ def test_cell_goes_on_with_the_replicas_that_are_missing(tmp_path):
 @pytest.mark.slow
 def test_interrupted_cells_go_on_as_replicas(tmp_path):
     arguments = ["-m", *TWO_NORMS, "replicas=4", "model.depth=1", "model.width=8", "max_steps=3000"]
-    arguments += ["val_every_n_steps=500", "batch_size=32", "monitor=none", f"outputs={tmp_path}"]
+    arguments += [
+        "val_every_n_steps=500",
+        "batch_size=32",
+        "monitor=none",
+        "name=runs",
+        f"outputs={tmp_path}",
+    ]
     process = start(*arguments)
     deadline = time.monotonic() + 300
     begun = "runs/mlp/*-s3-*/checkpoints/last.ckpt"

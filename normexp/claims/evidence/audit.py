@@ -113,7 +113,8 @@ def audit(
     wrong = 0
     for asked in chosen:
         disk = disks[asked.claim.id]
-        again = disk.rows([asked.keys[asked.place]]).iloc[0].to_dict()
+        found_row = disk.rows([asked.keys[asked.place]]).iloc[0]
+        again = {str(key): value for key, value in found_row.items()}
         other = [
             f"{name} {asked.row.get(name)}, not {again[name]}"
             for name in SAME

@@ -11,7 +11,7 @@ TOPICS = {
     "In training and in use": r"running|momentum|kept part|eval mode|test time|inference|whole training|test batch",
     "Learning rate, warm-up and decay": r"learning[- ]rate|warm-up|rate of 0|best rate|decay",
     "Depth, vanishing and exploding gradients": r"vanish|explo|deeper|depth|more layers|parallel|too large or|"
-    r"apart over|saturat|bounded|gradients? .*(a layer|last feed)",
+    r"apart over|saturat|bounded|gram matrix|gradients? .*(a layer|last feed)",
     "Internal covariate shift and smoothness": r"covariate|smooth|drift|varies less|predicts itself|distribution of",
     "Transformers and language models": r"pre-ln|post-ln|transformer|language model|branch|block k|text|QK|DyT|Derf|"
     r"the sum|stream|token",

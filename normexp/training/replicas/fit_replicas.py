@@ -66,7 +66,7 @@ class ReplicaLoader(BatchLoader):
         self.loaders = [data.train_dataloader() for data in own]
         first = self.loaders[0]
         made = {"augmentation": first.augmentation, "tasks": first.tasks, "progress": first.progress}
-        super().__init__(first.rows, first.order, **made)
+        super().__init__(first.rows, first.order, **made)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
         if all(loader.rows is self.rows for loader in self.loaders):
