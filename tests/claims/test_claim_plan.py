@@ -13,7 +13,7 @@ from normexp.claims.evidence.plan import Known, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import BankCell
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.verify_claims import verify_all
 
 WORDS = (
@@ -28,6 +28,13 @@ CLAIM = Claim(
     id="Q05", name="n", sentence="s", source="s", covers=(), evidence="training", metric="test/error", measure="m",
     better="lower", arms={"ln": ["norm=layernorm"], "none": ["norm=none"]}, seeds=5, settings={"tiny": list(WORDS)},
     cells={"tiny": CELL}, comparisons=[Comparison(kind="smaller", arm="ln", baseline="none", log=True, margin=0.1)],
+)  # fmt: skip
+
+MEASURED = dataclasses.replace(
+    CLAIM, seeds=2, arms={**CLAIM.arms, "bn": ["norm=batchnorm"]},
+    fixed=["monitor=internal_covariate_shift", "monitor.internal_covariate_shift.every_n_steps=1"],
+    manipulation=Manipulation(metric="logged/ics_cosine/*", measure="shift",
+                              comparison=Comparison(kind="smaller", arm="bn", baseline="ln", margin=0.02)),
 )  # fmt: skip
 
 
@@ -48,6 +55,23 @@ def test_a_metric_that_no_run_will_have_is_said_before_the_first_run(tmp_path):
     claim = dataclasses.replace(CLAIM, metric="steps_to_0.91")
     with pytest.raises(ValueError, match=r"claim=Q05: metric=steps_to_0\.91: no run will have it"):
         plan(claim, Known(claim, None, DiskRuns(claim, tmp_path)))
+
+
+def test_a_manipulation_check_asks_for_its_monitor_in_the_arms_that_it_compares_alone(tmp_path):
+    asked = plan(MEASURED, Known(MEASURED, None, DiskRuns(MEASURED, tmp_path)))
+    watched = {spec.folder.name.split("-")[0]: bool(spec.config.get("monitor")) for spec in asked}
+    assert watched == {"layernorm": True, "none": False, "batchnorm": True}
+    unwatched = dataclasses.replace(MEASURED, fixed=[])
+    with pytest.raises(ValueError, match=r"claim=Q05: metric=logged/ics_cosine/\*: nothing logs ics_cosine"):
+        plan(unwatched, Known(unwatched, None, DiskRuns(unwatched, tmp_path)))
+
+
+@pytest.mark.slow
+def test_a_claim_with_a_manipulation_check_is_judged(tmp_path):
+    assert verify_all([MEASURED], tmp_path, command="x claim={id}", registries=[]) == 0
+    found = json.loads((tmp_path / "Q05" / "verdict.json").read_text())
+    assert found["manipulation"]["n"] == 1
+    assert found["manipulation"]["runs"] == {"bn": 2, "ln": 2}
 
 
 @pytest.mark.slow

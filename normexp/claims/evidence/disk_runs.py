@@ -79,8 +79,8 @@ class DiskRuns:
         for key in {key[:3]: key for key in keys}.values():
             (spec,) = self.specs([key])
             check_metric(self.claim, self.claim.metric_of(key.arm), spec.config)
-            if self.claim.manipulation and self.claim.manipulation.metric:
-                check_metric(self.claim, self.claim.manipulation.metric, spec.config)
+            if check := self.claim.check_of(key.arm):
+                check_metric(self.claim, check, spec.config)
 
     def missing(self, keys: Sequence[RunKey]) -> "list[RunSpec]":
         """The runs to train, each once: those without a result that failed fewer than three times. Arms with equal
@@ -127,10 +127,7 @@ class DiskRuns:
             )
         row = row_of(key.setting, summary) | {"norm": key.arm, "level": key.level, "lr": key.lr}
         row |= {"folder": str(folder), "sources": summary.get("sources", {})}
-        metric, check = (
-            self.claim.metric_of(key.arm),
-            self.claim.manipulation and self.claim.manipulation.metric,
-        )
+        metric, check = self.claim.metric_of(key.arm), self.claim.check_of(key.arm)
         if self.claim.settings and metric in OF_RUNS:
             row |= {"value": row["train_loss"], "censored": False}
         else:

@@ -128,12 +128,16 @@ class Claim:
             raise ValueError(f"claim={self.id}: evidence={self.evidence} has no metric; ask its function")
         return metric
 
+    def check_of(self, arm: str) -> str | None:
+        """The metric of the manipulation check, None in an arm that the check does not compare."""
+        check = self.manipulation
+        compared = check and arm in (check.comparison.arm, check.comparison.baseline)
+        return check.metric if check and compared else None
+
     def fixed_of(self, arm: str) -> list[str]:
         """`fixed`, without monitors in an arm that only a manipulation check of others would read."""
         check = self.manipulation
-        if not check or not check.metric or self.metric_of(arm).startswith("logged/"):
-            return self.fixed
-        if arm in (check.comparison.arm, check.comparison.baseline):
+        if not check or not check.metric or self.check_of(arm) or self.metric_of(arm).startswith("logged/"):
             return self.fixed
         return [word for word in self.fixed if not word.startswith("monitor")]
 
