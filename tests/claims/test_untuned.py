@@ -17,7 +17,8 @@ from normexp.claims.verify_claims import verify_all
 # P08 in one setting, with runs of its own.
 CLAIMS = COMMITTED | {
     "P08": dataclasses.replace(
-        COMMITTED["P08"], settings={}, cells={}, metric="test/accuracy", better="higher", seeds=5, rate="own",
+        COMMITTED["P08"], first=0, drawn_from=None, settings={}, cells={},
+        metric="test/accuracy", better="higher", seeds=5, rate="own",
         tune={"lr": [0.1, 0.3], "seeds": 2}, fixed=["model=mlp"],
         comparisons=[Comparison(kind="equivalent", arm="rmsnorm", baseline="layernorm", margin=0.01)],
     ),

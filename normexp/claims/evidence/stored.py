@@ -33,6 +33,7 @@ from normexp.config.code import different_code
 from normexp.config.code.parts import MONITORS, NORMEXP
 from normexp.config.folder import CONFIGS
 from normexp.runs import TestExamples
+from normexp.runs.files import BESIDE
 
 PLACE = Path("docs") / "evidence"
 EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
@@ -219,9 +220,10 @@ class StoredEvidence:
             check_accuracies(own, self.examples_in(f"{place}/{cell}"), path)
 
     def files(self) -> list[Path]:
-        """Every file of rows, examples, curves and values."""
+        """Every file of rows, examples, curves and values; none that somebody is writing."""
         kinds = ("bank/*", "claims/**/*", "verdicts/*")
-        return [path for kind in kinds for path in self.folder.glob(kind) if path.is_file()]
+        found = (path for kind in kinds for path in self.folder.glob(kind) if path.is_file())
+        return [path for path in found if path.suffix != BESIDE]
 
 
 def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:

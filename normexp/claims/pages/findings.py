@@ -24,8 +24,8 @@ ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
 QUESTIONS = (
-    *("P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
-    *("S31", "X09", "X10", "X11", "P17b", "P17", "P06a", "P08", "P10a", "P06b"),
+    *("P06a", "P08", "P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
+    *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
 ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
 SECTION = re.compile(r"## (?:Which norm is best\?|What is known)\n.*?(?=\n## )", re.S)  # of README.md
@@ -40,6 +40,7 @@ def write_findings(
 ) -> str:
     """Write the page and its figures. The project's own page also replaces its section of README.md, once a finding
     rests on drawn settings. Returns a line on it."""
+    verdicts = {name: own for name, own in verdicts.items() if not is_begun(own)}
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[own["id"]], own, whens.get(own["id"])) for own in chosen]
     for own in chosen:
@@ -54,6 +55,11 @@ def write_findings(
         text = section(drawn, root)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
+
+
+def is_begun(verdict: Mapping[str, Any]) -> bool:
+    """Whether it has fewer drawn settings than it asks for, and so no word."""
+    return bool(verdict["settings"]) and verdict["drawn"] and verdict["verdict"] == "counted"
 
 
 def is_drawn(verdict: Mapping[str, Any]) -> bool:
