@@ -13,8 +13,7 @@ from typing import Any
 
 from unsynced import leave_to_the_kernel
 
-from normexp.sweeps.places.child import STOPS
-from normexp.sweeps.places.this_machine import processes
+from normexp.sweeps.places.this_machine import STOPS, processes
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,24 +1,47 @@
-"""One cell of many: a run, or several replicas, from its plan to its end."""
+"""One cell of many: a run, or several replicas, from its plan to its end, and the job of its process."""
 
+import dataclasses
+import gc
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from normexp.config.code import changed
+from normexp.config.folder import allowed_packages
+from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
 from normexp.runs import read_summary
-from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.places.place import Used
-from normexp.sweeps.queue import Elsewhere, elsewhere
+from normexp.sweeps.places.this_machine import STOPS
+from normexp.training.folder import in_use
 
-# planned, running, elsewhere (trained by another launch) and paused (halving) are passing states. Skipped runs were
-# finished before; halving has cut others.
-STATES = (
-    "planned", "running", "elsewhere", "paused", "cut", "completed", "diverged", "failed", "interrupted", "skipped",
-)  # fmt: skip
+# States of a cell: planned, running, elsewhere (trained by another launch) and paused (halving), which pass; completed,
+# diverged, failed, interrupted, skipped (it was finished before) and cut (halving).
 WAITING = ("planned", "running", "elsewhere", "paused")
 STOPPED = tuple(128 + number for number in STOPS)  # exit statuses
+LOGGERS = {"tensorboard", "csv"}  # others keep connections and threads
+
+
+class Elsewhere(Enum):
+    """What other launches do, or have done, with a job."""
+
+    NOTHING = 0
+    TRAINING = 1
+    FINISHED = 2
+
+
+def elsewhere(folders: Sequence[Path]) -> Elsewhere:
+    """The state of a job, from the folders of its runs. A damaged folder counts as free; the job will report it."""
+    if any(in_use(folder) for folder in folders):
+        return Elsewhere.TRAINING
+    try:
+        return Elsewhere.FINISHED if all(map(read_summary, folders)) else Elsewhere.NOTHING
+    except ValueError:
+        return Elsewhere.NOTHING
 
 
 @dataclass(eq=False)
@@ -127,3 +150,47 @@ def _reason(exit_code: int | None, log: Path | None) -> str:
     if exit_code < 0:
         return f"killed by signal {-exit_code}; the last line of its log: {last}"
     return last.removeprefix("Error: ")
+
+
+@dataclass
+class TrainJob:
+    """The work of one process.
+
+    Args:
+        specs: one run, or runs that train side by side.
+        argv: the command line of these runs alone. Lightning runs it again for each device.
+        threads: CPU threads, for runs that name none.
+        pause_at: the part of its length after which the run ends as if interrupted.
+    """
+
+    specs: Sequence[RunSpec]
+    argv: list[str]
+    threads: int | None = None
+    pause_at: float | None = None
+
+
+def train_job(job: TrainJob) -> bool:
+    """Train the runs of a job. Target of a process. Returns whether the process may train another job: its global state
+    is as before, and nothing but this project's code ran in it."""
+    from normexp.training.survive import PAUSE_AT  # loads torch
+    from normexp.training.train import train
+
+    sys.argv = job.argv
+    os.environ[PAUSE_AT] = str(job.pause_at or "")
+    with preserve_global_state():
+        train([_with_threads(spec, job.threads) for spec in job.specs], typed(job.argv))
+    gc.collect()  # network and data hold each other, and the next run needs their memory
+    return all(_leaves_no_trace(spec) for spec in job.specs)
+
+
+def _leaves_no_trace(spec: RunSpec) -> bool:
+    config = spec.config
+    logs = {config["logger"]} if isinstance(config["logger"], str) else set(config["logger"])
+    own = allowed_packages() or spec.allowed
+    return config["trainer"].get("devices") == 1 and not config["compile"] and not own and logs <= LOGGERS
+
+
+def _with_threads(spec: RunSpec, threads: int | None) -> RunSpec:
+    if threads is None or spec.config["threads"] is not None:
+        return spec
+    return dataclasses.replace(spec, config={**spec.config, "threads": threads})

@@ -3,17 +3,64 @@ are tried again."""
 
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from normexp.sweeps.cell import Cell
-from normexp.sweeps.places.child import AT_ONCE, STOPS
+from normexp.sweeps.cell import Cell, Elsewhere
 from normexp.sweeps.places.place import Ended, Event, Job, Place
-from normexp.sweeps.queue import Elsewhere, JobQueue
+from normexp.sweeps.places.this_machine import AT_ONCE, STOPS
 
 POLL_SECONDS = 0.2
+LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
 TRIES = 3  # in a row without a new checkpoint, for a run that is lost without an error of its own (its machine is gone)
+
+
+class JobQueue:
+    """Jobs in their order, but jobs that another launch trains come last.
+
+    So two sweeps of the same runs share the work. Between a look and the start of a job, another launch may take it.
+    Then the job itself has to wait (`NORMEXP_WAIT`).
+
+    Args:
+        look: tells what other launches do with a job.
+
+    Attributes:
+        busy: remaining jobs that another launch trains.
+    """
+
+    def __init__(self, jobs: Iterable[Any], look: Callable[[Any], Elsewhere]):
+        self._left, self._look = deque(jobs), look
+        self._next_look = 0.0
+        self.busy: list[Any] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def add(self, job: Any) -> None:
+        """Add a job behind all others."""
+        self._left.append(job)
+        self._next_look = 0.0
+
+    def take(self) -> tuple[Any, Elsewhere] | None:
+        """The next job to start (NOTHING), or one that needs no start (FINISHED). None if other launches train all
+        remaining jobs, or did so a moment ago."""
+        if time.monotonic() < self._next_look:
+            return None
+        busy: list[Any] = []
+        while self._left:
+            job = self._left.popleft()
+            found = self._look(job)
+            if found is not Elsewhere.TRAINING:
+                self._left.extend(busy)
+                self.busy = [one for one in (*self.busy, *busy) if one is not job]
+                return job, found
+            busy.append(job)
+        self._left.extend(busy)
+        self.busy = busy
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        return None
 
 
 class _Open(NamedTuple):
@@ -47,7 +94,7 @@ class Engine:
         self.previous: Any = None  # the earlier handler of that signal
         self._by_folder: dict[Path, Cell] = {}
         self._new: list[Cell] = []  # not yet submitted to the place
-        self._queue: JobQueue[Cell] = JobQueue([], Cell.look)
+        self._queue: JobQueue = JobQueue([], Cell.look)
         self._open: dict[str, _Open] = {}  # at the place, by the job's key
         self._kill = False
 

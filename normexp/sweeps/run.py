@@ -19,15 +19,12 @@ from normexp.config.run_spec import RunSpec
 from normexp.config.settings import how_to_look, writes_events
 from normexp.runs import finished_summary
 from normexp.runs.files import write_json
-from normexp.sweeps.board import Board
-from normexp.sweeps.cell import Cell
+from normexp.sweeps.cell import Cell, TrainJob, train_job
 from normexp.sweeps.engine import Engine
 from normexp.sweeps.halving import Halving
-from normexp.sweeps.job import TrainJob, train_job
 from normexp.sweeps.options import Options
-from normexp.sweeps.places.choose import choose_place
-from normexp.sweeps.places.place import Place
-from normexp.sweeps.screen import show_end, show_plan
+from normexp.sweeps.places.place import Place, choose_place
+from normexp.sweeps.screen import Board, show_end, show_plan
 
 MOST_HINTS = 500  # runs whose training losses are read at the end, in about three seconds
 PLAN, PROGRESS = "sweep.json", "progress.jsonl"

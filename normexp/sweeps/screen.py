@@ -1,20 +1,24 @@
-"""Print the plan of many runs, and at the end the results and every failure."""
+"""What a sweep shows: its plan, its progress (a bar, or a line for each run that ends), its end with every failure."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column, Table
 
 from normexp.config.code import in_words
 from normexp.format import duration
 from normexp.machine import in_bytes, precision_here
-from normexp.sweeps.board import counts
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place
 
 SHOWN = 12  # most values of an axis that are written out
+LABEL = "runs"
+NARROW = 100  # letters of a screen
+RUNNING_SHOWN = 2
 
 
 def show_plan(
@@ -24,14 +28,12 @@ def show_plan(
     console: Console,
     *,
     what: str = "sweep",
-    more: Mapping[str, str] | None = None,
 ) -> None:
     """Print what will run, how, and the estimated time.
 
     Args:
         place: its text says how runs are computed.
         what: the name in the first line.
-        more: additional lines.
     """
     to_run = [cell for cell in cells if cell.state == "planned"]
     rows = {what: count(cells)}
@@ -49,7 +51,7 @@ def show_plan(
             rows["precision"] = ", ".join(precisions)
         rows["estimate"] = estimate(to_run, place)
     grid = Table.grid(padding=(0, 2))
-    for name, text in (rows | dict(more or {})).items():
+    for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
     console.print(grid, highlight=False)
     if to_run:  # not in the table, which would break a path into lines that cannot be copied
@@ -101,7 +103,9 @@ def show_end(
     threads: int = 1,
 ) -> None:
     """Print the results, what they cost, and the failures with their reasons."""
-    console.print(f"\n{counts(cells)} in {duration(seconds)}", highlight=False)
+    console.print(
+        f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}", highlight=False
+    )
     if cost := planned_and_used(cells, threads):
         console.print(cost, highlight=False, soft_wrap=True)
     for cell in cells:
@@ -136,3 +140,112 @@ def shortened(values: Sequence[str]) -> str:
     if len(values) > SHOWN:
         return f"{', '.join(values[: SHOWN - 1])}, … {values[-1]} ({len(values)} values)"
     return ", ".join(values)
+
+
+class Board:
+    """Progress over runs: a bar that is drawn twice per second, or one line per run if the output is no terminal.
+
+    Sums change with each event, so an event costs the same for any number of cells.
+    """
+
+    def __init__(self, cells: Sequence[Cell], at_once: int, console: Console):
+        self.at_once, self.console, self.total = max(at_once, 1), console, len(cells)
+        self._states = Counter(cell.state for cell in cells)
+        self._last = {id(cell): cell.state for cell in cells}
+        self._running: dict[int, Cell] = {}
+        known = [cell.estimate for cell in cells if cell.estimate is not None]
+        self._usual = sum(known) / len(known) if known else 1.0  # seconds of a run without an estimate
+        self._expected = sum(map(self._seconds, filter(lambda cell: cell.state in WAITING, cells)))
+        self._ended = self._taken = (
+            0.0  # of the runs that ended: their estimates, and the seconds that they took
+        )
+        # On a narrow screen the names of runs are cut, and the counts stay whole.
+        narrow = console.width < NARROW
+        columns = (
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=len(LABEL))),
+            BarColumn(bar_width=10 if narrow else 30, table_column=Column(min_width=10)),
+            MofNCompleteColumn(
+                table_column=Column(no_wrap=True, min_width=len(f"{len(cells)}/{len(cells)}"))
+            ),
+            TextColumn("{task.fields[text]}", table_column=Column(no_wrap=True)),
+        )
+        self._progress = Progress(
+            *columns, console=console, refresh_per_second=2, disable=not console.is_terminal
+        )
+        self._task = self._progress.add_task(LABEL, total=len(cells), text="")
+        for cell in cells:
+            self._note_running(cell)
+
+    def __enter__(self) -> "Board":
+        self._progress.start()
+        self._draw()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._progress.stop()
+
+    def update(self, changed: Cell) -> None:
+        """Show the new state of a cell."""
+        before = self._last[id(changed)]
+        self._last[id(changed)] = changed.state
+        self._states[before] -= 1
+        self._states[changed.state] += 1
+        self._note_running(changed)
+        if before in WAITING and changed.state not in WAITING:
+            self._expected -= self._seconds(changed)
+            if changed.seconds is not None:
+                self._ended += self._seconds(changed)
+                self._taken += changed.seconds
+        if changed.seconds is not None and (not self.console.is_terminal or changed.state == "failed"):
+            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.run}  "
+            text += duration(changed.seconds)
+            text += f"  {changed.error}" if changed.error else ""
+            text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
+            self._say(text)
+        if changed.state == "elsewhere" and not self.console.is_terminal:
+            self._say(f"waits for another launch, which trains {changed.run}")
+        self._draw()
+
+    @property
+    def settled(self) -> int:
+        """Number of cells that wait for nothing."""
+        return self.total - sum(self._states[state] for state in WAITING)
+
+    def remaining(self) -> float:
+        """Remaining seconds: the estimate for the open runs, corrected by the times of the ended ones."""
+        left = self.total - self.settled
+        if not self._ended or not left:
+            return 0.0
+        return self._expected * self._taken / self._ended / min(self.at_once, left)
+
+    def _seconds(self, cell: Cell) -> float:
+        return self._usual if cell.estimate is None else cell.estimate
+
+    def _note_running(self, cell: Cell) -> None:
+        if cell.state == "running":
+            self._running[id(cell)] = cell
+        else:
+            self._running.pop(id(cell), None)
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _draw(self) -> None:
+        names = [cell.run for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
+        hidden = len(self._running) - len(names)
+        more = f" and {hidden} more" if hidden else ""
+        remaining = f"remaining {duration(self.remaining())}  " if self.remaining() else ""
+        text = f"{counts(self._states)}  {remaining}{', '.join(names)}{more}"
+        self._progress.update(self._task, completed=self.settled, total=self.total, text=escape(text))
+
+
+def counts(found: Counter[str]) -> str:
+    """The numbers of cells that are done, running, failed and so on, in words."""
+    done = found["completed"] + found["diverged"]
+    parts = [f"{done} done" + (f" ({found['diverged']} diverged)" if found["diverged"] else "")]
+    parts += [
+        f"{found[name]} {name}"
+        for name in ("running", "elsewhere", "paused", "cut", "failed", "interrupted", "skipped")
+        if found[name]
+    ]
+    return ", ".join(parts)

@@ -11,14 +11,12 @@ import jobs
 import pytest
 
 from normexp.config.run_spec import RunSpec
-from normexp.sweeps import queue as queue_module
-from normexp.sweeps.cell import Cell
+from normexp.sweeps import engine as queue_module
+from normexp.sweeps.cell import Cell, Elsewhere
 from normexp.sweeps.engine import Engine
 from normexp.sweeps.places import this_machine
-from normexp.sweeps.places.child import STOPS
 from normexp.sweeps.places.inside import Inside
-from normexp.sweeps.places.this_machine import ThisMachine
-from normexp.sweeps.queue import Elsewhere
+from normexp.sweeps.places.this_machine import STOPS, ThisMachine
 
 ROOT = Path(__file__).parents[2]
 N, T, F = Elsewhere.NOTHING, Elsewhere.TRAINING, Elsewhere.FINISHED

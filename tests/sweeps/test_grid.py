@@ -13,7 +13,7 @@ from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
 from normexp.machine import cores
 from normexp.sweeps.grid import _attempt, _attempts, command_of, names
-from normexp.sweeps.places.choose import slots
+from normexp.sweeps.places.place import slots
 
 
 @pytest.mark.parametrize("name", sorted(choices("experiment")))

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import types
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,10 @@ from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration
 from normexp.sweeps import estimate
-from normexp.sweeps.board import Board, counts
 from normexp.sweeps.cell import Cell, _reason
+from normexp.sweeps.grid import plan
 from normexp.sweeps.places.inside import Inside
-from normexp.sweeps.plan import plan
-from normexp.sweeps.screen import axes, show_plan
+from normexp.sweeps.screen import Board, axes, counts, show_plan
 
 CHOICES = {"model": "mlp", "norm": "none"}
 
@@ -155,7 +155,7 @@ def test_remaining_time_corrects_the_estimate_by_what_runs_took(tmp_path):
     board.update(cells[0])
     # Runs take three times as long as estimated, two at a time.
     assert board.remaining() == pytest.approx(3 * (4 * 2.0) / 2)
-    assert counts(cells) == "1 done"
+    assert counts(Counter(cell.state for cell in cells)) == "1 done"
 
 
 def test_axes_and_durations_read_well(tmp_path):

@@ -8,8 +8,9 @@ import pytest
 from fabricated import write_run
 from filelock import FileLock
 
-from normexp.sweeps import queue as module
-from normexp.sweeps.queue import Elsewhere, JobQueue, elsewhere
+from normexp.sweeps import engine as module
+from normexp.sweeps.cell import Elsewhere, elsewhere
+from normexp.sweeps.engine import JobQueue
 from normexp.training.folder import in_use
 
 N, T, F = Elsewhere.NOTHING, Elsewhere.TRAINING, Elsewhere.FINISHED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normexp.sweeps.places import slurm_queue
+from normexp.sweeps.places import slurm
 
 FAILED = "Batch job submission failed: "
 POLICY = FAILED + "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -29,7 +29,7 @@ POLICY = FAILED + "Job violates accounting/QOS policy (job submit limit, user's 
     ],
 )
 def test_only_what_passes_by_waiting_is_waited_for(said, full):
-    assert slurm_queue.Refused(said).full is full
+    assert slurm.Refused(said).full is full
 
 
 @pytest.fixture
@@ -52,21 +52,21 @@ def test_refusal_names_every_line_of_sbatch(program, tmp_path):
         "sbatch", f'echo "sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: {POLICY}" >&2; exit 1'
     )
     program("srun", "exit 0")
-    with pytest.raises(slurm_queue.Refused, match=r"^QOSMaxWallDurationPerJobLimit; Batch job") as caught:
-        slurm_queue.submit(tmp_path / "jobs", {"job_name": "x"}, [print])
+    with pytest.raises(slurm.Refused, match=r"^QOSMaxWallDurationPerJobLimit; Batch job") as caught:
+        slurm.submit_array(tmp_path / "jobs", {"job_name": "x"}, [print])
     assert not caught.value.full
 
 
 def test_silence_is_not_an_empty_queue(program, tmp_path, monkeypatch):
     """Jobs of an earlier launch would be started a second time."""
-    monkeypatch.setattr(slurm_queue, "PAUSE", 0.0)
+    monkeypatch.setattr(slurm, "PAUSE", 0.0)
     asked = tmp_path / "asked"
     program("squeue", f"echo x >> {asked}; exit 1")
     with pytest.raises(ValueError, match="squeue does not answer"):
-        slurm_queue.arrays(["normexp-1"])
-    assert asked.read_text().count("x") == slurm_queue.ASKED
+        slurm.running_arrays(["normexp-1"])
+    assert asked.read_text().count("x") == slurm.ASKED
     program(
         "squeue",
         f"test $(wc -l < {asked}) = 7 && echo '12|3|RUNNING|normexp-1' && exit 0; echo x >> {asked}; exit 1",
     )
-    assert slurm_queue.arrays(["normexp-1"]) == {("normexp-1", 3): "12_3"}
+    assert slurm.running_arrays(["normexp-1"]) == {("normexp-1", 3): "12_3"}

@@ -1,27 +1,50 @@
 """Jobs of a Slurm cluster, through submitit. They are arrays, and a later launch finds them by their names."""
 
+import contextlib
+import getpass
 import json
 import math
+import pickle
+import re
 import shutil
+import signal
+import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from normexp.format import duration
 from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
-from normexp.sweeps.places import slurm_queue
-from normexp.sweeps.places.on_node import Share, launch_environment
+from normexp.sweeps.places.on_node import Share, launch_environment, run_share
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
+from normexp.sweeps.places.this_machine import STOPS
+
+if TYPE_CHECKING:
+    from submitit.core.utils import DelayedSubmission
 
 MOST = 1000  # jobs of one launch that run or wait at a time; Slurm's default limit of an array is 1001
 DEFAULT_LIMIT = 3600.0  # seconds
 BEFORE_THE_END = 90  # seconds between the signal and the end of a job's time
 FULL_SECONDS = 30.0  # wait after a full queue
 LATE_SECONDS = 10.0  # a file system may take so long to show a node's files
+MOST_IN_VAIN = 3
+RESTART = ("SIGUSR1", "SIGUSR2")  # Slurm sends one of them before it ends a job
+# In any other state, a job has ended.
+ALIVE = {
+    "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING",
+    "RESV_DEL_HOLD", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED",
+}  # fmt: skip
+# Parts of sbatch's messages when it may take the job later.
+FULL = ("submit limit", "temporarily", "try again", "timed out", "unable to contact")
+# A limit of the account, which a line of its own names. Only one on the number of jobs passes by waiting.
+LIMIT = re.compile(r"\b(?:qos|assoc)\w*limit\b", re.IGNORECASE)
+SECONDS = 60  # for an answer
+ASKED, PAUSE = 5, 5.0  # so often, with so many seconds in between, before Slurm counts as silent
+RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 
 @dataclass
@@ -79,7 +102,7 @@ class Slurm(Place):
         write_json(record, [[job.key for job in share] for share in shares])
         try:
             numbers = self._array(name, shares)
-        except slurm_queue.Refused as refusal:
+        except Refused as refusal:
             record.unlink()
             if not refusal.full:
                 raise ValueError(f"place=slurm: {refusal}") from None
@@ -93,8 +116,6 @@ class Slurm(Place):
 
     def _array(self, name: str, shares: list[list[Job]]) -> list[str]:
         """Put jobs into the queue. Returns their numbers."""
-        from normexp.sweeps.places.slurm_share import SlurmShare
-
         own = dict(self.options.slurm)
         if need := self.options.memory_in():
             own.setdefault("mem", f"{math.ceil(need * self.together / 2**20)}M")
@@ -111,14 +132,14 @@ class Slurm(Place):
             "stderr_to_stdout": True,
             **own,
         }
-        return slurm_queue.submit(self.folder, parameters, calls)
+        return submit_array(self.folder, parameters, calls)
 
     def poll(self, seconds: float) -> list[Event]:
         if not self._open or time.monotonic() < self._next_look:
             time.sleep(seconds)
             return []
         self._next_look = time.monotonic() + (1.0 if len(self._open) < 100 else 5.0)
-        states = slurm_queue.states(self._names)
+        states = states_of(self._names)
         if states is None:  # the controller does not answer, so the states are unknown
             return []
         return [event for number in list(self._open) for event in self._look(number, states.get(number, ""))]
@@ -128,11 +149,11 @@ class Slurm(Place):
         if state == "RUNNING" and not own.running:
             own.running = True
             yield from map(Started, own.jobs)
-        if state in slurm_queue.ALIVE:
+        if state in ALIVE:
             own.gone = None
             return
         own.gone = own.gone or time.monotonic()
-        codes = slurm_queue.read_result(own.result)
+        codes = read_result(own.result)
         if codes is None and state != "CANCELLED" and time.monotonic() < own.gone + LATE_SECONDS:
             return
         del self._open[number]
@@ -154,7 +175,7 @@ class Slurm(Place):
         records = {path.stem: path for path in self.folder.parent.parent.glob("*/slurm/normexp-*.json")}
         if not records:
             return []
-        alive = slurm_queue.arrays(records)
+        alive = running_arrays(records)
         found = []
         for (name, index), number in alive.items():
             keys = json.loads(records[name].read_text())[index]
@@ -171,7 +192,7 @@ class Slurm(Place):
 
     def stop(self, *, force: bool) -> None:
         if self._open:
-            slurm_queue.cancel(self._names, force=force)
+            cancel(self._names, force=force)
 
     def close(self) -> None:
         """Do nothing: the jobs continue."""
@@ -185,3 +206,147 @@ class Slurm(Place):
 def result_of(folder: Path, number: str) -> Path:
     """The file in which submitit stores a job's result."""
     return folder / f"{number}_0_result.pkl"
+
+
+class Refused(Exception):
+    """Slurm refuses a job. `full`: it may take it later."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        limits = LIMIT.findall(message)
+        self.full = (
+            all("submit" in limit.lower() for limit in limits)
+            if limits
+            else any(part in message.lower() for part in FULL)
+        )
+
+
+def submit_array(
+    folder: Path, parameters: Mapping[str, Any], calls: Sequence[Callable[[], Any]]
+) -> list[str]:
+    """Put an array of jobs into the queue. Returns their numbers. Raises Refused, or ValueError for a parameter that
+    sbatch does not know."""
+    import submitit
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=RESTARTS)
+    try:
+        executor.update_parameters(**parameters)
+    except ValueError as error:
+        raise ValueError(f"slurm: {str(error).splitlines()[0]}") from None
+    try:
+        with executor.batch():
+            jobs = [executor.submit(call) for call in calls]
+    except (FailedJobError, FailedSubmissionError) as error:
+        lines = [line for line in str(error).splitlines() if "rror" in line] or str(error).splitlines()[-1:]
+        said = [line.removeprefix("sbatch: ").removeprefix("error: ").strip() for line in lines]
+        raise Refused("; ".join(dict.fromkeys(said))) from None
+    return [job.job_id for job in jobs]
+
+
+def states_of(names: Iterable[str]) -> dict[str, str] | None:
+    """Number -> state of all jobs with these names. Ended jobs are listed for a few minutes. None without an answer."""
+    rows = _queue(names, "--states=all")
+    return None if rows is None else {number: state for number, _, _, state in rows}
+
+
+def running_arrays(names: Iterable[str]) -> dict[tuple[str, int], str]:
+    """(name, place in its array) -> number of the jobs that run or wait. Raises ValueError without an answer: whoever
+    takes silence for an empty queue starts everything twice."""
+    for left in reversed(range(ASKED)):
+        if (rows := _queue(names)) is not None:
+            return {(name, index): number for number, name, index, state in rows if state in ALIVE}
+        if left:
+            time.sleep(PAUSE)
+    raise ValueError(
+        "place=slurm: squeue does not answer, and jobs of an earlier launch may still run; try again when it does"
+    )
+
+
+def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str]] | None:
+    command = [
+        "squeue",
+        f"--user={getpass.getuser()}",
+        "--noheader",
+        "--array",
+        f"--name={','.join(names)}",
+        *options,
+    ]
+    try:
+        done = subprocess.run(
+            [*command, "--format=%F|%K|%T|%j"], capture_output=True, text=True, timeout=SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        return None
+    rows = []
+    for line in done.stdout.splitlines():
+        job, index, state, name = line.strip().split("|")
+        number = f"{job}_{index}" if index.isdecimal() else job
+        rows.append((number, name, int(index) if index.isdecimal() else 0, state))
+    return rows
+
+
+def cancel(names: Iterable[str], *, force: bool) -> None:
+    """End jobs. Waiting ones end at once, running ones after they have saved, or at once with `force`."""
+    own = f"--name={','.join(names)}"
+    command = ["scancel", f"--user={getpass.getuser()}", own]
+    for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
+        subprocess.run([*command, *more], capture_output=True, timeout=SECONDS)
+
+
+def read_result(path: Path) -> dict[str, int | None] | None:
+    """Exit codes by key from a job's result; None if it left none, or only an error."""
+    try:
+        kind, result = pickle.loads(path.read_bytes())
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None
+    return result if kind == "success" else None
+
+
+class SlurmShare:
+    """The function that submitit calls on the node."""
+
+    def __init__(self, share: Share):
+        self.share = share
+        self.in_vain = 0  # starts in a row that wrote no checkpoint
+
+    def __call__(self) -> dict[str, int | None]:
+        import submitit
+
+        from normexp.training.survive import preempted  # loads Lightning
+
+        with contextlib.suppress(OSError):  # left by an earlier start of this job
+            submitit.JobEnvironment().paths.result_pickle.unlink()
+        received: list[int] = []
+        before = self._checkpoints()
+        previous = {number: signal.signal(number, lambda n, _: received.append(n)) for number in STOPS}
+        codes = run_share(self.share, lambda: bool(received))
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        restart = any(signal.Signals(number).name in RESTART for number in received) or (
+            signal.SIGTERM in received and preempted()
+        )
+        if not restart or not any(codes.values()):
+            return codes
+        self.in_vain = self.in_vain + 1 if self._checkpoints() == before else 0
+        if self.in_vain < MOST_IN_VAIN:
+            submitits: Any = previous[signal.SIGUSR2]  # puts the job back into the queue and exits
+            submitits(signal.SIGUSR2, None)
+        for job in self.share.jobs:
+            with job.log.open("a") as file:
+                file.write(
+                    f"Error: no checkpoint within its time limit, {MOST_IN_VAIN} starts in a row; give it more\n"
+                )
+        return {key: code and 1 for key, code in codes.items()}
+
+    def _checkpoints(self) -> list[float]:
+        places = [folder / "checkpoints" / "last.ckpt" for job in self.share.jobs for folder in job.folders]
+        return [path.stat().st_mtime for path in places if path.exists()]
+
+    def checkpoint(self) -> "DelayedSubmission":
+        """Let submitit start the same job again. Each run resumes from its own checkpoint."""
+        from submitit.core.utils import DelayedSubmission
+
+        return DelayedSubmission(self)
