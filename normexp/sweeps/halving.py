@@ -5,7 +5,7 @@ group's rates goes on, by mean validation accuracy over seeds (Jamieson, Talwalk
 above the best. A run that diverged counts as 0. A run that was cut keeps its checkpoint and has no summary; the same
 command without halving trains it to its end.
 
-A choice among rates then knows some rates by a part of a run, so it may differ: `scripts/simulate_halving.py`.
+A choice among rates then knows some rates by a part of a run, so it may differ; docs/sweeps.md says how often.
 """
 
 import math
