@@ -45,10 +45,9 @@ def conclude(
     made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
     source: Source = known or made
     cells = claim.settings
-    if (
-        known and claim.drawn
-    ):  # in the order drawn; there is no word before all that were asked for are finished
+    if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
+    waiting = len([name for name in claim.settings if name not in cells and known and known.is_near(name)])
     settings = source("", cells)
     checks = source(MANIPULATION, cells) if claim.manipulation else None
     again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None
@@ -66,6 +65,7 @@ def conclude(
         row=row,
         drawn=claim.drawn,
         asked=claim.first,
+        waiting=waiting,
         late=f"registered after {late} of {len(runs)} runs" if late else "",
         manipulation=checks,
         again=again,

@@ -244,5 +244,5 @@ def test_a_bank_that_is_half_trained_counts_its_finished_settings_and_gives_no_w
     keep_runs(tmp_path / "ledger" / "tiny", known)
     claim = claim_of(tmp_path, bank, **TWO_NORMS)
     _, verdict = conclude(claim, Known(claim, StoredEvidence(tmp_path / "ledger"), None), registries=[])
-    assert (verdict["verdict"], verdict["n"]) == ("counted", 1)
-    assert verdict["note"] == "6 settings are asked for, and there is no word before"
+    assert (verdict["verdict"], verdict["n"]) == ("begun", 1)
+    assert verdict["scope"] == "1 of 6 drawn settings are finished, unregistered"

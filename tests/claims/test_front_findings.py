@@ -8,6 +8,7 @@ from made_settings import made
 from matplotlib.image import imread
 
 from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import BEGUN
 from normexp.claims.judge.when import When
 from normexp.claims.pages import findings
 from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings
@@ -82,7 +83,7 @@ def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_pa
 
 
 def test_a_question_with_fewer_settings_than_it_asks_for_waits(tmp_path):
-    begun = drawn_verdict("P01", n=5) | {"verdict": "counted"}
+    begun = drawn_verdict("P01", n=5) | {"verdict": BEGUN}
     line = write_findings(
         tmp_path / "findings.md", CLAIMS, {"P01": begun, "X09": judged("X09")}, tmp_path, {}
     )

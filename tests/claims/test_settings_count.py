@@ -120,8 +120,9 @@ def test_a_list_that_somebody_chose_makes_no_word_however_long():
 @pytest.mark.parametrize(("n", "asked"), [(5, 0), (23, 24)])
 def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, asked):
     found = judge(family([1.0] * n), claim(MORE), row=ROW, drawn=True, asked=asked)
-    assert (found["verdict"], found["p"]) == ("counted", None)
-    assert found["note"] == f"{max(asked, 6)} settings are asked for, and there is no word before"
+    assert (found["verdict"], found["p"], found["note"]) == ("begun", None, "")
+    assert with_scope(found) == f"begun: {n} of {max(asked, 6)} drawn settings are finished"
+    assert "beyond" not in paragraph(found | {"command": ""})
 
 
 def test_without_a_row_the_scope_says_so():

@@ -54,7 +54,7 @@ def edit(tmp_path, monkeypatch):
         read.cache_clear()
 
 
-def verdict_reads(summary, monkeypatch, tmp_path, claim="P08") -> str:
+def verdict_reads(summary, monkeypatch, tmp_path, claim="P06b") -> str:
     """The hash of the run that a claim reads where this one is in its cache."""
     asked = CLAIMS[claim]
     monkeypatch.setattr(disk_runs, "read_checked", lambda folder: summary)

@@ -154,6 +154,11 @@ class Known:
         """Whether a setting has every run."""
         return bool(cell.updates or not cell.draw) and not self.cell_runs(cell, self.seeds_in(cell))[1]
 
+    def is_near(self, setting: str) -> bool:
+        """Whether a setting has the runs of the claim's own seeds, and lies so near its margin that it needs more."""
+        cell, seeds = self.claim.cells[setting], self.claim.seed_range
+        return bool(cell.updates) and self.seeds_in(cell) != seeds and not self.cell_runs(cell, seeds)[1]
+
     def finished(self, cell: BankCell) -> pd.DataFrame:
         """Every finished run of a setting that a verdict may read."""
         rows, _ = self.cell_runs(cell, self.seeds_in(cell))

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
+from normexp.claims.judge.verdict import BEGUN
 from normexp.claims.judge.verdict_text import counts, describe_question, number, title
 from normexp.format import pluralize
 
@@ -17,7 +18,9 @@ SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so 
 def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its effect, what it rests on."""
     rests = verdict["means"] or ""
-    if verdict["settings"]:
+    if verdict["verdict"] == BEGUN:
+        verdict = verdict | {"note": ""}
+    elif verdict["settings"]:
         rests = f"{counts(verdict['comparisons'][0], drawn=verdict['drawn'])}. {rests}"
     elif verdict["comparison"]["kind"] != "every":
         rests = f"{verdict['level']:.4g} interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
@@ -43,6 +46,10 @@ def section(verdict: dict[str, Any]) -> str:
 def in_words(verdict: dict[str, Any]) -> str:
     """The measure, the effect, and what was asked."""
     comparison, measure, settings = verdict["comparison"], verdict["measure"], verdict["settings"]
+    if verdict.get("verdict") == BEGUN:
+        return (
+            f"{measure}: {asked(comparison, measure)}. Nothing is counted before all settings are finished."
+        )
     ends = [float(end) for end in verdict["interval"] or (math.nan, math.nan)]
     if comparison["kind"] == "every":
         values = number(ends[0]) if ends[0] == ends[1] else f"from {number(ends[0])} to {number(ends[1])}"

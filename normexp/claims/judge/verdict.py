@@ -36,8 +36,9 @@ NO_COUNTEREXAMPLE = "no counterexample"
 SEEN, NOT_SEEN = "seen here", "not seen here"
 WITHDRAWN_WORD = "withdrawn"  # by a row of the registry
 COUNTED = "counted"  # of settings that make no word about a population
+BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
 WORDS = (
-    *(SUPPORTED, REFUTED, "divided", UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED),
+    *(SUPPORTED, REFUTED, "divided", UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
     *("not yet run", WITHDRAWN_WORD, UNTESTABLE),
 )
 
@@ -49,6 +50,7 @@ def judge(
     row: "Row | None" = None,
     drawn: bool = False,
     asked: int = FEWEST,
+    waiting: int = 0,
     late: str = "",
     manipulation: list[Setting] | None = None,
     again: Setting | None = None,
@@ -61,7 +63,9 @@ def judge(
             arm in each of them.
         row: the claim's registration with the alpha of its verdict. None: the scope says "unregistered".
         drawn: whether a written seed drew the settings from a distribution. A list that somebody chose makes no word.
-        asked: the number of drawn settings without which there is no word.
+        asked: the number of drawn settings without which there is no word. Nothing is counted before: a setting near
+            its margin is finished later than others, so a count of the first ones would be biased.
+        waiting: drawn settings near their margin that wait for two more seeds.
         late: words for the scope if the row came after some of the runs.
         manipulation: the settings with the values of the manipulation check.
         again: the worst setting of a universal sentence with fresh seeds.
@@ -84,11 +88,16 @@ def judge(
         else:
             word, p = word_of(share_interval(holds, n, level)), p_of_share(holds, n)
     elif drawn:
-        note = f"{max(asked, FEWEST)} settings are asked for, and there is no word before"
+        word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
+        what += (
+            f", {waiting} near the margin {'waits' if waiting == 1 else 'wait'} for two more seeds"
+            if waiting
+            else ""
+        )
     check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
     if check and not check["held"]:
         note = "; ".join(filter(None, (note, check["note"])))
-        word, p = (word if word == COUNTED else UNDECIDED), None
+        word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
     first = counts[0]
     registered = late if row else "unregistered"
     return {
@@ -213,7 +222,7 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         "covers": list(claim.covers),
         "means": claim.note,
         "expected": claim.expected,
-        "as_expected": None if claim.expected is None or word == COUNTED else word == claim.expected,
+        "as_expected": None if claim.expected is None or word in (COUNTED, BEGUN) else word == claim.expected,
     }
 
 

@@ -10,6 +10,7 @@ import matplotlib
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
+from normexp.claims.judge.verdict import BEGUN, COUNTED
 from normexp.claims.judge.verdict_text import describe_effect, describe_question, ends, number
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page
@@ -40,7 +41,7 @@ def write_findings(
 ) -> str:
     """Write the page and its figures. The project's own page also replaces its section of README.md, once a finding
     rests on drawn settings. Returns a line on it."""
-    verdicts = {name: own for name, own in verdicts.items() if not is_begun(own)}
+    verdicts = {name: own for name, own in verdicts.items() if own["verdict"] != BEGUN}
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[own["id"]], own, whens.get(own["id"])) for own in chosen]
     for own in chosen:
@@ -57,14 +58,9 @@ def write_findings(
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
 
 
-def is_begun(verdict: Mapping[str, Any]) -> bool:
-    """Whether it has fewer drawn settings than it asks for, and so no word."""
-    return bool(verdict["settings"]) and verdict["drawn"] and verdict["verdict"] == "counted"
-
-
 def is_drawn(verdict: Mapping[str, Any]) -> bool:
     """Whether it has a word over drawn settings."""
-    return bool(verdict["settings"]) and verdict["drawn"] and verdict["verdict"] != "counted"
+    return bool(verdict["settings"]) and verdict["drawn"]
 
 
 def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict[str, str]:
@@ -83,7 +79,7 @@ def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict
 def answer(verdict: Mapping[str, Any]) -> str:
     """What is known, in a few words."""
     word = verdict["verdict"]
-    if word == "counted":
+    if word == COUNTED:
         return f"True in {verdict['holds']} of {verdict['n']} settings that we chose"
     return ANSWERS.get(word, word[0].upper() + word[1:])
 

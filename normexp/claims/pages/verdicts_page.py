@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.estimate import ALPHA, holm
-from normexp.claims.judge.verdict import UNTUNED, VERDICT, WORDS
+from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, WORDS
 from normexp.claims.judge.verdict_text import counts, describe_question, ends, number, with_scope
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
@@ -44,7 +44,9 @@ def write_page(
         return f"{path}: when claims hold"
     path.write_text(page_of(claims, verdicts, root))
     testable = sum(claim.evidence != "none" for claim in claims.values())
-    return f"{path}: {len(verdicts)} verdicts of {testable} claims that can be tested"
+    begun = sum(own["verdict"] == BEGUN for own in verdicts.values())
+    line = f"{path}: {len(verdicts) - begun} verdicts of {testable} claims that can be tested"
+    return f"{line}; {begun} more have begun" if begun else line
 
 
 def page_of(
@@ -157,7 +159,9 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
 
 
 def numbers_of(verdict: dict[str, Any]) -> str:
-    """The numbers behind a word, in the few words of a row."""
+    """The numbers behind a word, in the few words of a row; none before all drawn settings are finished."""
+    if verdict["verdict"] == BEGUN:
+        return ""
     if verdict["settings"]:
         text = counts(verdict["comparisons"][0], drawn=verdict["drawn"])
     else:

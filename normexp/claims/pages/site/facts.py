@@ -9,6 +9,7 @@ from typing import Any
 from normexp.claims.evidence.curves import bank_curves, curves_of, ledger_of, own_curves, setting_names
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER
 from normexp.claims.judge.plain_words import in_words
+from normexp.claims.judge.verdict import BEGUN
 from normexp.claims.judge.verdict_text import counts, with_scope
 from normexp.claims.pages.figure import KINDS, number
 from normexp.claims.pages.findings import MOST, QUESTIONS
@@ -113,8 +114,8 @@ def facts(
         "verdict": verdict,
         "registered": registrations(claim, registry, root),
     }
-    if verdict is None:
-        return plain
+    if verdict is None or verdict["verdict"] == BEGUN:
+        return plain | {"verdict": None}
     ledger, names = ledger_of(claim, verdict, root), setting_names(claim)
     curves = curves_of(claim, verdict, root)
     arms = [arm for runs in ledger.values() for arm in runs["norm"]]
