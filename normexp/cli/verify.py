@@ -186,6 +186,8 @@ def show_help() -> None:
         "\n\nClaims:"
     )
     list_claims(claims.values())
+    for name, how in folder.brought_names("claim").items():
+        print(f"  {name}  of an installed package; add {how}")
 
 
 def list_claims(claims: Collection[Claim]) -> None:
