@@ -87,13 +87,11 @@ def one_line_errors() -> Iterator[None]:
 
 def say_error(error: Exception) -> int:
     """Print an error as one line. Returns the exit status; raises the error if the user asked for tracebacks."""
-    if isinstance(error, OSError):
-        print(f"Error: {error}", file=sys.stderr)
-        return BAD_INPUT
-    if full_errors():
+    system = isinstance(error, OSError)  # whose text is one line
+    if full_errors() and not system:
         raise error
-    print(f"Error: {one_line(error)}", file=sys.stderr)
-    return BAD_INPUT if is_bad_input(error) else FAILED
+    print(f"Error: {error if system else one_line(error)}", file=sys.stderr)
+    return BAD_INPUT if system or is_bad_input(error) else FAILED
 
 
 def is_bad_input(error: BaseException) -> bool:
