@@ -1,13 +1,14 @@
 """Commands and functions in a process of their own that makes no imports: a fork of the server which sweeps use, that
 made them once. A new interpreter takes five seconds for them; a test of the start itself starts one."""
 
+import contextlib
 import os
 import runpy
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,15 @@ def call(
     function: Callable[..., Any], *arguments: Any, folder: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess:
     """What a function prints, and the status with which its process ends."""
+    with begun(function, *arguments, folder=folder, **environment) as (_, done):
+        return done()
+
+
+@contextlib.contextmanager
+def begun(
+    function: Callable[..., Any], *arguments: Any, folder: Path = ROOT, **environment: str
+) -> Iterator[tuple[int, Callable[[], subprocess.CompletedProcess]]]:
+    """(the process that calls a function, what waits for its end)."""
     context = processes()
     with tempfile.TemporaryDirectory() as place:
         files = [Path(place) / name for name in ("out", "err")]
@@ -42,9 +52,13 @@ def call(
         around = (list(map(str, files)), str(folder), os.environ | environment, server)
         process = context.Process(target=_enter, args=(around, function, arguments))
         process.start()
-        process.join()
-        out, err = (path.read_text() for path in files)
-    return subprocess.CompletedProcess([function.__name__, *arguments], process.exitcode, out, err)
+
+        def done() -> subprocess.CompletedProcess:
+            process.join()
+            out, err = (path.read_text() for path in files)
+            return subprocess.CompletedProcess([function.__name__, *arguments], process.exitcode, out, err)
+
+        yield process.pid, done
 
 
 def _enter(
