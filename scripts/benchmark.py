@@ -154,11 +154,10 @@ def machine() -> str:
     """Processor, cores, GPU, threads and versions, in one line."""
     import torch
 
-    listing = Path("/proc/cpuinfo")
-    lines = listing.read_text().splitlines() if listing.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    from normexp.machine import processor
+
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    parts = [next(names, platform.machine()), f"{os.cpu_count()} cores", gpu]
+    parts = [processor(), f"{os.cpu_count()} cores", gpu]
     parts += [f"threads: {torch.get_num_threads()}", f"Python {platform.python_version()}"]
     return ", ".join([*parts, f"torch {torch.__version__}", f"Lightning {version('pytorch-lightning')}"])
 

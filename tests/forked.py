@@ -1,19 +1,21 @@
 """Commands and functions in a process of their own that makes no imports: a fork of the server which sweeps use, that
 made them once. A new interpreter takes five seconds for them; a test of the start itself starts one."""
 
+import contextlib
 import os
 import runpy
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 from unsynced import leave_to_the_kernel
 
-from normexp.sweeps.places.this_machine import STOPS, processes
+from normexp.sweeps.places.this_machine import STOPS, ThisMachine, processes
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,20 +36,37 @@ def call(
     function: Callable[..., Any], *arguments: Any, folder: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess:
     """What a function prints, and the status with which its process ends."""
+    with begun(function, *arguments, folder=folder, **environment) as (_, done):
+        return done()
+
+
+@contextlib.contextmanager
+def begun(
+    function: Callable[..., Any], *arguments: Any, folder: Path = ROOT, **environment: str
+) -> Iterator[tuple[int, Callable[[], subprocess.CompletedProcess]]]:
+    """(the process that calls a function, what waits for its end)."""
+    context = processes()
     with tempfile.TemporaryDirectory() as place:
         files = [Path(place) / name for name in ("out", "err")]
-        around = (list(map(str, files)), str(folder), os.environ | environment)
-        process = processes().Process(target=_enter, args=(around, function, arguments))
+        server = forkserver._forkserver._forkserver_address if folder == ROOT else None
+        around = (list(map(str, files)), str(folder), os.environ | environment, server)
+        process = context.Process(target=_enter, args=(around, function, arguments))
         process.start()
-        process.join()
-        out, err = (path.read_text() for path in files)
-    return subprocess.CompletedProcess([function.__name__, *arguments], process.exitcode, out, err)
+
+        def done() -> subprocess.CompletedProcess:
+            process.join()
+            out, err = (path.read_text() for path in files)
+            return subprocess.CompletedProcess([function.__name__, *arguments], process.exitcode, out, err)
+
+        yield process.pid, done
 
 
 def _enter(
-    around: tuple[list[str], str, Mapping[str, str]], function: Callable[..., Any], arguments: Sequence[Any]
+    around: tuple[list[str], str, Mapping[str, str], str | None],
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
 ) -> None:
-    files, folder, environment = around
+    files, folder, environment, server = around
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, path in enumerate(files, start=1):
@@ -56,4 +75,21 @@ def _enter(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    if server:
+        _use_server(server)
     function(*arguments)
+
+
+def _use_server(address: str) -> None:
+    """Let the jobs of this process be forks of the server that forked it. A server of its own would take five seconds
+    for its imports. The jobs then get this process's environment with their slot."""
+    own = forkserver._forkserver
+    own._forkserver_address, own._forkserver_pid, own.ensure_running = address, os.getppid(), lambda: None
+    begin = ThisMachine.__init__
+
+    def with_environment(
+        self: ThisMachine, target: Any, slots: Sequence[Mapping[str, str]], *rest: Any
+    ) -> None:
+        begin(self, target, [{**os.environ, **slot} for slot in slots], *rest)
+
+    ThisMachine.__init__ = with_environment

@@ -26,9 +26,7 @@ KNOWS_HYDRA = {
 FORBIDDEN = {
     "norms": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "models": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
-    "models/other_network.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
-    "models/own_network.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
-    "models/library_networks.py": HYDRA | {"pytorch_lightning", "pandas"},
+    "models/other_network.py": HYDRA | {"pytorch_lightning", "pandas"},
     "models/sites.py": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "claims/laws": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "data": HYDRA,
@@ -54,10 +52,8 @@ EVERYWHERE = (
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
     "models/other_network.py": {"models", "norms"},  # it puts the run's norm in place of the network's
-    "models/own_network.py": {"models", "norms"},
     "norms": {"norms", "config"},  # of the latter the folder of the yaml files alone, see below
     "models": {"models"},
-    "models/library_networks.py": {"models"},
     "models/sites.py": {"norms"},  # the layers that are norms, see below
     "claims/laws": {"claims"},
     "data": {"data"},
@@ -80,7 +76,7 @@ MAY_USE = {
 
 
 # Files with other rules than the folder around them.
-EXCEPT = {"models/other_network.py", "models/own_network.py", "models/library_networks.py", "models/sites.py"}
+EXCEPT = {"models/other_network.py", "models/sites.py"}
 
 
 @functools.cache
@@ -132,8 +128,7 @@ def test_part_knows_of_configurations_where_their_files_lie_and_no_more(part):
     ("part", "known"),
     [
         ("models/sites.py", {"normexp.norms.layers"}),
-        ("models/other_network.py", {"normexp.norms.layers", "normexp.norms.swap_norms"}),
-        ("models/own_network.py", {"normexp.norms.layers", "normexp.norms.base"}),
+        ("models/other_network.py", {f"normexp.norms.{file}" for file in ("base", "layers", "swap_norms")}),
         ("monitors", {"normexp.models.sites", "normexp.norms.layers"}),
     ],
 )

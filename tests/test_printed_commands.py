@@ -158,9 +158,7 @@ def test_a_finished_run_says_so_without_torch_and_how_to_train_again(tmp_path):
     assert result in done.stdout  # the same numbers in the same words
     (again,) = re.findall(r"^to train again: (.+)$", done.stdout, re.M)
     assert shlex.split(again)[2:] == [*SMALL, "norm=rmsnorm", f"outputs={tmp_path}", "seed=4"]
-    other = subprocess.run(
-        [sys.executable, *words, "monitor=light"], cwd=ROOT, capture_output=True, text=True
-    )
+    other = forked(*words[1:], "monitor=light")
     assert "finished with monitor=none, not light" in other.stdout
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from normexp.advise.forecast import LEVEL, Expected, Forecast, change, effects_of
-from normexp.advise.own_setting import labels_of_own
 from normexp.claims.evidence.measured import Measured, measured
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.atlas import short
-from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.bank import NAMES, Bank, label
 from normexp.claims.spec.registration import REGISTRY, not_after, open_registry
 from normexp.claims.spec.registry import digest
+from normexp.config.compose import compose
+from normexp.config.process import fast_imports
+from normexp.config.references import plain_values
 
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
@@ -129,3 +131,47 @@ def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) 
         "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
         coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,
     )  # fmt: skip
+
+
+OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "adam": "Adam"}
+PLACES = {"pre", "post", "sandwich"}  # of the norm, in a transformer
+
+
+def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
+    """The labels of the setting that `normexp train` with these words would train. Raises ValueError with one line for
+    words that it would refuse, and for data that cannot be read where their number is not given."""
+    cfg, choices = compose(overrides)
+    config = plain_values(cfg)
+    model = config["model"]
+    found = {"data": _data(config, choices["data"]), "model": label("model", choices["model"])}
+    found |= {"optimizer": OPTIMIZERS.get(choices["optimizer"], choices["optimizer"])}
+    for key in ("activation", "initialization"):
+        if isinstance(model.get(key), str):
+            found[key] = NAMES[f"model.{key}"].get(model[key], model[key])
+    if model.get("norm_position") in PLACES:
+        found["place of the norm"] = label("model.norm_position", model["norm_position"])
+    depth = model.get("depth")
+    numbers = {"depth": sum(depth) if isinstance(depth, list) else depth, "width": model.get("width")}
+    examples, updates = _length(config)
+    numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
+    return found | {key: str(value) for key, value in numbers.items() if value}
+
+
+def _data(config: dict[str, Any], choice: str) -> str:
+    """The name of the data; of a text its file's, without ends."""
+    if choice == "text_file":
+        return Path(str(config["data"]["path"])).name.partition(".")[0]
+    return label("data", choice)
+
+
+def _length(config: dict[str, Any]) -> tuple[int, int]:
+    """(training examples, or characters of a text; updates). The data are read only if the words do not say it."""
+    examples, updates = config["data"].get("train_size"), config["max_steps"]
+    if examples and updates:
+        return examples, updates
+    with fast_imports():
+        from normexp.config.construct import load_data
+        from normexp.training.length import total_steps
+
+    data = load_data(config, None)
+    return examples or data.splits["train"].y.numel(), total_steps(config, data)

@@ -9,10 +9,10 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from normexp.check.callback import CheckNorms
     from normexp.check.result import Finding, Result
+    from normexp.check.run import CheckNorms
 
-HOMES = {"CheckNorms": "callback", "Finding": "result", "Result": "result"}
+HOMES = {"CheckNorms": "run", "Finding": "result", "Result": "result"}
 __all__ = ["CheckNorms", "Finding", "Result"]
 
 

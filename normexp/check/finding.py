@@ -14,7 +14,7 @@ import yaml
 from normexp.check.result import Finding, Link
 
 if TYPE_CHECKING:
-    from normexp.check.network import Network
+    from normexp.check.run import Network
 
 PACKAGE = Path(__file__).parents[1]
 TEXTS = PACKAGE / "check" / "findings" / "findings.yaml"

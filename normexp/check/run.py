@@ -1,16 +1,161 @@
-"""The check itself: `normexp.check(module, loader)`."""
+"""The check itself, `normexp.check(module, loader)`: a network and what is measured on it when a finding asks; and a
+Lightning callback that checks the norms once, before the first batch of a fit."""
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.utilities.rank_zero import rank_zero_info
+from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
 from normexp.check.finding import declared
-from normexp.check.inputs import Asked, Step, as_step, at_least_one, two_batches
-from normexp.check.network import Network
+from normexp.check.inputs import (
+    PRECISIONS,
+    PROBE,
+    Asked,
+    Step,
+    as_step,
+    at_least_one,
+    root_of,
+    size_of,
+    two_batches,
+)
 from normexp.check.result import SEVERITIES, NotChecked, Result
+from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
+from normexp.monitors.batches import Batches
+from normexp.monitors.guard import loss_of, untouched
+
+
+@dataclass
+class Modes:
+    """Losses of the held-out batch with dropout off, and what arrives at each norm with running statistics.
+
+    Attributes:
+        running, batch, precise: loss with the running statistics, with the batch's own, and with statistics that were
+            estimated anew from the two batches.
+        apart: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
+        var: path -> variance of each channel in the training batch, (C,).
+    """
+
+    running: float
+    batch: float
+    precise: float
+    apart: dict[str, float] = field(default_factory=dict)
+    var: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Network:
+    """A network and what a check may ask of it. Each measure is made once, when it is first asked for.
+
+    Args:
+        step: has a `training_step`.
+        batches: of at most as many samples as the user allows.
+        batch_size: samples of a batch that is not cut.
+        loader: what the user passed as data.
+    """
+
+    def __init__(self, step: nn.Module, batches: Batches, batch_size: int, loader: Any, asked: Asked) -> None:
+        self.step, self.batches, self.batch_size = step, batches, batch_size
+        self.loader, self.asked, self.root = loader, asked, root_of(step)
+        self.samples = size_of(batches.training) or batch_size  # that the passes see
+        self.modules = dict(self.root.named_modules())
+
+    @cached_property
+    def places(self) -> list[Place]:
+        return norms_of(self.step)
+
+    @property
+    def tracked(self) -> list[Place]:
+        """The norms that keep running statistics."""
+        return [place for place in self.places if place.tracked]
+
+    def values(self, call: Call) -> int:
+        """How many values enter one statistic of a call when the batch is not cut."""
+        if call.place.kind != "batch" or not self.samples:
+            return call.values
+        return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
+
+    @contextlib.contextmanager
+    def quiet(self, *, train: bool) -> Iterator[nn.Module]:
+        """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
+        rest trains) or in eval mode. Nothing done inside is left."""
+        with isolate_rng(), untouched(self.step):
+            if not train:
+                self.step.eval()
+            elif not self.root.training:
+                self.step.train()
+            yield self.step
+
+    @cached_property
+    def attempt(self) -> Trace:
+        """One training pass, forward and backward, or as far as it came."""
+        with self.quiet(train=True) as step:
+            return trace(step, self.batches.training, self.places)
+
+    @property
+    def trace(self) -> Trace:
+        """The training pass. Raises NotChecked if it fails."""
+        if self.attempt.error is not None:
+            raise NotChecked("the training pass fails; see pass_fails")
+        return self.attempt
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the loss is one, and not a probe, as the training pass tells."""
+        _ = self.trace
+        return not (isinstance(self.step, Step) and self.step.told.how == PROBE)
+
+    @cached_property
+    def modes(self) -> Modes:
+        """Four passes without gradients: running statistics, the batch's own on both batches, and estimated anew."""
+        _ = self.trace  # where training fails, nothing is compared with it
+        with self.quiet(train=False) as step, torch.no_grad():
+            return modes(step, self.batches, self.tracked)
+
+    def code(self, path: str) -> str:
+        """The module at a path as code: `model.layer1[0].bn1`."""
+        parts = path.split(".") if path else []
+        return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+
+
+def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
+    """See `Modes`. Call it on a copy in eval mode, where it overwrites running statistics."""
+    running = float(loss_of(step, copied(batches.held_out)))
+    found = Modes(running, running, running)
+    for place in tracked:
+        place.module.train()
+    moments: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    for batch in (batches.training, batches.held_out):
+        passed = trace(step, batch, tracked)
+        found.batch = passed.loss
+        for call in passed.calls:
+            if (
+                call.mean.shape == call.place.module.running_mean.shape
+            ):  # not those of each sample, as InstanceNorm's
+                moments.setdefault(call.place.path, []).append((call.mean, call.var))
+        del passed  # and what it keeps of the activations
+    step.eval()
+    for place in tracked:
+        if own := moments.get(place.path):
+            means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
+            mean, var = place.module.running_mean, place.module.running_var
+            off = (
+                torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
+                / var.sqrt().norm()
+            )
+            found.apart[place.path], found.var[place.path] = float(off.amax()), variances[0]
+            # Of all batches together: the mean of their variances and the variance of their means.
+            mean.copy_(means.mean(0))
+            var.copy_(variances.mean(0) + means.var(0, correction=0))
+    found.precise = float(loss_of(step, copied(batches.held_out)))
+    return found
 
 
 def check(
@@ -74,3 +219,52 @@ def check(
     result.facts = [f"{norms}; {network.samples} samples a pass; loss: {how}", *said]
     result.seconds = time.perf_counter() - begun
     return result
+
+
+LINES = 5
+
+
+class CheckNorms(Callback):
+    """Checks the network at the start of `fit` and says at most five lines. The training keeps its bits.
+
+    Args:
+        strict: stop with an error if there is an error or a warning.
+        samples: batches are cut to this many samples.
+
+    Attributes:
+        result: of the last check.
+    """
+
+    def __init__(self, *, strict: bool = False, samples: int = 32) -> None:
+        self.strict, self.samples = strict, samples
+        self.result: Result | None = None
+
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        """A new fit is checked anew."""
+        self.result = None
+
+    def on_train_batch_start(
+        self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Check the module with its first batch, and the trainer's optimizer, precision, accumulation and processes.
+
+        The loader is not asked for another batch: that would move one whose workers persist.
+        """
+        if self.result is not None:
+            return
+        precision = str(trainer.precision)
+        self.result = check(
+            module,
+            [batch],
+            optimizer=trainer.optimizers[0] if trainer.optimizers else None,
+            precision=precision if precision in PRECISIONS else None,
+            accumulate=trainer.accumulate_grad_batches,
+            devices=trainer.world_size,
+            steps=int(trainer.num_training_batches) if trainer.num_training_batches < float("inf") else None,
+            samples=self.samples,
+        )
+        lines = self.result.lines(LINES)
+        for line in lines:
+            rank_zero_info(line)
+        if self.strict and not self.result.ok:
+            raise ValueError("\n".join(lines))

@@ -1,5 +1,7 @@
-"""One training pass, watched: what every norm, activation and linear map gets, gives, and gets back as a gradient."""
+"""The norms of a network, and one training pass, watched: what every norm, activation and linear map gets, gives, and
+gets back as a gradient."""
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,7 +11,6 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
 from normexp.check.inputs import root_of
-from normexp.check.places import Place
 from normexp.check.result import Layer
 from normexp.monitors.activations import bounds, derivative, flat_fractions, saturated_fraction
 from normexp.monitors.gradients import norms_of as gradient_norms
@@ -24,6 +25,109 @@ from normexp.monitors.sites import (
     to_rows,
     unheard,
 )
+from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
+
+RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A norm of the network.
+
+    Attributes:
+        path: its dotted path, as in `get_submodule`.
+        kind: over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
+            axes of each sample or token); none for layers that take no statistic.
+        centers: whether it subtracts a mean.
+    """
+
+    path: str
+    module: nn.Module
+    kind: str
+    centers: bool
+    eps: float
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it keeps running statistics."""
+        return getattr(self.module, "running_mean", None) is not None
+
+    @property
+    def seen(self) -> int:
+        """Batches that its running statistics have seen."""
+        return int(getattr(self.module, "num_batches_tracked", None) or 0)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether its running statistics have seen no batch."""
+        return getattr(self.module, "num_batches_tracked", None) is not None and not self.seen
+
+    @property
+    def keep(self) -> float | None:
+        """The share of a running statistic that one batch leaves; None if it is a plain average, or unknown."""
+        if (keep := getattr(self.module, "ema_keep", None)) is not None:
+            return float(keep)
+        momentum = getattr(self.module, "momentum", None)
+        return None if momentum is None else 1 - float(momentum)
+
+    @property
+    def synced(self) -> bool:
+        """Whether statistics run over all processes."""
+        return "Sync" in type(self.module).__name__
+
+    @property
+    def virtual_batch(self) -> int | None:
+        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
+        return getattr(self.module, "virtual_batch_size", None)
+
+    @property
+    def follows_batches(self) -> bool:
+        """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
+        own = getattr(self.module, "batch_statistics", None)
+        if own is not None:
+            return bool(own) and getattr(self.module, "freeze_after", None) != 0
+        return isinstance(self.module, BATCH) or (self.kind == "batch" and hasattr(self.module, "momentum"))
+
+    def groups(self, x: Tensor) -> Tensor:
+        """x as one row for each statistic, (statistics, values)."""
+        module, axis = self.module, channel_dim(self.module, x.ndim)
+        x = x.detach()
+        x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
+        if self.kind == "batch":
+            return x.movedim(axis, 0).flatten(1)
+        if self.kind == "instance":
+            return x.movedim(axis, 1).flatten(2).flatten(0, 1) if x.ndim > 2 else x.reshape(-1, 1)
+        if self.kind == "group":
+            return x.movedim(axis, 1).reshape(len(x) * getattr(module, "num_groups", 1), -1)
+        if hasattr(module, "batch_statistics") and axis == 1 and not getattr(module, "per_position", False):
+            return x.flatten(1)  # this project's, over (C, ...)
+        shape = getattr(module, "normalized_shape", x.shape[axis])
+        return x.movedim(axis, -1).reshape(-1, shape if isinstance(shape, int) else math.prod(shape))
+
+
+def norms_of(step: nn.Module) -> list[Place]:
+    """The norms among the sites of a module, in forward order, each once."""
+    paths = {child: path for path, child in root_of(step).named_modules()}
+    norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
+    found = {module: norm_layer(module) for module in norms if not isinstance(module, nn.LocalResponseNorm)}
+    return [_place(paths[module], module, layer) for module, layer in found.items() if layer is not None]
+
+
+def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
+    if isinstance(layer, str):  # recognized, and computes something of its own
+        kind, eps = "layer", float(getattr(module, "eps", None) or 0.0)
+    else:
+        kind, eps = layer.kind, float(layer.eps or 0.0)
+    name, centers = type(module).__name__, kind != "rms"
+    if kind == "project":
+        centers = "RMS" not in name and "Scale" not in name
+        kind = "batch" if module.batch_statistics else "group" if hasattr(module, "num_groups") else "sample"
+        if name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps:
+            kind = "none"
+    if isinstance(module, INSTANCE) or name == "InstanceNorm":
+        kind = "instance"
+    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, eps)
+
 
 KINDS = ("norm", "activation", "linear")
 MANY = 2**22  # values; a larger activation is measured on as many of its first samples as stay below

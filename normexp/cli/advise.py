@@ -43,7 +43,7 @@ def answer(options: dict[str, str], words: list[str], register: bool) -> str:
     """What was asked for, as text. Raises ValueError with one line for words that do not belong together."""
     from normexp.advise import told
     from normexp.advise.forecast import Forecast
-    from normexp.advise.own_setting import labels_of_own
+    from normexp.advise.told import labels_of_own
     from normexp.claims.evidence.measured import measured
     from normexp.runs.files import atomic_write
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from normexp.cli.help import GROUPS, choices, keys, suggest
-from normexp.config.folder import allow_from, as_option, use_folder
+from normexp.config.folder import allow_from, as_option, brought_hint, use_folder
 from normexp.config.process import command, note_interrupt, start
 
 # What torch says where a network shrinks its images to nothing.
@@ -87,13 +87,11 @@ def one_line_errors() -> Iterator[None]:
 
 def say_error(error: Exception) -> int:
     """Print an error as one line. Returns the exit status; raises the error if the user asked for tracebacks."""
-    if isinstance(error, OSError):
-        print(f"Error: {error}", file=sys.stderr)
-        return BAD_INPUT
-    if full_errors():
+    system = isinstance(error, OSError)  # whose text is one line
+    if full_errors() and not system:
         raise error
-    print(f"Error: {one_line(error)}", file=sys.stderr)
-    return BAD_INPUT if is_bad_input(error) else FAILED
+    print(f"Error: {error if system else one_line(error)}", file=sys.stderr)
+    return BAD_INPUT if system or is_bad_input(error) else FAILED
 
 
 def is_bad_input(error: BaseException) -> bool:
@@ -124,7 +122,8 @@ def one_line(error: BaseException) -> str:
         r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
         text,
     ):
-        return f"{match[1]}={match[2]}: no such choice; {suggest(match[2], match[3].split())}"
+        hint = brought_hint(match[1], match[2]) or f"no such choice; {suggest(match[2], match[3].split())}"
+        return f"{match[1]}={match[2]}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
     if "missing EQUAL" in text:

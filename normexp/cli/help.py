@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from normexp.config.folder import CONFIGS
+from normexp.config.folder import CONFIGS, brought_names, config_file
 from normexp.config.process import command
 
 PACKAGE = Path(__file__).parents[1]
@@ -37,6 +37,11 @@ def choices(group: str) -> dict[str, str]:
     """The choices of a config group, with the first comment of each file."""
     paths = sorted((CONFIGS / group).glob("*.yaml"))
     return {path.stem: next(iter(comments_above(path.read_text())), "") for path in paths}
+
+
+def installed(group: str) -> dict[str, str]:
+    """The choices that installed packages bring, with how to allow each; their files are not read."""
+    return {name: f"of an installed package; add {how}" for name, how in brought_names(group).items()}
 
 
 def comments_above(text: str) -> list[str]:
@@ -81,7 +86,7 @@ def key_rows() -> dict[str, tuple[str, str]]:
 
 def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
     """The options of a choice, `norm.eps` -> (its value, its comment), with those of the choices that it builds on."""
-    text = (CONFIGS / group / f"{choice}.yaml").read_text()
+    text = _text(group, choice)
     found: dict[str, tuple[str, str]] = {}
     for parent in (yaml.safe_load(text) or {}).get("defaults", ()):
         if isinstance(parent, str) and parent != "_self_":
@@ -91,6 +96,10 @@ def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
         found[prefix + name] = (value, comment or found.get(prefix + name, ("", ""))[1])
     roots = {name: value for name, (value, _) in (key_rows() | found).items() if "." not in name and value}
     return {name: (roots.get(value[2:-1], value), comment) for name, (value, comment) in found.items()}
+
+
+def _text(group: str, choice: str) -> str:
+    return (config_file(group, choice) or CONFIGS / group / f"{choice}.yaml").read_text()
 
 
 def keys() -> list[str]:
@@ -136,7 +145,7 @@ def help_text(width: int | None = None) -> str:
         f"`{command('train')} --help norm=batchnorm` explains a choice and its options):",
     ]
     for group in GROUPS:
-        parts += [f"\n{group}", *columns(choices(group), width)]
+        parts += [f"\n{group}", *columns(choices(group) | installed(group), width)]
     rows = {f"{name}={value}" if value else name: text for name, (value, text) in key_rows().items()}
     return "\n".join([*parts, "\nKeys (key=value):", *columns(rows, width)])
 
@@ -150,13 +159,15 @@ def explain(word: str, width: int | None = None) -> str:
             raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*GROUPS, *roots])}")
         default, text = roots[group]
         return f"{group}={default or 'VALUE'}\n\n{text}"
-    known = choices(group)
+    known = choices(group) | installed(group)
     if not choice:
         head = f"{group}: choose one, {command('train')} {group}=NAME"
         return "\n".join([head, "", *columns(known, width)])
     if choice not in known:
         raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(known))}")
-    text = (CONFIGS / group / f"{choice}.yaml").read_text()
+    if choice in installed(group) and not config_file(group, choice):
+        return f"{word}\n\n{known[choice]}"
+    text = _text(group, choice)
     target = re.search(r"^ *_target_: *(\S+)", text, re.M)
     docs = [sections(own) for own in docstrings(target[1] if target else "")]
     described = {name: own for _, entries in reversed(docs) for name, own in entries.items()}

@@ -42,9 +42,9 @@ def main(arguments: list[str]) -> int:
         print(HELP)
         return 0
     try:
-        kind, name = (
-            arguments if len(arguments) == 2 else _refuse("write normexp new KIND NAME; --help explains")
-        )
+        if len(arguments) != 2:
+            raise ValueError("write normexp new KIND NAME; --help explains")
+        kind, name = arguments
         for path in new(kind, name, Path()):
             print(path)
     except (ValueError, OSError) as error:
@@ -61,13 +61,13 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
     file that is there; then nothing is written.
     """
     if kind not in FILES:
-        _refuse(f"{kind}: nothing to begin; {suggest(kind, list(FILES))}")
+        raise ValueError(f"{kind}: nothing to begin; {suggest(kind, list(FILES))}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        _refuse(
+        raise ValueError(
             f"{name}: cannot name a Python file; use lower case letters, digits and underscores: my_{kind}"
         )
     if name in choices(kind) or name in sys.stdlib_module_names or name in ("torch", "numpy", "normexp"):
-        _refuse(f"{name}: is taken; use another name, such as my_{name}")
+        raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
     words = {"name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
     files = {
         folder / Template(place).substitute(words): Template(
@@ -76,12 +76,8 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
         for file, place in FILES[kind].items()
     }
     if there := [path for path in files if path.exists()]:
-        _refuse(f"{there[0]}: is there already; move it or use another name")
+        raise ValueError(f"{there[0]}: is there already; move it or use another name")
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return list(files)
-
-
-def _refuse(message: str):
-    raise ValueError(message)

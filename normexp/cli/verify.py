@@ -16,7 +16,7 @@ from normexp.claims.spec.topics import matching, topic
 from normexp.cli.errors import BAD_INPUT, cut_quietly, prepare, read_options, say_error
 from normexp.config import folder
 from normexp.config.process import command, fast_imports, tolerate_closed_stdout
-from normexp.sweeps.options import Options, options_of, take_flags
+from normexp.sweeps.options import options_of, take_flags
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
@@ -80,7 +80,8 @@ def main(arguments: list[str]) -> int:
     try:
         arguments, given = take_flags(arguments)
         options = read(arguments)
-        engine = engine_options(given, options["workers"])
+        workers = [("workers", options["workers"])] if options["workers"] != "auto" else []
+        engine = options_of([*workers, *given])  # the flags are those of a sweep
         if options["find"]:
             return find_claims(options["find"])
         if options["page"]:
@@ -186,6 +187,8 @@ def show_help() -> None:
         "\n\nClaims:"
     )
     list_claims(claims.values())
+    for name, how in folder.brought_names("claim").items():
+        print(f"  {name}  of an installed package; add {how}")
 
 
 def list_claims(claims: Collection[Claim]) -> None:
@@ -227,11 +230,6 @@ def read(arguments: list[str]) -> dict[str, str]:
     if options["workers"] != "auto" and not (options["workers"].isdecimal() and int(options["workers"])):
         raise ValueError(f"workers={options['workers']}: must be auto or a whole number of at least 1")
     return options
-
-
-def engine_options(given: list[tuple[str, str]], workers: str) -> Options:
-    """Where and how runs are trained: the flags, which are those of a sweep."""
-    return options_of([*([("workers", workers)] if workers != "auto" else []), *given])
 
 
 def command_of_one(options: dict[str, str]) -> str:

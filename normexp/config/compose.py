@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from normexp.config.folder import CONFIGS, own_folder
+from normexp.config.folder import CONFIGS, allowed_packages, own_folder
 from normexp.config.hydra_gate import check_composed, check_folder
 from normexp.config.settings import ROOT
 
@@ -71,13 +71,13 @@ def _is_value(override: Override) -> bool:
 
 def composer() -> Composer:
     """A composer of this project's files, and of the user's own folder if one is in use, for one launch."""
-    found = copy.copy(_composer(own_folder()))
+    found = copy.copy(_composer(own_folder(), allowed_packages()))
     found.fingerprints = {}
     return found
 
 
 @cache
-def _composer(own: Path | None) -> Composer:
+def _composer(own: Path | None, allowed: tuple[str, ...]) -> Composer:
     search = [f"hydra.searchpath=['file://{own.as_posix()}']"] if own else []
     if own:
         check_folder(own)

@@ -3,9 +3,11 @@
 The project's lie at the top of the repository, or in the package if a wheel installed it. A user's own folder,
 `--config-dir my_configs`, holds norms, models, data, monitors and claims beside them. Only the command line can allow
 packages, never a file. Processes that a command starts (workers of a sweep, ranks of ddp, jobs on a cluster) inherit
-both as environment variables. Imports neither torch nor Hydra.
+both as environment variables. An installed package may bring such a folder, too: its entry points say what is in it,
+and it is read only if the command line allows the package. Imports neither torch nor Hydra.
 """
 
+import functools
 import os
 import re
 from collections.abc import Iterable
@@ -24,6 +26,8 @@ KEY = "config_dir"
 FLAGS = {
     "-cd": "--config-dir", "-cp": "--config-path", "-cn": "--config-name", "-p": "--package", "-c": "--cfg",
 }  # fmt: skip
+# Groups of entry points, normexp.norms ...: NAME = "package" stands for package/norm/NAME.yaml.
+BROUGHT = ("norm", "model", "monitor", "claim", "bank")
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -82,6 +86,79 @@ def allow_from(arguments: Iterable[str]) -> None:
 def allowed_packages() -> tuple[str, ...]:
     """The packages that the command line of this process, or of the one that started it, allows."""
     return tuple(name for name in os.environ.get(ALLOWED, "").split(",") if name)
+
+
+@functools.cache
+def brought() -> dict[tuple[str, str], tuple[str, ...]]:
+    """What installed packages say they bring: (group, name) -> packages. Nothing of theirs is imported or read."""
+    from importlib.metadata import entry_points  # reads a file of each package, so only who asks pays for it
+
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    points = entry_points()
+    for group in BROUGHT:
+        for own in points.select(group=f"normexp.{group}s"):
+            others = found.get((group, own.name), ())
+            found[group, own.name] = tuple(dict.fromkeys((*others, own.value)))
+    return found
+
+
+def brought_names(group: str) -> dict[str, str]:
+    """Name of each choice of a group that an installed package brings -> how to allow it."""
+    named = {name: packages for (own, name), packages in brought().items() if own == group}
+    return {name: f"allow_targets=[{packages[0]}]" for name, packages in sorted(named.items())}
+
+
+def brought_hint(group: str, name: str) -> str:
+    """What to add to a command that names a choice of an installed package which it does not allow; else empty."""
+    packages = [own for own in brought().get((group, name), ()) if not lies_in(own, allowed_packages())]
+    return (
+        f"an installed package brings it; if you trust {packages[0]}, add allow_targets=[{packages[0]}]"
+        if packages
+        else ""
+    )
+
+
+def more_folders() -> list[Path]:
+    """The folders beside the project's: the user's own, and those of the installed packages that are allowed.
+
+    Raises ValueError with one line for a package that brings what another one has, or not what it says.
+    """
+    own, allowed = own_folder(), allowed_packages()
+    folders: dict[str, Path] = {}
+    for (group, name), packages in brought().items() if allowed else ():
+        several = [package for package in packages if lies_in(package, allowed)]
+        if not several:
+            continue
+        where = f"{group}={name}: "
+        if (CONFIGS / group / f"{name}.yaml").exists():
+            raise ValueError(
+                f"{where}{several[0]} brings it, and normexp has its own; its author must rename it"
+            )
+        if len(several) > 1:
+            raise ValueError(f"{where}{' and '.join(several)} bring it; allow one of them")
+        folder = folders.setdefault(several[0], _folder_of(several[0]))
+        if not (folder / group / f"{name}.yaml").is_file():
+            raise ValueError(
+                f"{where}{several[0]} says that it brings it, and {folder} has no {group}/{name}.yaml"
+            )
+    return [*([own] if own else []), *folders.values()]
+
+
+def _folder_of(package: str) -> Path:
+    """The folder of an importable package, which is not imported. Raises ValueError if there is none."""
+    from importlib.util import find_spec
+
+    root, *rest = package.split(".")
+    spec = find_spec(root)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(f"allow_targets=[{package}]: is no folder of Python files; install it again")
+    return Path(spec.submodule_search_locations[0], *rest)
+
+
+def config_file(group: str, name: str) -> Path | None:
+    """The yaml of a choice: of the project, of the user's folder, or of an allowed package. None if there is none."""
+    paths = (folder / group / f"{name}.yaml" for folder in (CONFIGS, *more_folders()))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def lies_in(name: str, packages: Iterable[str]) -> bool:

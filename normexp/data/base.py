@@ -13,8 +13,7 @@ from torch import Tensor
 from normexp.data.rows import Batch, Rows, ShuffledOrder
 
 if TYPE_CHECKING:
-    from normexp.data.images import Augmentation
-    from normexp.data.tasks import Tasks
+    from normexp.data.images import Augmentation, Tasks
 
 DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 

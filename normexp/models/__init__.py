@@ -3,9 +3,8 @@ of other people are wrapped so."""
 
 from normexp.models.cnn import CNN
 from normexp.models.gpt import GPT
-from normexp.models.library_networks import Timm, Torchvision
 from normexp.models.mlp import MLP
-from normexp.models.own_network import OwnNetwork
+from normexp.models.other_network import OwnNetwork, Timm, Torchvision
 from normexp.models.resnet import ResNet
 from normexp.models.sites import Site
 from normexp.models.transformer import Transformer

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_choice
+from normexp.models.layers import TransformerWeights
 from normexp.models.sites import Site
-from normexp.models.transformer_weights import TransformerWeights
 
 QKNormOver = Literal["head", "width"]
 QKNormPlace = Literal["before", "after"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from normexp.arguments import require_choice
 from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, QKNormPlace, ValueNorm
-from normexp.models.layers import WeightNorm
+from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_stack import (
     EmbeddingScale,
@@ -16,7 +16,6 @@ from normexp.models.transformer_stack import (
     TransformerNormPosition,
     TransformerStack,
 )
-from normexp.models.transformer_weights import TransformerInitialization, TransformerWeights
 
 Position = Literal["learned", "rope"]
 

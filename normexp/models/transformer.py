@@ -6,10 +6,9 @@ from torch import Tensor, nn
 
 from normexp.arguments import require_at_least
 from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, ValueNorm
-from normexp.models.layers import WeightNorm
+from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_stack import TransformerActivation, TransformerNormPosition, TransformerStack
-from normexp.models.transformer_weights import TransformerInitialization, TransformerWeights
 
 
 class Transformer(nn.Module):

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_choice, require_depth
 from normexp.models.attention import Attention, AttentionOptions, masked
-from normexp.models.layers import Activation, make_activation
+from normexp.models.layers import Activation, TransformerWeights, make_activation
 from normexp.models.sites import Site, layer_name
-from normexp.models.transformer_weights import TransformerWeights
 
 TransformerNormPosition = Literal["pre", "post", "sandwich", "output", "keel", "sub"]
 TransformerActivation = Literal[Activation, "swiglu", "geglu"]

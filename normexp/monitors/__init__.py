@@ -45,27 +45,20 @@ __all__ = [
     "measure_without_fit",
 ]
 
-_FILES = {
-    "Activations": "activations",
-    "Adaptation": "batch_statistics",
-    "AdversarialNoise": "loss_landscape",
-    "Monitor": "base",
-    "BatchStatistics": "batch_statistics",
-    "Batches": "batches",
-    "Charts": "charts",
-    "CovariateShift": "covariate_shift",
-    "CovariateShiftProxies": "internal_covariate_shift",
-    "FirstNotFinite": "first_not_finite",
-    "GradientNoiseScale": "gradients",
-    "Gradients": "gradients",
-    "HessianTopEigenvalue": "loss_landscape",
-    "InternalCovariateShift": "internal_covariate_shift",
-    "measure_without_fit": "charts",
-    "Representation": "representation",
-    "Smoothness": "loss_landscape",
-    "StepMonitor": "base",
-    "Stream": "representation",
+_NAMES = {
+    "activations": ("Activations",),
+    "base": ("Monitor", "StepMonitor"),
+    "batch_statistics": ("Adaptation", "BatchStatistics"),
+    "batches": ("Batches",),
+    "charts": ("Charts", "measure_without_fit"),
+    "covariate_shift": ("CovariateShift",),
+    "first_not_finite": ("FirstNotFinite",),
+    "gradients": ("GradientNoiseScale", "Gradients"),
+    "internal_covariate_shift": ("CovariateShiftProxies", "InternalCovariateShift"),
+    "loss_landscape": ("AdversarialNoise", "HessianTopEigenvalue", "Smoothness"),
+    "representation": ("Representation", "Stream"),
 }
+_FILES = {name: file for file, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

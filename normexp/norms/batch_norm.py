@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from normexp.arguments import require_at_least, require_choice
-from normexp.norms import functional
+from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept, evaluation_mode
-from normexp.norms.kernels import batch_kernels, native_scaling
 
 
 class KnownCount:
@@ -220,7 +219,7 @@ class BatchNorm(Norm):
         return y if groups == 1 else y.unflatten(1, (groups, -1)).transpose(0, 1).flatten(0, 1)
 
     def torch_batch_norm(self, x: Tensor) -> Tensor:
-        """torch's layer with arguments that give `correction` (see `native_scaling`). It moves the running estimate."""
+        """torch's layer with arguments that give `correction` (see `kernels`). It moves the running estimate."""
         n = x.numel() // self.num_features
         weight, eps, stored = self.weight, self.eps, 1 - (1 - self.running_correction) / n
         if self.correction:
@@ -231,18 +230,18 @@ class BatchNorm(Norm):
         # backward pass, so the buffer must not change after the call.
         running_var = self.running_var if stored == 1 else self.running_var / stored
         tracked = {"eps": eps, "training": True, "momentum": 1 - self.ema_keep}
-        y = native_scaling.batch_norm(x, self.running_mean, running_var, weight, self.bias, **tracked)
+        y = kernels.batch_norm(x, self.running_mean, running_var, weight, self.bias, **tracked)
         if stored != 1:
             self.running_var.copy_(running_var * stored)
         return y
 
     def runs_native(self, x: Tensor) -> bool:
-        return self.native and self.deviation == "l2" and native_scaling.usable(x)
+        return self.native and self.deviation == "l2" and kernels.usable(x)
 
     def statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance (correction 0) of the batch, one per channel."""
         if self.runs_native(x):
-            return batch_kernels.statistics(x)
+            return kernels.batch_statistics(x)
         dims = [0, *range(2, x.dim())]
         mean, var = functional.moments(functional.at_least_float32(x), dims, 0, self.deviation)
         return mean.flatten(), var.flatten()
@@ -253,7 +252,7 @@ class BatchNorm(Norm):
         """(x - mean) r(var) weight + bias, with the gradient through the statistics of the batch."""
         options = {"eps": self.eps, "eps_position": self.eps_position}
         if self.runs_native(x):
-            return batch_kernels.normalize(x, mean, var, weight, bias, correction=self.correction, **options)
+            return kernels.normalize_batch(x, mean, var, weight, bias, correction=self.correction, **options)
         return functional.batch_norm(x, mean, self.corrected(var, x), weight, bias, **options)
 
     def corrected(self, var: Tensor, x: Tensor) -> Tensor:
@@ -282,7 +281,7 @@ class BatchNorm(Norm):
         var, eps = self.running_var, self.eps
         if self.eps_position == "outside":  # (sqrt(var) + eps)^2 under the root
             var, eps = (var.sqrt() + eps).square(), 0.0
-        return native_scaling.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
+        return kernels.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
 
     def extra_repr(self) -> str:
         return (

@@ -4,17 +4,17 @@ Every function takes channels at axis 1, (N, C) or (N, C, ...), and has derivati
 
 What is read here is what runs under masks, for l1 and linf deviations, detached statistics, the partial RMSNorm, second
 derivatives and `layer.native = False`, and under the compiler (except torch's own layers). The rest runs kernels of
-torch that compute the same, because a layer by formula takes 1.7 to 6 times as long. `kernels/native_scaling.py`
-shows why they agree, and tests compare the two. Times faster, forward and backward together (one thread of an AVX-512
-CPU, float32; dense 64x256, image 64x64x16x16, tokens 16x64x256):
+torch that compute the same, because a layer by formula takes 1.7 to 6 times as long. `kernels.py` shows why they agree,
+and tests compare the two. Times faster, forward and backward together (one thread of an AVX-512 CPU, float32; dense
+64x256, image 64x64x16x16, tokens 16x64x256):
 
-    formula       runs instead                                  layer                  dense  image  tokens
-    group_norm    sample_kernels.group_norm, .layer_norm        LayerNorm              4.5    4.9    4.9
-                                                                GroupNorm, 8 groups    1.9    6.0    1.8
-                                                                LayerNorm, eps outside 1.8    2.8    2.2
-    batch_norm    BatchNorm.torch_batch_norm: torch's layer     BatchNorm              3.9    3.6    3.7
-                  batch_kernels.statistics, .normalize          BatchNorm, eps outside 2.1    3.9    3.0
-    rms_norm      rms_kernels.rms_norm, .over_last              RMSNorm                1.7    2.3    2.5
+    formula       runs instead, of `kernels`              layer                  dense  image  tokens
+    group_norm    group_norm, layer_norm                  LayerNorm              4.5    4.9    4.9
+                                                          GroupNorm, 8 groups    1.9    6.0    1.8
+                                                          LayerNorm, eps outside 1.8    2.8    2.2
+    batch_norm    BatchNorm.torch_batch_norm: torch's     BatchNorm              3.9    3.6    3.7
+                  batch_statistics, normalize_batch       BatchNorm, eps outside 2.1    3.9    3.0
+    rms_norm      rms_norm, rms_norm_last                 RMSNorm                1.7    2.3    2.5
 """
 
 import math
@@ -88,7 +88,7 @@ def group_norm(
 ) -> Tensor:
     """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them.
 
-    Layers run `kernels.sample_kernels.group_norm` in its place, 1.8 to 6 times as fast, unless `deviation` or `detach`
+    Layers run `kernels.group_norm` in its place, 1.8 to 6 times as fast, unless `deviation` or `detach`
     ask for what only this formula has. `detach` names the statistics that pass no gradient: mean, std or both.
     """
     x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
@@ -104,7 +104,7 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight + bias. The mean runs over the first `fraction` of a sample's values.
 
-    For fraction=1, layers run `kernels.rms_kernels.rms_norm` in its place, 1.7 to 2.5 times as fast.
+    For fraction=1, layers run `kernels.rms_norm` in its place, 1.7 to 2.5 times as fast.
     """
     x = at_least_float32(x)
     rows = x.flatten(1)  # (N, C, ...) -> (N, n)
@@ -126,7 +126,7 @@ def batch_norm(
     """(x - mean) * r(var) * weight + bias with one mean and variance per channel, (C).
 
     With the batch's statistics, BatchNorm runs torch's own layer in its place, 3.6 to 3.9 times as fast, and for eps
-    outside the root, virtual batches and BatchRenorm `kernels.batch_kernels.normalize`, 2 to 4 times as fast.
+    outside the root, virtual batches and BatchRenorm `kernels.normalize_batch`, 2 to 4 times as fast.
     """
     x = at_least_float32(x)
     x = (x - along_channels(mean, x)) * along_channels(inverse_deviation(var, eps, eps_position), x)

@@ -2,9 +2,8 @@
 
 from torch import Tensor
 
-from normexp.norms import functional
+from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, EpsPosition, Norm
-from normexp.norms.kernels import sample_kernels
 
 
 class GroupNorm(Norm):
@@ -40,7 +39,7 @@ class GroupNorm(Norm):
 
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel() // self.num_groups)
-        group_norm = sample_kernels.group_norm if self.native else functional.group_norm
+        group_norm = kernels.group_norm if self.native else functional.group_norm
         return group_norm(x, self.num_groups, self.weight, self.bias, **self.formula)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -83,7 +82,7 @@ class InstanceNorm(Norm):
             )
         # GroupNorm with one channel a group. On the CPU it is faster than torch's instance norm, which folds N into C
         # and calls BatchNorm.
-        group_norm = sample_kernels.group_norm if self.native else functional.group_norm
+        group_norm = kernels.group_norm if self.native else functional.group_norm
         return group_norm(x, self.num_features, self.weight, self.bias, **self.formula)
 
     def positions_apart(self, x: Tensor) -> bool:

@@ -5,9 +5,8 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from normexp.arguments import require_choice
-from normexp.norms import functional
+from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
-from normexp.norms.kernels import sample_kernels
 
 Detach = Literal["none", "mean", "std", "both"]
 
@@ -58,7 +57,7 @@ class LayerNorm(Norm):
             return positions.movedim(-1, 1)
         self.check_correction(x.shape[1:].numel())
         if self.runs_native():
-            return sample_kernels.group_norm(x, 1, *self.gain_and_shift(x), **self.formula)
+            return kernels.group_norm(x, 1, *self.gain_and_shift(x), **self.formula)
         options = {**self.formula, "detach": self.detach, "deviation": self.deviation}
         return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
@@ -66,7 +65,7 @@ class LayerNorm(Norm):
         if self.runs_native() and self.eps_position == "inside":
             self.check_correction(self.num_features)
             weight, bias = self.gain_and_shift(x)
-            return sample_kernels.layer_norm(x, weight, bias, eps=self.eps, correction=self.correction)
+            return kernels.layer_norm(x, weight, bias, eps=self.eps, correction=self.correction)
         return super().normalize_tokens(x)
 
     def positions_apart(self, x: Tensor) -> bool:
@@ -124,7 +123,7 @@ class AdaNorm(Norm):
 
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel())
-        group_norm = sample_kernels.group_norm if self.native else functional.group_norm
+        group_norm = kernels.group_norm if self.native else functional.group_norm
         y = group_norm(
             functional.at_least_float32(x), 1, None, None, **self.formula
         )  # rounded once, at the end

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from normexp.arguments import require_at_least, require_choice
-from normexp.norms import functional
+from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Norm
-from normexp.norms.kernels import native_scaling, rms_kernels
 
 Gain = Literal["vector", "scalar", "one_plus", "none"]
 Rounding = Literal["after_gain", "before_gain"]
@@ -65,7 +64,7 @@ class RMSNorm(Norm):
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
         if self.runs_native(x) and not self.rounds_first(x):
-            return rms_kernels.over_last(x, self.channel_gain(), self.bias, eps=self.eps)
+            return kernels.rms_norm_last(x, self.channel_gain(), self.bias, eps=self.eps)
         return super().normalize_tokens(x)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -78,7 +77,7 @@ class RMSNorm(Norm):
 
     def divide(self, x: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
         if self.runs_native(x):
-            return rms_kernels.rms_norm(x, gain, bias, eps=self.eps)
+            return kernels.rms_norm(x, gain, bias, eps=self.eps)
         return functional.rms_norm(x, gain, bias, eps=self.eps, fraction=self.fraction)
 
     def multiply(self, rounded: Tensor) -> Tensor:
@@ -89,7 +88,7 @@ class RMSNorm(Norm):
         return self.rounding == "before_gain" and x.dtype in (torch.float16, torch.bfloat16)
 
     def runs_native(self, x: Tensor) -> bool:
-        return self.native and self.fraction == 1 and native_scaling.usable(x)
+        return self.native and self.fraction == 1 and kernels.usable(x)
 
     def channel_gain(self) -> Tensor | None:
         """The gain of each channel, (C)."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
-from normexp.norms.kernels import sample_kernels
+from normexp.norms import kernels
 
 
 class WeightStandardization:
@@ -54,7 +54,7 @@ class _Standardized(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         # Each output is a sample.
-        standardized = sample_kernels.group_norm(weight, 1, None, None, eps=self.eps)
+        standardized = kernels.group_norm(weight, 1, None, None, eps=self.eps)
         if self.gain is None:
             return standardized
         scale = self.gain * weight[0].numel() ** -0.5

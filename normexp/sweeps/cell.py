@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from normexp.config.code import changed
 from normexp.config.folder import allowed_packages
 from normexp.config.process import preserve_global_state, typed
-from normexp.config.run_spec import RunSpec
 from normexp.runs import read_summary
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.places.this_machine import STOPS
 from normexp.training.folder import in_use
+
+if TYPE_CHECKING:  # it loads torch
+    from normexp.config.run_spec import RunSpec
 
 # States of a cell: planned, running, elsewhere (trained by another launch) and paused (halving), which pass; completed,
 # diverged, failed, interrupted, skipped (it was finished before) and cut (halving).
@@ -58,7 +60,7 @@ class Cell:
     """
 
     name: str
-    specs: Sequence[RunSpec]
+    specs: "Sequence[RunSpec]"
     estimate: float | None = None
     state: str = "planned"
     seconds: float | None = None
@@ -122,7 +124,9 @@ class Cell:
         return "diverged" if "diverged" in found else "completed"
 
 
-def cells_of(specs: Sequence[RunSpec], names: Sequence[str], estimates: Sequence[float | None]) -> list[Cell]:
+def cells_of(
+    specs: "Sequence[RunSpec]", names: Sequence[str], estimates: Sequence[float | None]
+) -> list[Cell]:
     """A cell for each run, and one for all runs that train side by side. A run that stands twice counts once."""
     found: dict[str, Cell] = {}
     seen: set[Path] = set()
@@ -163,7 +167,7 @@ class TrainJob:
         pause_at: the part of its length after which the run ends as if interrupted.
     """
 
-    specs: Sequence[RunSpec]
+    specs: "Sequence[RunSpec]"
     argv: list[str]
     threads: int | None = None
     pause_at: float | None = None
@@ -183,14 +187,14 @@ def train_job(job: TrainJob) -> bool:
     return all(_leaves_no_trace(spec) for spec in job.specs)
 
 
-def _leaves_no_trace(spec: RunSpec) -> bool:
+def _leaves_no_trace(spec: "RunSpec") -> bool:
     config = spec.config
     logs = {config["logger"]} if isinstance(config["logger"], str) else set(config["logger"])
     own = allowed_packages() or spec.allowed
     return config["trainer"].get("devices") == 1 and not config["compile"] and not own and logs <= LOGGERS
 
 
-def _with_threads(spec: RunSpec, threads: int | None) -> RunSpec:
+def _with_threads(spec: "RunSpec", threads: int | None) -> "RunSpec":
     if threads is None or spec.config["threads"] is not None:
         return spec
     return dataclasses.replace(spec, config={**spec.config, "threads": threads})

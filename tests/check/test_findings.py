@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from normexp.check.inputs import Asked, as_step
-from normexp.check.network import Network
-from normexp.check.run import check
+from normexp.check.run import Network, check
 from normexp.monitors.batches import Batches
 
 

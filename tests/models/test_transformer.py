@@ -8,9 +8,9 @@ from small_models import model_factory, norm_factory
 from torch import nn
 
 from normexp.models.attention import Attention, AttentionOptions
+from normexp.models.layers import TransformerWeights
 from normexp.models.transformer import patch_size_for
 from normexp.models.transformer_stack import Residual
-from normexp.models.transformer_weights import TransformerWeights
 
 WEIGHTS = TransformerWeights("xavier", depth=1, weight_norm=None)
 

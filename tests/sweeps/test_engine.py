@@ -248,10 +248,9 @@ def test_jobs_inside_this_process_wait_for_another_launch_and_leave_no_trace(tmp
 def test_signal_that_reaches_all_processes_is_answered_by_the_parent_alone(tmp_path):
     """As Slurm sends it, and a terminal: the server that forks the jobs stays, so their own exit statuses arrive."""
     code = """
-import os, signal, sys, pathlib
+import os, signal, sys, pathlib, time, types
 import jobs
 from normexp.sweeps.places import this_machine as module
-from normexp.config.run_spec import RunSpec
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.engine import Engine
 module.PRELOAD = []
@@ -259,14 +258,15 @@ folder, number = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 before = []
 signal.signal(number, lambda *_: before.append("asked"))
 engine = Engine(module.ThisMachine(jobs.wait_for_signal, [{}], 1), lambda c: {"mark": str(folder / "mark")}, folder)
-cell = Cell("x", [RunSpec({"fast_dev_run": True}, {"model": "mlp"}, "x", folder / "run")])
+spec = types.SimpleNamespace(config={"fast_dev_run": True}, choices={"model": "mlp"}, folder=folder / "run")
+cell = Cell("x", [spec])
 engine.add([cell])
 for cell in engine.run():
     if cell.state != "running":
         print(cell.state, engine.stopped_by == number, (folder / "mark").read_text())
         continue
     while not cell.log.exists() or "waiting" not in cell.log.read_text():
-        pass
+        time.sleep(0.01)
     os.killpg(0, number)
 engine.previous(number, None)
 print(before)

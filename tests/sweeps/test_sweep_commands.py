@@ -71,9 +71,9 @@ def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
 
 
 def test_mistake_anywhere_in_the_grid_starts_nothing(tmp_path):
-    code, _out, err = sweep("norm=none,groupnorm", "norm.num_groups=3", f"outputs={tmp_path}/outputs")
-    assert code == 2
-    assert len(err.splitlines()) == 1
+    words = ["norm=none,groupnorm", "norm.num_groups=3", f"outputs={tmp_path}/outputs"]
+    done = forked("-m", *SMALL, *words)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert not (tmp_path / "outputs").exists()
 
 

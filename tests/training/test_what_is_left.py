@@ -3,12 +3,11 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked import begun, run_script
 from test_run import AtStep
 
 from normexp.cli.errors import one_line_errors
@@ -18,16 +17,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_ctrl_c_in_training_says_that_a_checkpoint_is_kept_and_no_more(tmp_path):
-    command = [sys.executable, ROOT / "train.py", "trainer=cpu", "model.width=16", "max_epochs=100000"]
-    process = subprocess.Popen(
-        [*command, f"outputs={tmp_path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    end = time.monotonic() + 120
-    while not list(tmp_path.rglob("last.ckpt")) and time.monotonic() < end:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    words = ["trainer=cpu", "model.width=16", "max_epochs=100000", f"outputs={tmp_path}"]
+    with begun(run_script, [str(ROOT / "train.py"), *words]) as (process, done):
+        end = time.monotonic() + 120
+        while not list(tmp_path.rglob("last.ckpt")) and time.monotonic() < end:
+            time.sleep(0.1)
+        os.kill(process, signal.SIGINT)
+        found = done()
+    assert found.returncode == 130
+    out, err = found.stdout, found.stderr
     assert "interrupted by SIGINT at step " in out
     assert ": checkpoint kept; the same command goes on from there" in out
     assert err == ""

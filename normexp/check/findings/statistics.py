@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import matched
-from normexp.check.network import Network, modes
 from normexp.check.result import NotChecked
+from normexp.check.run import Network, modes
 from normexp.check.trace import Call
 
 

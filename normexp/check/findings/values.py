@@ -10,8 +10,8 @@ from torch import nn
 
 from normexp.check.finding import Found, above, finding, largest
 from normexp.check.inputs import PRECISIONS
-from normexp.check.network import Network
 from normexp.check.result import NotChecked
+from normexp.check.run import Network
 from normexp.monitors.gradients import growth_rate
 
 SAMPLE = 2**20  # values on which a norm is run in another precision

@@ -16,7 +16,7 @@ import pandas as pd
 import yaml
 
 from normexp.claims.spec.claim_checks import is_number, is_text, is_texts, is_whole
-from normexp.config.folder import CONFIGS
+from normexp.config.folder import CONFIGS, brought_hint, config_file
 
 if TYPE_CHECKING:
     from normexp.claims.spec.population import Population
@@ -195,14 +195,17 @@ class Bank:
 
 
 def bank_file(name: str) -> Path:
-    """The file of a bank: a path that ends in .yaml, or the name of one of the project. Raises ValueError."""
+    """The file of a bank: a path that ends in .yaml, or the name of one of the project, of the user's folder or of an
+    allowed package. Raises ValueError."""
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    path = BANKS / f"{name}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(one.stem for one in BANKS.glob("*.yaml")))
-        raise ValueError(f"bank={name}: no such bank; choose from {known}, or name a file: bank=mine.yaml")
-    return path
+    if path := config_file("bank", name):
+        return path
+    known = ", ".join(sorted(one.stem for one in BANKS.glob("*.yaml")))
+    hint = brought_hint("bank", name)
+    raise ValueError(
+        f"bank={name}: {hint or f'no such bank; choose from {known}, or name a file: bank=mine.yaml'}"
+    )
 
 
 def pilots_file(path: Path) -> Path:

@@ -9,7 +9,7 @@ from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each, read_claim
 from normexp.claims.spec.papers import arxiv_id, is_of
-from normexp.config.folder import CONFIGS, own_folder
+from normexp.config.folder import CONFIGS, brought_hint, config_file, more_folders
 
 RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
 ENDINGS = (".yaml", ".yml")
@@ -52,24 +52,24 @@ def of(claim: Claim) -> str:
 
 
 def _file(claim: Claim) -> Path:
-    folders = [CONFIGS, *([own] if (own := own_folder()) else [])]
-    paths = [folder / "claim" / f"{claim.id}.yaml" for folder in folders]
-    return next(path for path in paths if path.exists())
+    path = config_file("claim", claim.id)
+    assert path is not None  # it was read
+    return path
 
 
 def known_claims(text: str = "all") -> tuple[dict[str, Claim], dict[str, str]]:
-    """The claims of the project and of the user's folder by id, and the mistakes of unreadable files by id. Where each
-    word of a list is the id of files, only these are read: reading all takes half a second."""
+    """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
+    files by id. Where each word of a list is the id of files, only these are read: reading all takes half a second."""
     asked = {word.lower() for word in words(text)}
-    folders = [CONFIGS, *([folder] if (folder := own_folder()) else [])]
-    stems = [path.stem for folder in folders for path in (folder / "claim").glob("*.yaml")]
+    others = more_folders()
+    stems = [path.stem for folder in (CONFIGS, *others) for path in (folder / "claim").glob("*.yaml")]
     ids = {name for stem in stems for name in (stem.lower(), whole_id(stem))}
 
     def only(name: str) -> bool:
         return not asked <= ids or bool({name.lower(), whole_id(name)} & asked)
 
     claims, broken = load_each(CONFIGS / "claim", only=only)
-    if folder := own_folder():
+    for folder in others:
         own, mistakes = load_each(folder / "claim", only=only)
         if taken := own.keys() & claims.keys():
             name = min(taken)
@@ -128,6 +128,8 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
         left_out = unreadable(broken, word)
         if left_out and (not found or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
+        if not found and (hint := brought_hint("claim", word)):
+            raise ValueError(f"claim={word}: {hint}")
         if not found:
             near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
             raise ValueError(f"claim={word}: no such claim;{near} --help lists all")

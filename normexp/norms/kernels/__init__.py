@@ -1,1 +1,0 @@
-"""Fast kernels for what `normexp.norms.functional` defines. No formula stands only here."""

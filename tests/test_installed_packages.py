@@ -1,0 +1,127 @@
+"""A third-party package with a norm, a claim and a bank: listed by its entry points, read only if it is allowed."""
+
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.select import find
+from normexp.cli.errors import one_line
+from normexp.cli.help import help_for
+from normexp.config import folder
+from normexp.config.compose import compose
+
+EXAMPLE = Path(__file__).parents[1] / "docs" / "extending"
+PACKAGE = "normexp_meanabs"
+
+
+def install(place, points, name="normexp-meanabs"):
+    """What an installer leaves behind: metadata with entry points."""
+    info = place / f"{name.replace('-', '_')}-0.1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
+    lines = [
+        f"[{group}]\n" + "\n".join(f"{key} = {to}" for key, to in own.items())
+        for group, own in points.items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder of installed packages, with the example of the documentation in it."""
+    monkeypatch.setenv(folder.ALLOWED, "")
+    monkeypatch.setenv(folder.VARIABLE, "")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
+    shutil.copytree(EXAMPLE / PACKAGE, tmp_path / PACKAGE)
+    install(tmp_path, tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"])
+    folder.brought.cache_clear()
+    yield tmp_path
+    folder.brought.cache_clear()
+    sys.modules.pop(PACKAGE, None)
+
+
+def test_the_example_is_small():
+    files = [path for path in EXAMPLE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 60
+
+
+def test_it_is_listed_and_nothing_of_it_is_read_before_it_is_allowed(place):
+    (place / PACKAGE / "norm" / "meanabs.yaml").write_text("broken: [")
+    assert f"meanabs                     of an installed package; add allow_targets=[{PACKAGE}]" in help_for(
+        ["norm"]
+    )
+    with pytest.raises(Exception, match="meanabs") as refused:
+        compose(["norm=meanabs"])
+    hint = f"an installed package brings it; if you trust {PACKAGE}, add allow_targets=[{PACKAGE}]"
+    assert one_line(refused.value) == f"norm=meanabs: {hint}"
+    for ask, word in (
+        (lambda: find("MA1"), "claim=MA1"),
+        (lambda: load_bank("tiny_digits"), "bank=tiny_digits"),
+    ):
+        with pytest.raises(ValueError, match="installed package") as refused:
+            ask()
+        assert str(refused.value) == f"{word}: {hint}"
+    assert PACKAGE not in sys.modules
+
+
+def test_allowed_it_brings_norm_claim_and_bank(place):
+    folder.allow_from([f"allow_targets=[{PACKAGE}]"])
+    cfg, choices = compose(["norm=meanabs"])
+    assert (cfg.norm._target_, choices["norm"]) == (f"{PACKAGE}.MeanAbs", "meanabs")
+    assert "norm.eps=1.0e-5" in help_for(["norm=meanabs"])
+    ((claim,), _, _) = find("MA1")
+    assert claim.arms["meanabs"] == ["norm=meanabs"]
+    bank = load_bank("tiny_digits")
+    assert bank.drawn
+    assert len(bank.cells) == 6
+    assert PACKAGE not in sys.modules  # building a network imports it, and no listing does
+
+
+def test_its_norm_divides_by_the_mean_magnitude_of_each_sample(place):
+    import torch
+    from hydra.utils import instantiate
+
+    folder.allow_from([f"allow_targets=[{PACKAGE}]"])
+    layer = instantiate(compose(["norm=meanabs"])[0].norm)(6)
+    x = torch.randn(4, 6)
+    twin = torch.stack([row / (sum(map(abs, row.tolist())) / 6 + 1e-5) for row in x])
+    assert torch.allclose(layer(x), twin, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ({"other": {"normexp.norms": {"meanabs": "other"}}}, "norm=meanabs: .* bring it; allow one of them"),
+        (
+            {"other": {"normexp.norms": {"rmsnorm": "other"}}},
+            "norm=rmsnorm: other brings it, and normexp has its",
+        ),
+        ({"other": {"normexp.banks": {"big": "other"}}}, "bank=big: other says .* has no bank/big.yaml"),
+        (
+            {"gone": {"normexp.banks": {"big": "gone"}}},
+            r"allow_targets=\[gone\]: is no folder of Python files",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_package_is_one_line(place, points, message):
+    (place / "other" / "norm").mkdir(parents=True)
+    (place / "other" / "__init__.py").touch()
+    (place / "other" / "norm" / "meanabs.yaml").write_text("{}")
+    for name, own in points.items():
+        install(place, own, name)
+    folder.brought.cache_clear()
+    folder.allow_from([f"allow_targets=[{PACKAGE},{','.join(points)}]"])
+    with pytest.raises(ValueError, match=message) as refused:
+        compose(["norm=meanabs"])
+    assert "\n" not in str(refused.value)
+
+
+def test_it_replaces_nothing_of_normexp(place):
+    (place / PACKAGE / "norm" / "layernorm.yaml").write_text("_target_: evil.Layer\n")
+    folder.allow_from([f"allow_targets=[{PACKAGE}]"])
+    assert compose(["norm=layernorm"])[0].norm._target_ == "normexp.norms.LayerNorm"
