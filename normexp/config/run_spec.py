@@ -21,7 +21,7 @@ from normexp.config.hydra_gate import check_interpolations, plain_values, read_y
 from normexp.config.identity import config_hash, default_folder, processes_of
 from normexp.config.recipe import choices_of
 from normexp.config.settings import ROOT, fits_type
-from normexp.runs.columns import OLDER
+from normexp.runs.summary import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
 MARKS = {key: f"<{key}>" for key in FREE}

@@ -13,8 +13,8 @@ from pytorch_lightning.loggers.logger import Logger
 
 from normexp.config.settings import names_of, shown
 from normexp.runs import damaged
-from normexp.runs.columns import ECHOES, flat
 from normexp.runs.files import write_json
+from normexp.runs.summary import ECHOES, flat
 from normexp.training.lightning import own_rank
 from normexp.training.loggers.files import NAME, MetricsCSV
 from normexp.training.loggers.tensorboard import EventFile
