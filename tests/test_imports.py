@@ -18,7 +18,6 @@ KNOWS_HYDRA = {
     "cli/train.py",
     "config/compose.py",
     "config/hydra_gate.py",
-    "config/references.py",
     "config/run_spec.py",
 }
 

@@ -14,8 +14,8 @@ from normexp.claims.spec.bank import NAMES, Bank, label
 from normexp.claims.spec.registration import REGISTRY, not_after, open_registry
 from normexp.claims.spec.registry import digest
 from normexp.config.compose import compose
+from normexp.config.hydra_gate import plain_values
 from normexp.config.process import fast_imports
-from normexp.config.references import plain_values
 
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 

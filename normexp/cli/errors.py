@@ -87,7 +87,8 @@ def one_line_errors() -> Iterator[None]:
 
 def say_error(error: Exception) -> int:
     """Print an error as one line. Returns the exit status; raises the error if the user asked for tracebacks."""
-    system = isinstance(error, OSError)  # whose text is one line
+    # The text of an OSError is one line, but not that of Hydra's for a missing choice.
+    system = isinstance(error, OSError) and not is_bad_input(error)
     if full_errors() and not system:
         raise error
     print(f"Error: {error if system else one_line(error)}", file=sys.stderr)

@@ -16,6 +16,7 @@ COMMANDS = {
     "verify": "name a claim about normalization, get a verdict with its evidence",
     "register": "fix the protocol of a claim before its first run",
     "evidence": "the finished runs that verdicts rest on: check, keep and share them",
+    "bank": "a norm of your own beside a bank of drawn networks: a row and a badge",
     "compare": "a fair comparison of norms in one setting of yours, as a page",
     "figure": "known figures of papers about normalization, by name",
     "advise": "what to expect of each norm in your own setting, before you train",

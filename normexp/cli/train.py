@@ -86,9 +86,9 @@ def run(cfg: DictConfig) -> None:
 def finished(cfg: DictConfig) -> bool:
     """Show the result of a run that is finished. This needs no torch, which takes seconds to load, because a finished
     run was valid. False where only the slow way can tell: for data of one's own, replicas, several processes."""
+    from normexp.config.hydra_gate import plain_values
     from normexp.config.identity import config_hash, default_folder, processes_of
     from normexp.config.recipe import choices_of
-    from normexp.config.references import plain_values
     from normexp.runs import read_summary
 
     node = HydraConfig.get()

@@ -17,12 +17,11 @@ from normexp.config.checks import check_setting, validate
 from normexp.config.compose import Composer, compose, composer, hydra_files
 from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages
-from normexp.config.hydra_gate import read_yaml
+from normexp.config.hydra_gate import check_interpolations, plain_values, read_yaml
 from normexp.config.identity import config_hash, default_folder, processes_of
 from normexp.config.recipe import choices_of
-from normexp.config.references import check_interpolations, plain_values
 from normexp.config.settings import ROOT, fits_type
-from normexp.runs.columns import OLDER
+from normexp.runs.summary import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
 MARKS = {key: f"<{key}>" for key in FREE}

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from normexp.monitors.batch_statistics import Adaptation, BatchStatistics
     from normexp.monitors.batches import Batches
     from normexp.monitors.charts import Charts, measure_without_fit
-    from normexp.monitors.covariate_shift import CovariateShift
+    from normexp.monitors.covariate_shift import CovariateShift, CovariateShiftProxies, InternalCovariateShift
     from normexp.monitors.first_not_finite import FirstNotFinite
     from normexp.monitors.gradients import GradientNoiseScale, Gradients
-    from normexp.monitors.internal_covariate_shift import CovariateShiftProxies, InternalCovariateShift
     from normexp.monitors.loss_landscape import AdversarialNoise, HessianTopEigenvalue, Smoothness
     from normexp.monitors.representation import Representation, Stream
 
@@ -51,10 +50,9 @@ _NAMES = {
     "batch_statistics": ("Adaptation", "BatchStatistics"),
     "batches": ("Batches",),
     "charts": ("Charts", "measure_without_fit"),
-    "covariate_shift": ("CovariateShift",),
+    "covariate_shift": ("CovariateShift", "CovariateShiftProxies", "InternalCovariateShift"),
     "first_not_finite": ("FirstNotFinite",),
     "gradients": ("GradientNoiseScale", "Gradients"),
-    "internal_covariate_shift": ("CovariateShiftProxies", "InternalCovariateShift"),
     "loss_landscape": ("AdversarialNoise", "HessianTopEigenvalue", "Smoothness"),
     "representation": ("Representation", "Stream"),
 }

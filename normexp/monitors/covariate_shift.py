@@ -1,16 +1,30 @@
-"""How the distribution of each layer's input moves between measurements, on one held-out batch."""
+"""How the inputs of layers move: their distributions between measurements, on one held-out batch; internal covariate
+shift as Santurkar et al. 2018 define it (arXiv:1805.11604, definition 2.1); and three proxies.
 
-from collections.abc import Mapping
+Public re-implementations measure the proxies on two mini-batches. None is the paper's quantity, which keeps the batch
+fixed and changes only the weights.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 
-from normexp.monitors.base import Monitor
-from normexp.monitors.batches import Batches
-from normexp.monitors.guard import loss_of
-from normexp.monitors.sites import channel_dim, first_tensor, sites_of, to_rows
+from normexp.monitors.base import Monitor, StepMonitor
+from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of, writes
+from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
+from normexp.monitors.sites import (
+    channel_dim,
+    first_tensor,
+    layer_weights,
+    noise_before,
+    sites_of,
+    to_rows,
+    weights_before,
+)
 
 
 class Distribution(NamedTuple):
@@ -132,3 +146,224 @@ def affine_parameters(module: nn.Module) -> dict[str, Tensor]:
                 values[f"{name}_mean/{site.layer}"] = parameter.detach().mean()
                 values[f"{name}_std/{site.layer}"] = parameter.detach().std(correction=0)
     return values
+
+
+Weights = dict[nn.Parameter, Tensor]
+
+
+def shift(gradient: Tensor, shifted: Tensor) -> tuple[Tensor, Tensor]:
+    """||G - G'|| and the cosine of the angle between G and G'; vectors are (..., P), results (...)."""
+    distance = torch.linalg.vector_norm(gradient - shifted, dim=-1)
+    return distance, torch.nn.functional.cosine_similarity(gradient, shifted, dim=-1)
+
+
+def shifted_gradients(
+    loss: Callable[[], Tensor],
+    layers: Mapping[str, list[nn.Parameter]],
+    preceding: Mapping[str, list[nn.Parameter]],
+    before: Weights,
+    after: Weights,
+    noisy: Mapping[str, list[nn.Module]] | None = None,
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Layer -> (G, G'), each (P,): gradients of the loss by the weights of `layers[layer]`. For G all weights are as
+    `before` the step. For G' the weights of `preceding[layer]` are as `after` it, and the norms `noisy[layer]` draw the
+    noise of one step later: noise that changes at each step is part of the shift that a later layer sees. The buffers
+    are put back."""
+    everything = [p for own in layers.values() for p in own]
+    with weights(before):
+        unmoved = dict(zip(everything, gradients_of(loss(), everything), strict=True))
+    gradients = {}
+    for layer, own in layers.items():
+        moving = (noisy or {}).get(layer, [])
+        with weights(before | {p: after[p] for p in preceding[layer]}), _next_noise(moving):
+            moved = gradients_of(loss(), own)
+        gradients[layer] = _flat([unmoved[p] for p in own]), _flat(moved)
+    return gradients
+
+
+@contextlib.contextmanager
+def _next_noise(norms: list[nn.Module]) -> Iterator[None]:
+    kept = [(norm._buffers, dict(norm._buffers)) for norm in norms]
+    for norm in norms:
+        norm._buffers.update({name: x if x is None else x.clone() for name, x in norm._buffers.items()})
+        norm.next_noise()
+    try:
+        yield
+    finally:
+        for buffers, original in kept:
+            buffers.update(original)
+
+
+def _flat(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([x.flatten() for x in tensors])
+
+
+def plain_step(module: LightningModule, batch: Any, step_size: float) -> tuple[Weights, Weights]:
+    """Weights before and after one step of plain gradient descent, which is computed but not taken."""
+    before = {p: p.detach().clone() for p in trained_parameters(module)}
+    gradients = gradients_of(loss_of(module, batch), list(before))
+    return before, {p: w - step_size * g for (p, w), g in zip(before.items(), gradients, strict=True)}
+
+
+class InternalCovariateShift(StepMonitor):
+    """`ics_distance/<layer>` = ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias).
+
+    G and G' are gradients on the batch of the measured step (the first batch under accumulation). For G' the preceding
+    layers have made the optimizer's step, and their norms draw the next step's noise if they draw any (`next_noise`,
+    as in NoisyBatchNorm). `sites` says what precedes a layer, norms and embeddings included. Nothing
+    precedes the first layer, so its values are 0 and 1. Costs a forward and a backward pass per layer.
+
+    Args:
+        step_size: used only when `measure` is called without training. It is the size of a gradient step that is
+            computed but not taken.
+    """
+
+    measures_after_training = False  # no step follows the last one
+
+    def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        if not step_size > 0:
+            raise ValueError(f"step_size={step_size}: must be positive")
+        self.step_size = step_size
+
+    def keys(self) -> set[str]:
+        return {"ics_distance", "ics_cosine"}
+
+    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
+        self._batch, self._writes = batch, writes(batch)
+        self._before = {p: p.detach().clone() for p in trained_parameters(module)}
+
+    def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
+        self.require_unwritten(self._batch, self._writes)  # by the step
+        before, batch = self._before, to_module(gathered_batch(self._batch), module)
+        self._before = self._batch = None
+        with untouched(module):
+            return self._values(module, batch, before, {p: p.detach().clone() for p in before})
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        return self._values(module, batches.training, *plain_step(module, batches.training, self.step_size))
+
+    def _values(
+        self, module: LightningModule, batch: Any, before: Weights, after: Weights
+    ) -> Mapping[str, Tensor]:
+        sites = sites_of(module)
+        layers, preceding = layer_weights(sites), weights_before(module, sites)
+
+        def loss() -> Tensor:
+            return loss_of(module, batch)
+
+        gradients = shifted_gradients(loss, layers, preceding, before, after, noise_before(sites))
+        values = {}
+        for layer, (gradient, shifted) in gradients.items():
+            values[f"ics_distance/{layer}"], values[f"ics_cosine/{layer}"] = shift(gradient, shifted)
+        return values
+
+
+Named = dict[str, Tensor]  # by the parameter's name, as in checkpoints
+
+
+def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[str, Tensor]:
+    """From gradients and weights (..., P) of two consecutive steps, each on its own mini-batch. Each result is (...):
+
+    - proxy_gradient_sum = |g' + g| ("ICS" in course notebooks)
+    - proxy_gradient_change = |g' - g| ("gradient predictiveness" there)
+    - proxy_beta = |g' - g| / |w' - w| ("beta-smoothness" there)
+    """
+    norm = torch.linalg.vector_norm
+    change = norm(g_next - g, dim=-1)
+    return {
+        "proxy_gradient_sum": norm(g_next + g, dim=-1),
+        "proxy_gradient_change": change,
+        "proxy_beta": change / norm(w_next - w, dim=-1),
+    }
+
+
+def gradient_norm_envelope(norms: Tensor) -> tuple[Tensor, Tensor]:
+    """Lowest and highest gradient norm at each step over runs with several learning rates: (runs, steps) -> (steps,)
+    each. This is the fourth proxy, "loss landscape" in notebooks. It needs several runs, so no callback measures it."""
+    return norms.amin(0), norms.amax(0)
+
+
+class CovariateShiftProxies(StepMonitor):
+    """`proxy_gradient_sum`, `proxy_gradient_change` and `proxy_beta`, from the measured step and the step after it.
+    Each is logged `/<layer>` for the layer's linear map and `/network` for all parameters.
+
+    Args:
+        step_size: used only when `measure` is called without training. It is the size of a gradient step that is
+            computed but not taken. The training batch and the held-out batch are then the two mini-batches.
+    """
+
+    measures_after_training = False
+    reads_gradients = True
+
+    def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
+        super().__init__(every_n_steps=every_n_steps)
+        if every_n_steps is not None and every_n_steps < 2:
+            raise ValueError(f"every_n_steps={every_n_steps}: two steps make one value; use at least 2")
+        if not step_size > 0:
+            raise ValueError(f"step_size={step_size}: must be positive")
+        self.step_size = step_size
+        self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched step
+
+    def keys(self) -> set[str]:
+        return {"proxy_gradient_sum", "proxy_gradient_change", "proxy_beta"}
+
+    def watch(self, module: LightningModule, batch: Any, step: int) -> None:
+        self._steps = []
+        self._names = {p: name for name, p in module.named_parameters()}
+
+    def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
+        named = {self._names[p]: g.clone() for p, g in gradients.items()}
+        self._steps.append((named, {self._names[p]: p.detach().clone() for p in gradients}))
+
+    def collect(self, module: LightningModule) -> Mapping[str, Tensor] | None:
+        if len(self._steps) < 2:
+            return None
+        (g, w), (g_next, w_next) = self._steps
+        self._steps = []
+        layers = layer_weights(sites_of(module))
+        groups = {layer: [self._names[p] for p in own] for layer, own in layers.items()} | {
+            "network": list(g)
+        }
+        values: dict[str, Tensor] = {}
+        for layer, names in groups.items():
+            own = [name for name in names if name in g and name in g_next]
+            if not own:  # no step reaches this layer
+                continue
+            vectors = [
+                torch.cat([values_of[name].flatten() for name in own]) for values_of in (g, g_next, w, w_next)
+            ]
+            values |= {f"{name}/{layer}": value for name, value in step_to_step(*vectors).items()}
+        return values
+
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        super().setup(trainer, module, stage)
+        self._steps = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The base's state. If an epoch ends between two steps, it has the first one too."""
+        return super().state_dict() | {"steps": self._steps if self.watching else []}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._steps = state["steps"]
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if self._steps:
+            device = module.device
+            self._steps = [
+                ({name: x.to(device) for name, x in g.items()}, {name: x.to(device) for name, x in w.items()})
+                for g, w in self._steps
+            ]
+            self._names = {p: name for name, p in module.named_parameters()}
+            self.watching = True
+
+    def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
+        second = rows_of(batches.held_out, 0, leading_size(batches.training))
+        self.watch(module, batches.training, step)
+        points = plain_step(module, batches.training, self.step_size)
+        for batch, point in zip((batches.training, second), points, strict=True):
+            with weights(point):
+                gradients = gradients_of(loss_of(module, batch), list(point))
+                self.before_update(dict(zip(point, gradients, strict=True)), backward_scale=1.0)
+        return self.collect(module)

@@ -5,11 +5,10 @@ from normexp.norms.batch_norm import BatchNorm, recompute_population_statistics
 from normexp.norms.batch_norm_variants import BatchRenorm, NoisyBatchNorm, SyncBatchNorm
 from normexp.norms.group_norm import GroupNorm, InstanceNorm
 from normexp.norms.layer_norm import AdaNorm, LayerNorm
-from normexp.norms.named import norm_named
 from normexp.norms.pointwise import AffineOnly, Identity, Pointwise
 from normexp.norms.power_norm import PowerNorm
 from normexp.norms.rms_norm import GatedRMSNorm, RMSNorm, ScaleNorm
-from normexp.norms.swap_norms import Original, SwapTable, swap
+from normexp.norms.swap_norms import Original, SwapTable, norm_named, swap
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.weights import WeightNormalization, WeightStandardization
 

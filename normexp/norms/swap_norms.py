@@ -2,19 +2,23 @@
 
 import fnmatch
 import functools
+import importlib
 import inspect
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import yaml
 from torch import nn
 
+from normexp.arguments import require_choice
+from normexp.config.folder import CONFIGS
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
-from normexp.norms.named import norm_named
 
 
 @dataclass(frozen=True)
@@ -291,3 +295,35 @@ def _set(owner: nn.Module, name: str, value: Any, ways_back: list[Callable[[], N
     if getattr(owner, name, value) != value:
         ways_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
         setattr(owner, name, value)
+
+
+OURS = re.compile(r"normexp\.norms(\.[a-z_]+)?")
+
+
+def norm_named(name: str, **options: Any) -> functools.partial[nn.Module]:
+    """The factory of `norm=<name>` on the command line: `norm(num_features, channel_dim=1, *, layer=1)`.
+
+    For references such as `${eps}` and `${seed}` in the file, the default of the class is used.
+
+    Args:
+        options: they replace those of the file, e.g. `num_groups=8`.
+
+    Raises:
+        ValueError: no such name, or an option that the norm does not have.
+    """
+    known = sorted(path.stem for path in (CONFIGS / "norm").glob("*.yaml"))
+    require_choice("norm", name, known)
+    node = yaml.safe_load((CONFIGS / "norm" / f"{name}.yaml").read_text())
+    module, _, made_of = node.pop("_target_").rpartition(".")
+    if not OURS.fullmatch(module):
+        raise ValueError(f"norm={name}: its file names {module}.{made_of}, which is no norm of this project")
+    made: Callable[..., nn.Module] = getattr(importlib.import_module(module), made_of)
+    written = {
+        key: value for key, value in node.items() if not key.startswith("_") and "${" not in str(value)
+    }
+    takes = [p.name for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    takes.remove("layer")
+    for key in options:
+        if key not in takes:
+            raise ValueError(f"{key}={options[key]}: no option of {name}; use one of {', '.join(takes)}")
+    return functools.partial(made, **(written | options))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.runs.columns import decided_by, varying
+from normexp.runs.summary import decided_by, varying
 
 # Choices that decide other keys: a norm decides `norm.*`.
 GROUPS = ("study", "norm", "model", "data", "optimizer", "schedule")

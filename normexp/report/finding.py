@@ -7,7 +7,7 @@ from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label
 from normexp.report.tables import number, over_examples
-from normexp.runs.columns import NEAR_CHANCE, OLDER
+from normexp.runs.summary import NEAR_CHANCE, OLDER
 
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 

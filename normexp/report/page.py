@@ -25,7 +25,7 @@ from normexp.report.tables import (
     of_what,
     plain,
 )
-from normexp.runs.columns import MOST_LOSS
+from normexp.runs.summary import MOST_LOSS
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),

@@ -17,8 +17,8 @@ from normexp.report.factors import GROUPS, check_data, find_factors, is_axis
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.report.unfinished_runs import open_runs, read_ledgers
 from normexp.runs import TestExamples, load_summaries, load_test_examples
-from normexp.runs.columns import decided_by, varying
 from normexp.runs.read import check_metric, other_code, read_metrics
+from normexp.runs.summary import decided_by, varying
 from normexp.runs.table import samples_seen
 
 # x of the figures is the first of these that varies.

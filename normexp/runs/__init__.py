@@ -1,8 +1,15 @@
 """Finished runs on disk: one function writes them, one tidy table reads them. Imports neither torch nor Hydra."""
 
-from normexp.runs.columns import failed
 from normexp.runs.read import RunFiles, TestExamples, load_test_examples, read_run, write_test_examples
-from normexp.runs.summary import STATUSES, SUMMARY, damaged, finished_summary, read_summary, write_summary
+from normexp.runs.summary import (
+    STATUSES,
+    SUMMARY,
+    damaged,
+    failed,
+    finished_summary,
+    read_summary,
+    write_summary,
+)
 from normexp.runs.table import load, load_summaries
 
 __all__ = [

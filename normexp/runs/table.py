@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.runs.columns import flatten, repeating, varying
 from normexp.runs.read import read_checked, read_metrics
-from normexp.runs.summary import SUMMARY
+from normexp.runs.summary import SUMMARY, flatten, repeating, varying
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
     import numpy as np
@@ -47,7 +46,7 @@ def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
 
 
 def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
-    """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
+    """One row for each finished run at or under `path`; the columns are those of `normexp.runs.summary.flatten`.
 
     A diverged run is a finished run. Missing values are NaN: an accuracy that was never reached, a loss that was not
     finite, an option that the norm does not have.

@@ -14,8 +14,7 @@ from normexp.machine import own_memory
 from normexp.norms import evaluation_mode
 from normexp.training.length import length
 from normexp.training.lightning import keep_freed_memory
-from normexp.training.replicas.fit_replicas import why_not
-from normexp.training.replicas.replica_module import ReplicaModule
+from normexp.training.replicas.fit_replicas import ReplicaModule, why_not
 from normexp.training.summarize import TRAIN_SAMPLES
 from normexp.training.train import Parts, build
 

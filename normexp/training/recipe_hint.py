@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.recipe import own_recipe
-from normexp.runs.columns import NEAR_CHANCE
+from normexp.runs.summary import NEAR_CHANCE
 
 # Chosen, as NEAR_CHANCE, on the runs behind docs/recipes.md.
 SPIKE = 0.3  # of the chance loss: the training loss jumps if it rises by more above its lowest

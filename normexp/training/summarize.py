@@ -20,7 +20,7 @@ from normexp.machine import processor
 from normexp.monitors import convergence
 from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples
-from normexp.runs.columns import failed
+from normexp.runs.summary import failed
 from normexp.training.length import Pace
 from normexp.training.lightning import callbacks_of, data_of
 from normexp.training.recorder import Recorder, stopped_early

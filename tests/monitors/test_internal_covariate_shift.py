@@ -6,7 +6,7 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
-from normexp.monitors.internal_covariate_shift import (
+from normexp.monitors.covariate_shift import (
     gradient_norm_envelope,
     shift,
     shifted_gradients,

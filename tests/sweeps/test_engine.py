@@ -15,8 +15,7 @@ from normexp.sweeps import engine as queue_module
 from normexp.sweeps.cell import Cell, Elsewhere
 from normexp.sweeps.engine import Engine
 from normexp.sweeps.places import this_machine
-from normexp.sweeps.places.inside import Inside
-from normexp.sweeps.places.this_machine import STOPS, ThisMachine
+from normexp.sweeps.places.this_machine import STOPS, Inside, ThisMachine
 
 ROOT = Path(__file__).parents[2]
 N, T, F = Elsewhere.NOTHING, Elsewhere.TRAINING, Elsewhere.FINISHED

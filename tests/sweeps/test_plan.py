@@ -16,7 +16,7 @@ from normexp.format import duration
 from normexp.sweeps import estimate
 from normexp.sweeps.cell import Cell, _reason
 from normexp.sweeps.grid import plan
-from normexp.sweeps.places.inside import Inside
+from normexp.sweeps.places.this_machine import Inside
 from normexp.sweeps.screen import Board, axes, counts, show_plan
 
 CHOICES = {"model": "mlp", "norm": "none"}

@@ -3,8 +3,7 @@
 import torch
 
 from normexp.config.run_spec import specs
-from normexp.training.replicas.fit_replicas import why_not
-from normexp.training.replicas.replica_module import ReplicaModule
+from normexp.training.replicas.fit_replicas import ReplicaModule, why_not
 from normexp.training.train import build_all
 
 TINY = {

@@ -6,7 +6,7 @@ import torch
 from normexp.config.run_spec import specs
 from normexp.runs import files
 from normexp.training.checkpoint import WholeCheckpoints
-from normexp.training.replicas.replica_module import ReplicaModule
+from normexp.training.replicas.fit_replicas import ReplicaModule
 from normexp.training.train import build_all
 
 

@@ -16,8 +16,8 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Seeds, digest
 from normexp.claims.spec.settings import split_options
 from normexp.config.compose import compose
+from normexp.config.hydra_gate import plain_values
 from normexp.config.identity import identity
-from normexp.config.references import plain_values
 
 FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),

@@ -31,6 +31,8 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
         lines.append(
             f"UNEXPECTED: mathematics says {verdict['expected']}; look for an error before you believe this."
         )
+    if verdict.get("does_not_show"):
+        lines.append(verdict["does_not_show"])
     lines.append(f"source: {verdict['source']}")
     return "\n".join(textwrap.fill(line, width, subsequent_indent="    ") for line in lines if line)
 

@@ -23,6 +23,7 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
+from normexp.claims.spec.limits import limits
 from normexp.runs.files import write_json
 
 if TYPE_CHECKING:
@@ -221,6 +222,7 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         **{key: getattr(claim, key) for key in own},
         "covers": list(claim.covers),
         "means": claim.note,
+        "does_not_show": limits(claim),
         "expected": claim.expected,
         "as_expected": None if claim.expected is None or word in (COUNTED, BEGUN) else word == claim.expected,
     }

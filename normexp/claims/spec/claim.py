@@ -66,6 +66,8 @@ class Claim:
         manipulation: a measure and a comparison, which must be supported before a causal word can be.
         search: for a universal sentence, the budget and the space of a search for counterexamples: `cases`, `choose`
             (override or option -> its values, or {low, high, log}), `weights` (whether initial weights are drawn).
+        does_not_show: what nobody should conclude, beside what `normexp.claims.spec.limits` says of every claim. It
+            decides nothing, and is no part of the protocol.
     """
 
     id: str
@@ -102,6 +104,7 @@ class Claim:
     paper_effect: dict[str, Any] | None = None
     manipulation: Manipulation | None = None
     search: dict[str, Any] | None = None
+    does_not_show: str = ""
 
     @property
     def budget(self) -> str:

@@ -167,6 +167,7 @@ CLAIM: dict[str, Check] = {
     "seconds": (lambda x: is_number(x) and x > 0, f"{NUMBER}, above 0"),
     "reason": TEXT,
     "note": TEXT,
+    "does_not_show": TEXT,
     "kind": (lambda x: x in KINDS, ", ".join(KINDS[:-1]) + f" or {KINDS[-1]}"),
     "settings": unset_or(
         (

@@ -140,7 +140,7 @@ def choose_place(
 
         return RayCluster(target, options, folder, threads=options.threads or threads or 1)
     if options.workers == 0:
-        from normexp.sweeps.places.inside import Inside
+        from normexp.sweeps.places.this_machine import Inside
 
         return Inside(target)
     from normexp.sweeps.places.this_machine import ThisMachine

@@ -14,10 +14,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from normexp.cli.errors import one_line
@@ -252,3 +254,116 @@ def _follow_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Inside(Place):
+    """One job at a time, on all threads of this process. A signal stops the job itself, which exits with 128 plus the
+    signal's number."""
+
+    at_once, threads = 1, 0
+
+    def __init__(self, target):
+        super().__init__(target)
+        self._next: list[Job] = []
+        self._begun = False
+
+    @property
+    def room(self) -> int:
+        return 1 - len(self._next)
+
+    def submit(self, jobs: Sequence[Job]) -> list[Job]:
+        self._next, self._begun = list(jobs[:1]), False
+        return list(jobs[1:])
+
+    def poll(self, seconds: float) -> list[Event]:
+        if not self._next:
+            return []
+        if not self._begun:  # report the start before the job begins
+            self._begun = True
+            return [Started(self._next[0])]
+        job, argv = self._next.pop(), list(sys.argv)
+        try:
+            return [Ended(job, self._run(job))]
+        finally:
+            sys.argv = argv
+
+    def _run(self, job: Job) -> int:
+        before = os.environ.get(WAIT)
+        os.environ[WAIT] = "1"  # another launch may be training the same run
+        try:
+            self.target(job.payload)
+        except SystemExit as stop:  # interrupted: its checkpoint is kept
+            return int(stop.code or 0)
+        except Exception as error:
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            job.log.write_text(f"{traceback.format_exc()}Error: {one_line(error)}\n")
+            return 1
+        finally:
+            os.environ.pop(WAIT)
+            if before is not None:
+                os.environ[WAIT] = before
+        return 0
+
+    def stop(self, *, force: bool) -> None:
+        self._next = []
+
+    def __str__(self) -> str:
+        return "one by one, in here"
+
+
+POLL_SECONDS = 0.2
+DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # a cluster sets them for each job
+
+
+def launch_environment() -> dict[str, str]:
+    """The environment variables that a launch passes to its jobs."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))}
+
+
+@dataclass
+class Share:
+    """Jobs that one place of a cluster runs at the same time, e.g. because they share a GPU.
+
+    Args:
+        threads: CPU threads of each job.
+        folder: the working directory of the launch, where relative paths start.
+        environment: environment variables of all jobs.
+    """
+
+    target: Callable[[Any], Any]
+    jobs: Sequence[Job]
+    threads: int
+    folder: Path
+    environment: Mapping[str, str]
+
+
+def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None]:
+    """Run the jobs. Returns the exit code of each by its key.
+
+    Args:
+        stopped: whether the jobs must save and end. It is called a few times per second.
+    """
+    os.chdir(share.folder)
+    # Pass it explicitly, because the server that forks the jobs keeps the environment of its start.
+    environment = {**{name: os.environ[name] for name in DEVICES if name in os.environ}, **share.environment}
+    place = ThisMachine(share.target, [environment] * len(share.jobs), share.threads)
+    place.submit(share.jobs)
+    codes: dict[str, int | None] = {}
+    asked = False
+    try:
+        while len(codes) < len(share.jobs):
+            if stopped() and not asked:
+                asked = True
+                place.stop(force=False)
+            for event in place.poll(POLL_SECONDS):
+                if isinstance(event, Ended):
+                    codes[event.job.key] = event.exit_code
+    finally:
+        place.close()
+        place.wait()
+    return codes
+
+
+def run_task(share: Share) -> dict[str, int | None]:
+    """The task of a Ray worker: run the jobs. Ray cancels with a KeyboardInterrupt, which ends them cleanly."""
+    return run_share(share, lambda: False)

@@ -34,7 +34,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, Sessi
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import FileWriter, SummaryWriter
 
-from normexp.runs.columns import flat
+from normexp.runs.summary import flat
 from normexp.training.lightning import own_rank
 from normexp.training.loggers.files import AppendedFile
 

@@ -1,0 +1,143 @@
+"""A norm of one's own beside a drawn bank: only its arm is trained, the others are the bank's finished runs."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from normexp.claims.evidence.plan import missing_keys
+from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
+from normexp.claims.judge.comparison import PRACTICAL, Comparison
+from normexp.claims.pages.badge import write_badge
+from normexp.claims.spec.bank import Bank, value_of
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.population import LENGTHS
+from normexp.claims.verify_claims import Verification
+from normexp.format import pluralize
+from normexp.runs.files import write_json
+from normexp.sweeps.options import Options
+from normexp.sweeps.screen import core_minutes
+
+COUNTS = {"ahead": "beyond", "alike": "within", "behind": "opposite", "failed": "failed"}
+COLUMNS = ("against", *COUNTS, "share ahead (95%)", "median")
+
+
+def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str) -> Claim:
+    """The comparison of a norm with each of a drawn bank's, in the first settings that the ledger has whole.
+
+    Args:
+        norm: its overrides, such as [norm=mine, norm.alpha=0.1].
+        ledger: the folder of the bank's runs.
+        most: how many settings, in the order drawn.
+        at: `final` or `early`, the length of the runs.
+
+    Raises ValueError with one line.
+    """
+    name = value_of("norm", norm)
+    place = LENGTHS.index(at)
+    if name in bank.norms:
+        raise ValueError(f"norm={name}: is a norm of bank={bank.name} already; name another one")
+    if not (bank.known_population.rates and bank.norms):
+        raise ValueError(f"bank={bank.name}: trains no networks; name one with rates and a grid")
+    kept = StoredEvidence(ledger).manifest
+    known = [bank.at_lengths(cell.name)[place] for cell in bank.cells.values() if cell.updates]
+    cells = [cell for cell in known if f"bank/{cell.name}.csv" in kept][:most]
+    if not cells:
+        raise ValueError(
+            f"bank={bank.name}: {ledger} has no setting of it; normexp evidence grid bank={bank.name} trains them, "
+            "and evidence=DIR names another folder"
+        )
+    return Claim(
+        id=name,
+        name=f"{name}_in_{bank.name}",
+        sentence=f"{name} errs less than the norms of bank={bank.name}.",
+        source=bank.name,
+        covers=(),
+        evidence="training",
+        metric="test/error",
+        measure="share of wrong answers on test",
+        arms={name: list(norm), **{other: [f"norm={other}"] for other in bank.norms}},
+        seeds=bank.seeds,
+        bank=bank.name,
+        drawn_from=bank,
+        settings={cell.name: list(cell.overrides) for cell in cells},
+        cells={cell.name: cell for cell in cells},
+        comparisons=[Comparison(kind="smaller", arm=name, baseline=n, margin=PRACTICAL) for n in bank.norms],
+    )
+
+
+def add(
+    bank: Bank,
+    norm: Sequence[str],
+    evidence: Path,
+    out: Path,
+    options: Options,
+    words: str,
+    most: int,
+    at: str,
+) -> int:
+    """Print what is missing and its cost, train it, and write row and badge. Returns the exit status.
+
+    Args:
+        evidence: a ledger; the bank's own one is a folder in it.
+        words: the command, which resumes it.
+    """
+    claim = arm_claim(bank, norm, ledger_of_bank(bank.name, evidence), most, at)
+    own = Verification([claim], out, command=words, evidence=StoredEvidence(evidence))
+    if known := own.known.get(claim.id):
+        missing = missing_keys(claim, known)
+        cost = core_minutes(sum(claim.cells[key.setting].seconds or 0.0 for key in missing))
+        there = f"{pluralize(len(claim.cells), 'setting')} of {len(bank.cells)} ({at} length; {most} were asked for)"
+        print(f"norm={claim.id} in {there}, {pluralize(claim.seeds, 'seed')}; known: {', '.join(bank.norms)}")
+        print(
+            f"at most {pluralize(len(missing), 'run')} to train, {cost}; more where the best rate is an edge",
+            flush=True,
+        )
+    if options.plan:
+        own.show_runs(options)
+    else:
+        own.run(
+            options,
+            lambda of, found: show(of, found[1], out / "bank" / bank.name / claim.id, at) if found else None,
+        )
+    for reason in own.failed.values():
+        print(f"Error: {claim.id}: {reason}", file=sys.stderr)
+    return 1 if own.failed else 0
+
+
+def show(claim: Claim, verdict: dict[str, Any], folder: Path, at: str) -> None:
+    """Print the row of a norm, and write `row.json`, `badge.json` and `badge.svg`."""
+    rows = [row_of(counts) for counts in verdict["comparisons"]]
+    table = [COLUMNS, *(tuple(cells_of(row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    print(f"\n{claim.id} in {pluralize(len(claim.cells), 'setting')} of bank={claim.bank}, {at} length")
+    for line in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    print("ahead and behind: beyond the practical margin (docs/claims.md); median: points of test error")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(
+        folder / "row.json",
+        {
+            "norm": claim.arms[claim.id], "bank": claim.bank, "length": at, "settings": list(claim.cells),
+            "seeds": claim.seeds, "protocol": claim.protocol, "against": rows, "runs": verdict["runs"],
+        },
+    )  # fmt: skip
+    print(f"{folder / 'row.json'}\n{write_badge(folder, claim.id, rows)}")
+
+
+def row_of(counts: dict[str, Any]) -> dict[str, Any]:
+    """The counts of one comparison, see `normexp.claims.judge.settings_count.count`, in words of a row."""
+    return {
+        "against": counts["comparison"]["baseline"], "n": counts["n"],
+        **{word: counts[side] for word, side in COUNTS.items()},
+        "share": counts["share"], "share_interval": counts["share_interval"], "median": counts["median"],
+        "failed_runs": counts["failures"],
+    }  # fmt: skip
+
+
+def cells_of(row: dict[str, Any]) -> list[str]:
+    """A row as texts."""
+    low, high = row["share_interval"]
+    median = "none" if row["median"] is None else f"{100 * row['median']:+.2f}"
+    share = f"{row['share']:.2f} ({low:.2f} to {high:.2f})"
+    return [row["against"], *(str(row[word]) for word in COUNTS), share, median]

@@ -1,0 +1,69 @@
+"""What a claim does not show: said of every claim, from its own settings, and no part of its protocol."""
+
+import dataclasses
+
+import pytest
+from committed import CLAIMS
+
+from normexp.claims.judge.plain_words import paragraph
+from normexp.claims.judge.verdict import untestable
+from normexp.claims.spec.claim_files import read_claim
+from normexp.claims.spec.limits import limits
+
+LARGEST = {"depth": "model.depth=", "width": "model.width=", "updates": "max_steps="}
+ONE = """
+name: one
+sentence: A norm helps.
+source: me
+covers: [one]
+evidence: training
+metric: test/error
+measure: error
+arms: {a: [norm=none], b: [norm=layernorm, model.width=48]}
+fixed: [model=mlp, data=mnist, model.depth=3, max_steps=1200]
+seeds: 5
+comparison: {kind: equivalent, arm: a, baseline: b, margin: 0.01}
+does_not_show: That it always helps.
+"""
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_every_claim_that_is_tested_says_what_it_does_not_show(name):
+    claim = CLAIMS[name]
+    said = limits(claim)
+    assert bool(said) == (claim.evidence != "none")
+    assert len(said) < 420
+    if claim.settings and claim.evidence != "law":
+        models = {cell.labels["model"] for cell in claim.cells.values()}
+        assert len(models) > 5 or all(model in said for model in models)
+        own = [word for cell in claim.cells.values() for word in cell.overrides]
+        for what, key in LARGEST.items():
+            found = [word.removeprefix(key) for word in own if word.startswith(key)]
+            sizes = [float(own) for own in found if own.replace(".", "").isdecimal()]
+            words = [word for arm in claim.arms.values() for word in [*claim.fixed, *arm]]
+            changed = any(f"{word}=".startswith(key) for word in [*words, *claim.factor])
+            if sizes and not changed:
+                assert f"{what} {max(sizes):,g}" in said
+
+
+def test_it_is_made_from_the_settings_and_decides_nothing(tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text(ONE)
+    claim = read_claim(path)
+    assert limits(claim) == (
+        "This does not show what holds in other settings than this one: MLP on MNIST, at most depth 3, width 48, "
+        "updates 1,200. It does not exclude differences below its margin. Nor does it show: that it always helps."
+    )
+    assert claim.protocol == dataclasses.replace(claim, does_not_show="").protocol
+    path.write_text(ONE.replace("does_not_show: That it always helps.", "does_not_show: [a]"))
+    with pytest.raises(ValueError, match=r"does_not_show=.*must be text"):
+        read_claim(path)
+
+
+def test_a_verdict_of_an_earlier_version_has_none():
+    verdict = untestable(dataclasses.replace(CLAIMS["P20"], evidence="law"), "x") | {
+        "settings": [], "comparison": {"kind": "every", "at_most": 1.0}, "interval": (0.0, 1.0), "verdict": "supported"
+    }  # fmt: skip
+    assert "no network was trained" in paragraph(verdict, 500)
+    verdict.pop("does_not_show")
+    assert "does not show" not in paragraph(verdict, 500)
