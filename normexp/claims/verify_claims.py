@@ -18,7 +18,7 @@ import pandas as pd
 from normexp.claims.claim_means import write_claim_means
 from normexp.claims.conclude import conclude, noticed
 from normexp.claims.evidence.cell_facts import complete_cells
-from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
+from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns, keep_out_of_git
 from normexp.claims.evidence.keep import keep_verdict
 from normexp.claims.evidence.plan import Known, most_missing, plan
 from normexp.claims.evidence.stored import StoredEvidence
@@ -171,7 +171,7 @@ class Verification:
         for cell in cells:
             cell.memory = self._estimates.memory if self._estimates else 0
         if not options.plan:
-            _ignore_in_git(self.out)
+            keep_out_of_git(self.out)
         command = self.command.format(id=",".join(claim.id for claim in self.claims))
         status = run(
             cells,
@@ -376,10 +376,3 @@ def beside_tuned(folder: Path) -> str:
     except FileNotFoundError:
         return f"with each arm's own learning rate: not yet known; leave tune=none out for {folder / VERDICT}"
     return f"with each arm's own learning rate: {word} ({folder / VERDICT})"
-
-
-def _ignore_in_git(out: Path) -> None:
-    """Keep runs out of the user's repository: files of theirs would make its checkout a changed one."""
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / ".gitignore").exists():
-        (out / ".gitignore").write_text("*\n")

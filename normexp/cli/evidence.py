@@ -26,7 +26,7 @@ HELP = """Finished runs as files that travel: verdicts are judged from them with
   {command} draw bank=drawn             the settings of a population: drawn, rejected, and what they cost
   {command} pilot bank=drawn [--plan]   train the pilots, which find lengths and rates; takes the flags of sweeps
   {command} grid [bank=small] [--plan]  train the grid of a bank; of a drawn one setting by setting, each kept in
-                                               to=docs/evidence/BANK when it is finished
+                                               to=docs/evidence/BANK when it is finished; yours: evidence/BANK beside it
                                                settings=N with pilot or grid: at most N, exit status 75 if more are left
   {command} audit n=20 [bank=drawn] [seed=N] [to=DIR]   train random rows of a ledger again: equal to the last digit
                                                on the same kind of machine, elsewhere within what docs/claims.md says
@@ -131,7 +131,7 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
     from normexp.claims.evidence.stored import ledger_of_bank
     from normexp.claims.verify_claims import Verification
 
-    folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank.name)
+    folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank)
     left = int(options["settings"] or len(bank.cells))
     for name, cell in bank.cells.items():
         if not cell.updates:
@@ -189,7 +189,7 @@ def audit(bank: Bank, options: dict[str, str], engine) -> int:
     if not (options["n"].isdecimal() and int(options["n"])):
         raise ValueError(f"n={options['n']}: must be a whole number of at least 1")
     seed = int(options["seed"] or secrets.randbelow(10**6))
-    folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank.name) if bank.drawn else EVIDENCE
+    folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank) if bank.drawn else EVIDENCE
     claims = find(options["claim"] or "training", bank)[0]
     words = f"{command('evidence')} audit n={options['n']} bank={options['bank']} seed={seed}"
     out = Path(options["out"]) / "audit"
@@ -222,7 +222,7 @@ def keep(options: dict[str, str]) -> int:
         claim = complete_cells(claim)
         stored = StoredEvidence(folder) if (folder / "manifest.json").exists() else None
         known = Known(claim, stored, DiskRuns(claim, Path(options["out"]) / "cache"))
-        own = ledger_of_bank(claim.bank, folder) if claim.drawn_from else folder
+        own = ledger_of_bank(claim.drawn_from, folder) if claim.drawn_from else folder
         print(f"{claim.id}: {keep_runs(own, known)} runs in {own}")
     return 0
 

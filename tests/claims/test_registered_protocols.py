@@ -41,6 +41,6 @@ def test_each_claim_over_drawn_settings_has_a_row():
 
 def has_evidence(claim) -> bool:
     stored = StoredEvidence().verdict(claim)
-    return bool(StoredEvidence(ledger_of_bank(claim.bank)).files()) or bool(
+    return bool(StoredEvidence(ledger_of_bank(claim.drawn_from)).files()) or bool(
         stored and stored.record.get("row")
     )

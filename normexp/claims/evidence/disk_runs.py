@@ -156,6 +156,13 @@ class DiskRuns:
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas
 
 
+def keep_out_of_git(out: Path) -> None:
+    """Keep runs out of the user's repository: files of theirs would make its checkout a changed one."""
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / ".gitignore").exists():
+        (out / ".gitignore").write_text("*\n")
+
+
 def drop_checkpoints(folders: Iterable[Path]) -> None:
     """Delete the checkpoints of finished runs: thousands of them would fill the disk, and no verdict reads them."""
     for folder in folders:

@@ -38,7 +38,7 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The finished settings of a bank's grid in the order drawn, final and early; none without a ledger of it. Raises
     ValueError with one line for runs that today's code would not compute."""
     claim = grid_claim(bank)
-    folder = ledger_of_bank(bank.name, evidence) if bank.drawn else evidence
+    folder = ledger_of_bank(bank, evidence) if bank.drawn else evidence
     if not (folder / "manifest.json").exists():
         return []
     stored = StoredEvidence(folder)

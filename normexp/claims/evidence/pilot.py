@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.evidence.cell_facts import complete
-from normexp.claims.evidence.disk_runs import drop_checkpoints, row_of
+from normexp.claims.evidence.disk_runs import drop_checkpoints, keep_out_of_git, row_of
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.settings_of_runs import failed_runs
@@ -42,6 +42,7 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
     """Train the pilots of settings that have none, of at most so many draws. Returns the exit status."""
     if options.plan:
         return show_plan(bank, out)
+    keep_out_of_git(out)
     path, population = pilots_file(bank.path), bank.known_population
     row: dict[str, Any] | None
     while (cell := next((own for own in bank.cells.values() if not own.updates), None)) is not None:
@@ -62,7 +63,7 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        word = row.get("rejected") or f"{row['updates']} updates, {row['seconds']:.0f} core-seconds of pilots"
+        word = row.get("rejected") or f"{row['updates']} updates, {row['seconds']:.2g} core-seconds of pilots"
         print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
         bank = drawn_bank(dict(population.node), bank.path, path.read_text(encoding="utf-8"))
     print(f"bank={bank.name}: {len(bank.cells)} settings have pilots: {path}")
@@ -81,13 +82,13 @@ def show_plan(bank: Bank, out: Path) -> int:
             costs += [len(found.wanted) * rules.start * rules.step_seconds]
             word = f"{len(found.wanted)} runs of {rules.start} updates of {1000 * rules.step_seconds:.3g} ms"
             word = (
-                f"rejected: {found.rejected}" if found.rejected else f"{word}: {costs[-1]:.0f} core-seconds"
+                f"rejected: {found.rejected}" if found.rejected else f"{word}: {costs[-1]:.2g} core-seconds"
             )
         except ValueError as error:
             word = str(error)
         print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
     print(
-        f"first search of {len(costs)} settings: {sum(costs) / 3600:.2f} core-hours; lengths are not known yet"
+        f"first search of {len(costs)} settings: {sum(costs) / 3600:.2g} core-hours; lengths are not known yet"
     )
     return 0
 

@@ -44,7 +44,7 @@ class Known:
 
     def __init__(self, claim: Claim, stored: StoredEvidence | None, disk: DiskRuns | None):
         if stored and claim.drawn_from:
-            stored = StoredEvidence(ledger_of_bank(claim.bank, stored.folder))
+            stored = StoredEvidence(ledger_of_bank(claim.drawn_from, stored.folder))
         self.claim, self.stored, self.disk = claim, stored, disk
         self.parts: dict[str, list[Setting]] = {}  # what the judge got
         self._read: list[pd.DataFrame] = []  # the runs behind it

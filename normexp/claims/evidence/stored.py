@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.protocol import precision_of
-from normexp.claims.spec.bank import BankCell, value_of
+from normexp.claims.spec.bank import Bank, BankCell, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.code import different_code
 from normexp.config.code.parts import MONITORS, NORMEXP
@@ -46,9 +46,11 @@ FLOAT32 = "32-true"  # the precision of rows that name none
 COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge")
 
 
-def ledger_of_bank(name: str, folder: Path = EVIDENCE) -> Path:
-    """The ledger of a drawn bank, and of the claims over it: a folder of its own inside a ledger."""
-    return folder / name
+def ledger_of_bank(bank: Bank, folder: Path = EVIDENCE) -> Path:
+    """The ledger of a drawn bank, and of the claims over it: a folder of its own inside a ledger. That of a user's own
+    bank is `evidence` beside its file, since the project's ledger may lie inside an installed package."""
+    own = folder == EVIDENCE and bank.path.parent != CONFIGS / "bank"
+    return (bank.path.parent / "evidence" if own else folder) / bank.name
 
 
 @dataclass(frozen=True)

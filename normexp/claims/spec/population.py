@@ -315,16 +315,16 @@ def summary(bank: Bank) -> list[str]:
         mean = f", {sum(long) / len(long):.1f} core-seconds a long run" if long else ""
         all_long += long
         lines.append(
-            f"{name}: {own.share} of {blocks}; {len(mine)} settings, {len(long)} with a pilot; "
+            f"{name}: {own.share} of each {blocks}; {len(mine)} settings, {len(long)} with a pilot; "
             f"{sum('rejected' in row for row in rows)} draws rejected{mean}"
         )
     known = "known when a setting has a pilot"
     if all_long:
-        known = f"{sum(all_long) / len(all_long):.1f} core-seconds, the longest {max(all_long):.0f}"
+        known = f"{sum(all_long) / len(all_long):.1f} core-seconds, the longest {max(all_long):.2g}"
     lines.append(f"mean of a long run: {known}; at most {population.length['seconds']:g} are allowed")
     pilots = sum(row["seconds"] for row in bank.pilots.values()) / 3600
     total = sum(all_long) * runs * early / 3600
-    lines.append(f"grid: {runs} runs a setting at each length, {total:.1f} core-hours; pilots {pilots:.1f}")
+    lines.append(f"grid: {runs} runs a setting at each length, {total:.2g} core-hours; pilots {pilots:.2g}")
     for cell in bank.cells.values():
         known = (
             f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms" if cell.updates else "no pilot yet"
