@@ -1,4 +1,4 @@
-"""A hook of `mkdocs build`: README, notebooks and verdicts become pages of the site, and the finished site is checked."""
+"""A hook of `mkdocs build`: README, notebooks and verdicts become pages of the site, and the whole is checked."""
 
 import html.parser
 import posixpath

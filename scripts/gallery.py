@@ -17,9 +17,10 @@ HEAD = """# Gallery
 
 <!-- Written by `python scripts/gallery.py FOLDER`; changes by hand are lost. -->
 
-Known figures about normalization, computed anew on small networks: all {count} in {minutes:.0f} minutes of one core. Each has
-one sentence about what is seen here and one about what its paper shows; where they differ, both stand. They show one
-setting, and say nothing about others. `normexp figure NAME` draws one as PNG, PDF and SVG, with its numbers as JSON.
+Known figures about normalization, computed anew on small networks: all {count} in {minutes:.0f} minutes of one core.
+Each has one sentence about what is seen here and one about what its paper shows; where they differ, both stand. They
+show one setting, and say nothing about others. `normexp figure NAME` draws one
+as PNG, PDF and SVG, with its numbers as JSON.
 """
 FIGURE = """
 ## {title}
