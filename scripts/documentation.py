@@ -59,7 +59,7 @@ def notebook(path: Path) -> str:
         for name, image in found["outputs"].items():
             kind = "svg+xml" if name.endswith("svg") else "png"
             body = body.replace(f"({name})", f"(data:image/{kind};base64,{_base64(image)})")
-        body = body.replace("<details>", '<details markdown="1">')
+        body = re.sub("^<details>", '<details markdown="1">', body, flags=re.M)
         if "answer" in cell.metadata.get("tags", []):
             body = (
                 f'<details markdown="1">\n<summary>Answer: code and result</summary>\n\n{body}\n</details>\n'
