@@ -68,9 +68,8 @@ class LitModel(pl.LightningModule):
         self.channels_last = channels_last
         self.label_smoothing = label_smoothing
         self.decay = decay
-        self.examples: list[tuple[Tensor, Tensor]] | None = (
-            None  # if a list, evaluation appends each batch to it
-        )
+        # if a list, evaluation appends each batch to it
+        self.examples: list[tuple[Tensor, Tensor]] | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
         # Evaluation does not use the compiled forward: its few batches have other shapes, and each would be compiled.

@@ -54,9 +54,8 @@ def blocks(record: dict[str, Any]) -> dict[str, str]:
     bank = (DOCS / "bank.md").read_text()
     known = {"bank": bank[bank.index("| setting |") :].partition("\n\n")[0]}
     return {
-        **(
-            known if BANK_TABLE in README.read_text() else {}
-        ),  # until findings over drawn settings replace it
+        # until findings over drawn settings replace it
+        **(known if BANK_TABLE in README.read_text() else {}),
         "finding": record["study"]["finding"],
         "table": record["study"]["table"],
         "walk": f"```\n{record['walk']['text']}\n```",

@@ -30,9 +30,8 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 DIRECTIONAL = ("supported", "refuted")
 SIZES = (24, 48)
 SHARES = (0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
-NOISE = (
-    0.1  # a seed's deviation in spreads of settings: between settings it is 10 to 20 times the seeds' error
-)
+# a seed's deviation in spreads of settings: between settings it is 10 to 20 times the seeds' error
+NOISE = 0.1
 NOISES = (0.1, 0.3, 1.0)
 # False words and misses of the first judge, at 6 settings of 12 seeds: a review measured them on the code that is gone.
 FIRST = {

@@ -87,3 +87,16 @@ def test_links_lead_to_files_and_headings(page):
         there = (page.parent / path) if path else page
         assert there.exists(), target
         assert not anchor or anchor in anchors(there), target
+
+
+def test_the_site_has_every_page_and_the_api_names_what_exists():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {"tour.md", "lesson.md"}
+    assert pages <= set(re.findall(r"([\w.]+\.md)$", nav, re.M))
+    for module, names in re.findall(
+        r"^::: ([\w.]+)\n.*\n +members: \[(.*)\]", (ROOT / "docs" / "api.md").read_text(), re.M
+    ):
+        place = ROOT / module.replace(".", "/")
+        defined = (place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).read_text()
+        for name in names.split(", "):
+            assert re.search(rf"\b{name}\b", defined), f"{module}.{name}"

@@ -80,9 +80,8 @@ class Forecast:
             )
         from sklearn.feature_extraction import DictVectorizer  # takes a second to import
 
-        self._columns = DictVectorizer(
-            sparse=False
-        )  # a column a number, one a word; words not measured are ignored
+        # a column a number, one a word; words not measured are ignored
+        self._columns = DictVectorizer(sparse=False)
         self.x = self._columns.fit_transform([descriptors(own.cell.labels) for own in settings])
         self.y = np.array([effects_of(own, norms) for own in settings])
         self._models: dict[frozenset[str], Any] = {}  # by the settings that they leave out

@@ -136,9 +136,8 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
         passed = trace(step, batch, tracked)
         found.batch = passed.loss
         for call in passed.calls:
-            if (
-                call.mean.shape == call.place.module.running_mean.shape
-            ):  # not those of each sample, as InstanceNorm's
+            # not those of each sample, as InstanceNorm's
+            if call.mean.shape == call.place.module.running_mean.shape:
                 moments.setdefault(call.place.path, []).append((call.mean, call.var))
         del passed  # and what it keeps of the activations
     step.eval()

@@ -136,9 +136,8 @@ def exit_fast() -> None:
 
 def _has_open_file() -> bool:
     """Whether a file is open for writing, beside the standard streams."""
-    files = [
-        thing for thing in gc.get_objects() if issubclass(type(thing), BUFFERED)
-    ]  # proxies compute isinstance
+    # proxies compute isinstance
+    files = [thing for thing in gc.get_objects() if issubclass(type(thing), BUFFERED)]
     return any(not file.closed and file.fileno() > 2 for file in files)
 
 

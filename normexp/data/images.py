@@ -228,9 +228,8 @@ class ImageData(DataModule):
 
     split_seed: int = 0  # cuts validation and the subset; the run's seed does not
     val_size: int | None = None  # None: a tenth of the training images
-    train_size: int | None = (
-        None  # None: all that validation leaves; a larger subset contains every smaller one
-    )
+    # None: all that validation leaves; a larger subset contains every smaller one
+    train_size: int | None = None
     samples_per_class: int | None = None  # None: batches are drawn from all images alike
     binarize: bool = False  # pixel > 0.5
     normalize: bool = True

@@ -115,9 +115,8 @@ class TextData(DataModule):
             device if converted or fits(2 * len(stream) * stream.x.itemsize, device) else torch.device("cpu")
         )
         streams = (tokens.to(home).long() if converted else tokens.to(home) for tokens in stream)
-        x, y = (
-            tokens.unfold(0, self.context_length, step) for tokens in streams
-        )  # (N, T), views of one stream
+        # (N, T), views of one stream
+        x, y = (tokens.unfold(0, self.context_length, step) for tokens in streams)
         return Rows(x, y) if converted else Windows(x, y, device)
 
     def training_order(self, train: Rows) -> WindowOrder:

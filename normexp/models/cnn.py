@@ -132,9 +132,8 @@ class CNN(nn.Module):
         self.output = linear_map(nn.Linear(channels, num_classes), initialization, weight_norm)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = (
-            images if self.whitening is None else self.whitened(self.whitening(images))
-        )  # (N, 8 C, H - 1, W - 1)
+        # (N, 8 C, H - 1, W - 1)
+        x = images if self.whitening is None else self.whitened(self.whitening(images))
         x = self.stages[0](x)  # (N, width, H, W)
         for stage in self.stages[1:]:
             x = stage(self.pool(x))  # (N, C', H/2, W/2)

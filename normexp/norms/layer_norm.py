@@ -124,9 +124,8 @@ class AdaNorm(Norm):
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel())
         group_norm = kernels.group_norm if self.native else functional.group_norm
-        y = group_norm(
-            functional.at_least_float32(x), 1, None, None, **self.formula
-        )  # rounded once, at the end
+        # rounded once, at the end
+        y = group_norm(functional.at_least_float32(x), 1, None, None, **self.formula)
         return self.scale * (1 - self.k * y.detach()) * y
 
     def extra_repr(self) -> str:

@@ -96,9 +96,8 @@ class RMSNorm(Norm):
             return self.weight
         if self.gain == "scalar":
             return self.weight.expand(self.num_features)
-        return 1 + functional.at_least_float32(
-            self.weight
-        )  # in bfloat16, 1 + w would lose every |w| below 1/256
+        # in bfloat16, 1 + w would lose every |w| below 1/256
+        return 1 + functional.at_least_float32(self.weight)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, fraction={self.fraction}, gain={self.gain}, rounding={self.rounding}"

@@ -81,9 +81,8 @@ class Muon(Optimizer):
         own = {"momentum": momentum, "nesterov": nesterov, "steps": steps, "scale": scale}
         usual: dict[str, Any] = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__([part for group in groups for part in _split(group)], {**usual, **own})
-        self.adamw = AdamW(
-            [*self.rest(), {"params": []}], fused=fused, **usual
-        )  # fills in what else its groups need
+        # fills in what else its groups need
+        self.adamw = AdamW([*self.rest(), {"params": []}], fused=fused, **usual)
 
     def rest(self) -> list[dict[str, Any]]:
         """The groups that AdamW updates."""

@@ -50,9 +50,8 @@ def read_metrics(
     parts = []
     for start in range(0, max(len(folders), 1), TOGETHER):
         part = _read_part(folders[start : start + TOGETHER], steps[start : start + TOGETHER], start)
-        if (
-            wanted is not None
-        ):  # now, so that memory need not hold all that runs recorded; the categories stay
+        # now, so that memory need not hold all that runs recorded; the categories stay
+        if wanted is not None:
             part = part[part["metric"].isin(wanted)]
         parts.append(part)
     frame = parts[0] if len(parts) == 1 else _joined(parts)

@@ -26,9 +26,8 @@ ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": 
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
 MOST_LOSS = 10.0  # times the loss of guessing
 # Chosen on the runs behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
-NEAR_CHANCE = (
-    0.8  # of the loss of guessing: with a higher final training loss, a run has learned almost nothing
-)
+# of the loss of guessing: with a higher final training loss, a run has learned almost nothing
+NEAR_CHANCE = 0.8
 OLDER = "older"  # recipe of a run that is older than recipes
 
 
@@ -108,9 +107,8 @@ def identity_columns(summaries: "pd.DataFrame") -> list[str]:
         result = (
             (name in RESULTS + DERIVED and name != "fingerprint") or "/" in name or parts[0] in RESULT_GROUPS
         )
-        return not (
-            result or paths & NOT_IDENTITY or name == "trainer"
-        )  # trainers are hardware, their options count
+        # trainers are hardware, their options count
+        return not (result or paths & NOT_IDENTITY or name == "trainer")
 
     return [name for name in summaries.columns.astype(str) if counts(name)]
 

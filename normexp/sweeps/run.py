@@ -32,9 +32,8 @@ PLAN, PROGRESS = "sweep.json", "progress.jsonl"
 
 def place_of(specs: Sequence[RunSpec], options: Options, folder: Path) -> Place:
     """The place that the options name, for these runs. Raises ValueError with one line if it cannot be used here."""
-    trainers = {
-        id(spec.config["trainer"]): spec.config["trainer"] for spec in specs
-    }  # runs share their nodes
+    # runs share their nodes
+    trainers = {id(spec.config["trainer"]): spec.config["trainer"] for spec in specs}
     threads = max((spec.config["threads"] for spec in specs if spec.config["threads"]), default=None)
     cells = len({spec.together or spec.folder for spec in specs})
     return choose_place(train_job, options, list(trainers.values()), cells, folder, threads=threads)
@@ -104,9 +103,8 @@ def run(
     if engine.stopped_by != signal.SIGINT:
         from normexp.training.survive import Interrupted
 
-        if done := Interrupted(
-            engine.stopped_by, 0, engine.previous
-        ).forward_signal():  # Slurm starts this job again
+        # Slurm starts this job again
+        if done := Interrupted(engine.stopped_by, 0, engine.previous).forward_signal():
             say(done)
     sys.stdout.flush()
     return 128 + engine.stopped_by

@@ -156,9 +156,8 @@ class Board:
         known = [cell.estimate for cell in cells if cell.estimate is not None]
         self._usual = sum(known) / len(known) if known else 1.0  # seconds of a run without an estimate
         self._expected = sum(map(self._seconds, filter(lambda cell: cell.state in WAITING, cells)))
-        self._ended = self._taken = (
-            0.0  # of the runs that ended: their estimates, and the seconds that they took
-        )
+        # of the runs that ended: their estimates, and the seconds that they took
+        self._ended = self._taken = 0.0
         # On a narrow screen the names of runs are cut, and the counts stay whole.
         narrow = console.width < NARROW
         columns = (

@@ -68,9 +68,8 @@ def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:
         if what == "plan":
             grid = f"norm={','.join(NORMS)} seed=range(0,{runs // 5})"
             return commands(f"train.py -m {SMALL} {grid} outputs={place}/new --plan", seconds, options)
-        steps = (
-            20 if options.quick else 100
-        )  # with the light monitors; more rows of 100,000 runs fit in no memory
+        # with the light monitors; more rows of 100,000 runs fit in no memory
+        steps = 20 if options.quick else 100
         once(f"train.py norm=batchnorm trainer=cpu max_steps={steps} run_dir={place}/one")
         study = copies(Path(place) / "one", runs, Path(place) / "study")
         if what == "report":

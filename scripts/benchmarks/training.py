@@ -144,9 +144,8 @@ def monitors(model: str, name: str, options: Options) -> Measured:
         for key, node in own.items()
         if "every_n_steps" in node
     ]
-    pace = (
-        next(iter(own.values())).every_n_steps or PACE
-    )  # a set measures twenty times in a run of any length
+    # a set measures twenty times in a run of any length
+    pace = next(iter(own.values())).every_n_steps or PACE
     for node in nodes:
         node.every_n_steps = WARM_UP
         if "histogram_every_n_steps" in node:

@@ -1,6 +1,8 @@
 """`normexp compare`: what it asks, how a look is judged, and one whole comparison of a network of somebody else."""
 
 import json
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -149,6 +151,22 @@ def test_finding_and_latex_say_the_numbers():
     assert tex.count("\\\\") == 3
     assert "−" not in tex
     assert f"{100 * result.arms[1].mean:.2f}" in tex
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs LaTeX with booktabs")
+def test_the_table_compiles_in_latex(tmp_path):
+    found = asked(norms="none,batchnorm_noisy", margin="0.01")
+    (tmp_path / "t.tex").write_text(
+        table_tex(look(setting({"batchnorm_noisy": -3}), found.claim, 1), found.claim, "error")
+    )
+    (tmp_path / "main.tex").write_text(
+        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{t}\\end{document}\n"
+    )
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "main.pdf").stat().st_size > 5000
 
 
 @pytest.mark.slow

@@ -2,10 +2,12 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.image import imread
 
 from normexp.cli.figure import main
 from normexp.figures.gallery import chosen, figures, make, write_page
@@ -143,6 +145,27 @@ def test_command_makes_files_and_a_page(tmp_path, capsys):
     assert 'src="residual_variance.png"' in page
     assert "tiny sizes" in page
     assert "figure rates" in page
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
+
+
+@pytest.mark.parametrize("name", figures())
+def test_the_page_of_the_gallery_says_what_the_figure_says_today(name):
+    one, text = figures()[name], PAGE.read_text()
+    (part,) = [part for part in text.split("\n## ")[1:] if f"(images/gallery/{name}.png)" in part]
+    assert part.startswith(f"{one.title}\n")
+    assert f"**There:** {one.paper} *{one.source}.*" in part
+    assert f"`normexp figure {name}`" in part
+    height, width, _ = imread(PAGE.parent / "images" / "gallery" / f"{name}.png").shape
+    assert width > 800
+    assert height > 300
+
+
+@pytest.mark.parametrize("name", sorted(set(figures()) - TRAINED))
+def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, tmp_path):
+    seen = figures()[name].make(Lab(tmp_path)).seen
+    assert f"**Here:** {seen}" in PAGE.read_text()
 
 
 def test_unknown_name_and_help(capsys):

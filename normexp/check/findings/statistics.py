@@ -174,9 +174,8 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     own = network.root.state_dict()
     with network.quiet(train=False) as step, torch.no_grad():
         copies = {name: value.to(own[name], copy=True) for name, value in saved.items()}
-        network.root.load_state_dict(
-            copies, strict=False, assign=True
-        )  # into attributes that `quiet` puts back
+        # into attributes that `quiet` puts back
+        network.root.load_state_dict(copies, strict=False, assign=True)
         found = modes(step, network.batches, network.tracked)
     losses = (
         f" The copy's loss is {found.running:.4g}, and {found.precise:.4g} with statistics estimated anew."

@@ -98,9 +98,8 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if own <= limit.leak:
         return
     with network.quiet(train=True):
-        for (
-            call
-        ) in calls:  # without its norms; a network that attends to later positions by design still does
+        # without its norms; a network that attends to later positions by design still does
+        for call in calls:
             call.place.module.register_forward_hook(keep_input)
         without = future_share(network)
     if without <= limit.leak:

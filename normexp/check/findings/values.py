@@ -89,9 +89,8 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     with network.quiet(train=True), torch.no_grad():
         for call in finite:
             x = call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
-            x = torch.cat(
-                [x, torch.zeros_like(x[:1])]
-            )  # as padding gives: an eps that rounds to 0 divides 0 by 0
+            # as padding gives: an eps that rounds to 0 divides 0 by 0
+            x = torch.cat([x, torch.zeros_like(x[:1])])
             lost.append(
                 (call.place.path, lost_in(call.place.module, x, kind, "mixed" in precision, limit.vanished))
             )

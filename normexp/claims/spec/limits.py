@@ -1,17 +1,20 @@
 """What a claim's evidence does not show, in a sentence: by its kind, its settings, their sizes and lengths."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from normexp.claims.judge.comparison import EQUAL
 from normexp.claims.spec.bank import labels_of, value_of
-from normexp.claims.spec.claim import Claim
+
+if TYPE_CHECKING:
+    from normexp.claims.spec.claim import Claim
 
 SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
 MOST_NAMED = 5
 SMALLER = "It does not exclude differences below its margin."
 
 
-def limits(claim: Claim) -> str:
+def limits(claim: "Claim") -> str:
     """What a claim does not show: a sentence by its evidence, and the claim's own one, if it has one."""
     equal = claim.evidence == "training" and any(one.kind in EQUAL for one in claim.comparisons)
     own = (
@@ -20,7 +23,7 @@ def limits(claim: Claim) -> str:
     return " ".join(filter(None, (_by_evidence(claim), SMALLER if equal else "", own)))
 
 
-def _by_evidence(claim: Claim) -> str:
+def _by_evidence(claim: "Claim") -> str:
     where = _where(claim)
     if claim.evidence == "none":
         return ""
@@ -38,7 +41,7 @@ def _by_evidence(claim: Claim) -> str:
     return f"This does not show what holds in other settings than this one: {where}."
 
 
-def _where(claim: Claim) -> str:
+def _where(claim: "Claim") -> str:
     """`MLP, CNN on MNIST, at most depth 12, width 256, updates 6,000`; empty if no override says it."""
     own = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
     settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]

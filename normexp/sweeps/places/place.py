@@ -159,9 +159,8 @@ def warm_up(options: Options) -> None:
     if options.place == "here" and options.workers != 0:
         from normexp.sweeps.places.this_machine import THREADS, processes
 
-        os.environ.update(
-            dict.fromkeys(THREADS, "1")
-        )  # read when libraries are loaded; each job sets its own number
+        # read when libraries are loaded; each job sets its own number
+        os.environ.update(dict.fromkeys(THREADS, "1"))
         processes()
 
 
