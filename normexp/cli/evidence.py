@@ -190,7 +190,10 @@ def audit(bank: Bank, options: dict[str, str], engine) -> int:
         raise ValueError(f"n={options['n']}: must be a whole number of at least 1")
     seed = int(options["seed"] or secrets.randbelow(10**6))
     folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank) if bank.drawn else EVIDENCE
-    claims = find(options["claim"] or "training", bank)[0]
+    if options["claim"] or not bank.drawn:
+        claims = find(options["claim"] or "training", bank)[0]
+    else:  # those whose files name this bank; another's would ask for settings that it lacks
+        claims = [one for one in find("training")[0] if one.drawn_from == bank]
     words = f"{command('evidence')} audit n={options['n']} bank={options['bank']} seed={seed}"
     out = Path(options["out"]) / "audit"
     return run_audit(StoredEvidence(folder), bank, claims, int(options["n"]), seed, out, engine, words)

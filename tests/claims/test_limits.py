@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from committed import CLAIMS
 
+from normexp.claims.judge.limits import limits
 from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.judge.verdict import untestable
 from normexp.claims.spec.claim_files import read_claim
-from normexp.claims.spec.limits import limits
 
 LARGEST = {"depth": "model.depth=", "width": "model.width=", "updates": "max_steps="}
 ONE = """

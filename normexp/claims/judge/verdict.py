@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, share_interval
+from normexp.claims.judge.limits import limits
 from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import (
@@ -23,7 +24,6 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
-from normexp.claims.spec.limits import limits
 from normexp.runs.files import write_json
 
 if TYPE_CHECKING:
