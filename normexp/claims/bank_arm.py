@@ -13,6 +13,7 @@ from normexp.claims.spec.bank import Bank, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import LENGTHS
 from normexp.claims.verify_claims import Verification
+from normexp.config.code import in_words
 from normexp.format import pluralize
 from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
@@ -39,13 +40,20 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
         raise ValueError(f"norm={name}: is a norm of bank={bank.name} already; name another one")
     if not (bank.known_population.rates and bank.norms):
         raise ValueError(f"bank={bank.name}: trains no networks; name one with rates and a grid")
-    kept = StoredEvidence(ledger).manifest
+    stored = StoredEvidence(ledger)
+    kept = stored.manifest
     known = [bank.at_lengths(cell.name)[place] for cell in bank.cells.values() if cell.updates]
     cells = [cell for cell in known if f"bank/{cell.name}.csv" in kept][:most]
     if not cells:
         raise ValueError(
             f"bank={bank.name}: {ledger} has no setting of it; normexp evidence grid bank={bank.name} trains them, "
             "and evidence=DIR names another folder"
+        )
+    # The judge would refuse them, too, but only after the own arm was trained.
+    if other := stored.other_code(stored.grid_rows(cell.name for cell in cells), watched=False):
+        raise ValueError(
+            f"bank={bank.name}: its runs in {ledger} were computed by {in_words(other)}; take the version of normexp "
+            "that computed them, or train its grid anew: normexp evidence grid to=DIR"
         )
     return Claim(
         id=name,

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from normexp.runs.files import atomic_write, write_json
 
 COLORS = {"better": "#2a7f3f", "mixed": "#6a6a6a", "worse": "#b04a2f"}
-LETTER, ROOM = 6.6, 10  # pixels of a letter of 11 pixels, and around a text
+LETTER, ROOM = 6.3, 12  # pixels of a letter of 11 pixels, and around a text
 
 
 def message_of(rows: Sequence[dict[str, Any]]) -> tuple[str, str]:
@@ -34,8 +34,8 @@ def svg(label: str, message: str, color: str) -> str:
     """Two texts beside each other, the second on a color."""
     left, right = (round(len(text) * LETTER) + ROOM for text in (label, message))
     texts = "".join(
-        f'<text x="{x}" y="14" textLength="{width - ROOM}" text-anchor="middle">{escape(text)}</text>'
-        for text, x, width in ((label, left / 2, left), (message, left + right / 2, right))
+        f'<text x="{x}" y="14" text-anchor="middle">{escape(text)}</text>'
+        for text, x in ((label, left / 2), (message, left + right / 2))
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img">'
