@@ -7,7 +7,7 @@ from typing import Any
 
 from normexp.claims.evidence.plan import missing_keys
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
-from normexp.claims.judge.comparison import PRACTICAL, Comparison
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.pages.badge import write_badge
 from normexp.claims.spec.bank import Bank, value_of
 from normexp.claims.spec.claim import Claim
@@ -70,7 +70,9 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
         drawn_from=bank,
         settings={cell.name: list(cell.overrides) for cell in cells},
         cells={cell.name: cell for cell in cells},
-        comparisons=[Comparison(kind="smaller", arm=name, baseline=n, margin=PRACTICAL) for n in bank.norms],
+        comparisons=[
+            Comparison(kind="smaller", arm=name, baseline=n, margin="practical") for n in bank.norms
+        ],
     )
 
 
@@ -90,7 +92,7 @@ def add(
         evidence: a ledger; the bank's own one is a folder in it.
         words: the command, which resumes it.
     """
-    claim = arm_claim(bank, norm, ledger_of_bank(bank.name, evidence), most, at)
+    claim = arm_claim(bank, norm, ledger_of_bank(bank, evidence), most, at)
     own = Verification([claim], out, command=words, evidence=StoredEvidence(evidence))
     if known := own.known.get(claim.id):
         missing = missing_keys(claim, known)

@@ -1,5 +1,6 @@
 """Settings are the sample: exact intervals against slow twins, every word from constructed settings, failures."""
 
+import dataclasses
 import itertools
 import math
 from types import SimpleNamespace
@@ -46,7 +47,7 @@ def family(effects) -> list[Setting]:
 def claim(*comparisons, **options):
     known = CLAIMS["P10"]
     own = {"comparisons": list(comparisons), "universal": False, "manipulation": None} | options
-    return SimpleNamespace(**{**vars(known), **own, "protocol": "p", "budget": "quick"})
+    return dataclasses.replace(known, **own)
 
 
 # Exact intervals.
@@ -123,6 +124,13 @@ def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, asked):
     assert (found["verdict"], found["p"], found["note"]) == ("begun", None, "")
     assert with_scope(found) == f"begun: {n} of {max(asked, 6)} drawn settings are finished"
     assert "beyond" not in paragraph(found | {"command": ""})
+
+
+def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
+    found = judge(family([1.0] * 4), claim(MORE), row=ROW, drawn=True, asked=4)
+    assert (found["verdict"], found["p"]) == ("counted", None)
+    assert with_scope(found) == "beyond the margin in 4 of 4 drawn settings"
+    assert found["note"] == "no word is possible with fewer than 6 settings"
 
 
 def test_without_a_row_the_scope_says_so():

@@ -88,6 +88,8 @@ def judge(
             word, note = _universal(claim, evidence, again)
         else:
             word, p = word_of(share_interval(holds, n, level)), p_of_share(holds, n)
+    elif drawn and n >= asked > 0:
+        note = f"no word is possible with fewer than {FEWEST} settings"
     elif drawn:
         word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
         what += (
