@@ -47,7 +47,7 @@ def conclude(
     cells = claim.settings
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
-    waiting = len([name for name in claim.settings if name not in cells and known and known.is_near(name)])
+    waiting = sum(known.is_near(name) for name in claim.settings if name not in cells) if known else 0
     settings = source("", cells)
     checks = source(MANIPULATION, cells) if claim.manipulation else None
     again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None

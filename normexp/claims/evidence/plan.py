@@ -156,8 +156,8 @@ class Known:
 
     def is_near(self, setting: str) -> bool:
         """Whether a setting has the runs of the claim's own seeds, and lies so near its margin that it needs more."""
-        cell, seeds = self.claim.cells[setting], self.claim.seed_range
-        return bool(cell.updates) and self.seeds_in(cell) != seeds and not self.cell_runs(cell, seeds)[1]
+        cell = self.claim.cells[setting]
+        return bool(cell.updates) and self.seeds_in(cell) != self.claim.seed_range
 
     def finished(self, cell: BankCell) -> pd.DataFrame:
         """Every finished run of a setting that a verdict may read."""

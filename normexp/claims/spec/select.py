@@ -38,17 +38,12 @@ def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
     found = [claim for claim in claims if claim.drawn and claim.evidence == kind]
     ids = {word.lower() for word in words(text)}
     if found:
-        named = [one for one in found if one.id.lower() in ids or of(one) == bank.name]
+        named = [one for one in found if one.id.lower() in ids or one.bank == bank.name]
         return named or found
     raise ValueError(
         f"claim={text}: asks for no drawn settings (evidence: {kind}), which is what bank={bank.name} has; leave bank= "
         "out, or write settings: {bank: ..., first: 24} into the file of the claim"
     )
-
-
-def of(claim: Claim) -> str:
-    """The name of the bank whose settings a claim asks for; empty if none is drawn."""
-    return claim.drawn_from.name if claim.drawn_from else ""
 
 
 def _file(claim: Claim) -> Path:
