@@ -19,10 +19,13 @@ from normexp.claims.spec.registration import (
     REGISTRY,
     Registry,
     default_registry,
+    grid_subject,
     open_registry,
+    population_subject,
     runs_before_registration,
 )
 from normexp.claims.spec.registry import WITHDRAWN, Row, digest, notices, subject_of
+from normexp.config.process import command
 
 Registration = tuple[Row | None, str, Registry | None]  # the claim's row, else the reason why it has none
 
@@ -47,11 +50,11 @@ def conclude(
     cells = claim.settings
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
-    waiting = sum(known.is_near(name) for name in claim.settings if name not in cells) if known else 0
+    open_ = [name for name in claim.settings if name not in cells]
     settings = source("", cells)
     checks = source(MANIPULATION, cells) if claim.manipulation else None
     again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None
-    runs = known.read_runs() if known else pd.DataFrame({"run": [], "seconds": [], "bank": []})
+    runs = known.read_runs() if known and settings else pd.DataFrame({"run": [], "seconds": [], "bank": []})
     row, why, late = None, "hand-picked settings make no word, so there is nothing to register", 0
     if claim.drawn:
         paths = registries_of() if registries is None else registries
@@ -65,13 +68,43 @@ def conclude(
         row=row,
         drawn=claim.drawn,
         asked=claim.first,
-        waiting=waiting,
+        waiting=waiting(known, open_) if known else "",
         late=f"registered after {late} of {len(runs)} runs" if late else "",
         manipulation=checks,
         again=again,
         extra={"unregistered_because": why, "runs": _cost(runs, known)},
     )
     return source.table(), verdict
+
+
+def waiting(known: Known, names: Sequence[str]) -> str:
+    """What the settings that are not finished wait for, in words."""
+    near = sum(known.is_near(name) for name in names)
+    words = [f"{near} near the margin wait{'s' * (near == 1)} for two more seeds"] * bool(near)
+    return "; ".join(filter(None, [*words, of_the_grid(known)]))
+
+
+def of_the_grid(known: Known) -> str:
+    """How many settings of a claim the grid of its bank is still to train, with the command; empty if none, and for
+    who judges from the ledger alone and trains nothing."""
+    claim, bank = known.claim, known.claim.drawn_from
+    left = len(claim.cells) - len(known.ready)
+    if not left or bank is None or known.disk is None:
+        return ""
+    return (
+        f"{left} of {len(claim.cells)} wait for the grid of bank={bank.name}, which is unfinished: "
+        f"{command('evidence')} grid bank={bank.word}"
+    )
+
+
+def unregistered(claim: Claim, registries: Sequence[Path] | None = None) -> str:
+    """Why the runs of a claim over a registered population would come before a row of its own; empty if it has one, or
+    if its population has none."""
+    paths = registries_of() if registries is None else registries
+    subjects = (grid_subject(claim.bank), population_subject(claim.bank))
+    rows = [row for path in paths for row in _opened(path, path.stat().st_mtime_ns).rows]
+    known = claim.drawn and any(row.subject in subjects for row in rows)
+    return registration(claim, paths)[1] if known else ""
 
 
 def registries_of(evidence: Path = EVIDENCE) -> list[Path]:

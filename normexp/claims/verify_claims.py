@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.claim_means import write_claim_means
-from normexp.claims.conclude import conclude, noticed
+from normexp.claims.conclude import conclude, noticed, of_the_grid, unregistered
 from normexp.claims.evidence.cell_facts import complete_cells
 from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns, keep_out_of_git
 from normexp.claims.evidence.keep import keep_verdict
@@ -25,12 +25,13 @@ from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.fork_map import fork_map
 from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import WIDTH, paragraph, section
-from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
+from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, untestable, write_verdict
 from normexp.claims.pages.figure import draw
 from normexp.claims.plan_text import by_setting, by_the_bank, plan_text
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import GRID
 from normexp.cli.errors import full_errors, one_line
+from normexp.config.process import command as to_type
 from normexp.config.run_spec import RunSpec
 from normexp.machine import cores
 from normexp.sweeps.cell import Cell, cells_of
@@ -90,6 +91,17 @@ class Verification:
         }
         complete = [self.known[one.id].claim if one.id in self.known else one for one in self.claims]
         print(plan_text(complete, missing), flush=True)
+        for name in missing:
+            claim, notes = self.known[name].claim, [of_the_grid(self.known[name])]
+            if missing[name] and (reason := unregistered(claim, self.registries)):
+                asked = shlex.split(self.command.format(id=name))
+                words = [word for word in asked if word.partition("=")[0] in ("claim", "bank", "registry")]
+                notes.append(
+                    f"{reason}, so its runs come before its registration, and its word stays unregistered; stop, and "
+                    f"fix its protocol first: {to_type('register')} {shlex.join(words)} reason=..."
+                )
+            for note in filter(None, notes):
+                print(f"  {name}: {note}", flush=True)
 
     def _most(self, name: str) -> int:
         return most_missing(self.known[name].claim, self.known[name])
@@ -249,7 +261,8 @@ class Verification:
         verdict |= {"untuned": untuned, "seconds": round(seconds, 2), "command": command}
         write_verdict(folder, verdict)
         table.to_csv(folder / "evidence.csv", index=False)
-        draw(table, verdict, folder / "figure.png")
+        if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
+            draw(table, verdict, folder / "figure.png")
         (folder / "section.md").write_text(section(verdict))
         if self.keep_in and not untuned and not (claim.settings and claim.evidence == "training"):
             keep_verdict(self.keep_in, claim, table, verdict)

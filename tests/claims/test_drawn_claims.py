@@ -1,5 +1,7 @@
 """Claims over drawn settings: which runs they ask for, which they share with the bank, and what the judge gets."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,11 +13,15 @@ from normexp.claims.evidence.keep import keep_runs, setting_claim
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms
+from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.population import equal_passes
+from normexp.claims.spec.registry import digest, register
+from normexp.claims.verify_claims import Verification
 from normexp.runs import TestExamples
 from normexp.runs.read import HEADER, write_test_examples
+from normexp.sweeps.options import Options
 
 CLAIM = yaml.safe_load("""
 name: two_is_few
@@ -37,11 +43,13 @@ comparison: {kind: different, arm: batchnorm, baseline: few, margin: 0.01}
 class MadeRuns:
     """Finished runs of any key: accuracies from a function in place of training."""
 
-    def __init__(self, outputs, accuracy):
+    def __init__(self, outputs, accuracy, only=()):
         self.outputs, self.accuracy, self.made = outputs, accuracy, {}
+        self.only = only  # settings; empty: all
         self.new = set()
 
     def rows(self, keys):
+        keys = [key for key in keys if key.setting in (self.only or [key.setting])]
         return pd.DataFrame([self.made.setdefault(key, self._row(key)) for key in keys])
 
     def _row(self, key):
@@ -233,6 +241,78 @@ def test_the_worst_setting_of_a_universal_sentence_is_trained_again_with_ten_fre
     assert (again.name, len(again.outcomes["none", ""].seeds)) == ("d002", 10)
     assert seeds_of(claim) == [[0, 14]]
     assert len(known.finished(claim.cells["d002"])["seed"].unique()) == 12
+
+
+def kept_grid(tmp_path, bank, names):
+    """A ledger with the grid of these settings."""
+    for name in names:
+        made = MadeRuns(tmp_path / "runs", lambda key: 0.8 if key.arm == "none" else 0.5)
+        keep_runs(tmp_path / "ledger" / "tiny", Known(setting_claim(bank, name), None, made))
+    return StoredEvidence(tmp_path / "ledger")
+
+
+def test_a_claim_trains_its_own_arms_in_finished_settings_alone_and_has_begun(tmp_path, bank, capsys):
+    claim = claim_of(tmp_path, bank)
+    stored = kept_grid(tmp_path, bank, ["d001"])
+    missing = missing_keys(claim, Known(claim, stored, None))
+    assert {(key.setting, key.arm) for key in missing} == {("d001", "few")}
+    made = MadeRuns(tmp_path / "own", lambda key: 0.5, only=["d001"])
+    assert missing_keys(claim, Known(claim, stored, made)) == []
+    _, verdict = conclude(claim, Known(claim, stored, made), registries=[])
+    why = "1 of 2 wait for the grid of bank=tiny, which is unfinished: "
+    assert verdict["scope"].startswith(f"1 of 6 drawn settings are finished, {why}")
+    assert verdict["scope"].endswith(f" evidence grid bank={bank.path}, unregistered")
+
+    own = Verification([claim], tmp_path / "out", command="normexp verify claim={id}", evidence=stored)
+    own.show_plan()
+    said = capsys.readouterr().out
+    assert said.count(why) == 1
+    assert "at most 6 of 24 runs" in said
+    everything = missing_keys(claim, Known(claim, None, None))  # evidence=none trains all of it
+    assert {(key.setting, key.arm) for key in everything} == {
+        (name, arm) for name in claim.cells for arm in claim.arms
+    }
+
+
+def test_arms_that_no_grid_trains_wait_for_none(tmp_path, bank):
+    claim = claim_of(tmp_path, bank, arms={"few": ["norm=none", "batch_size=4"], "more": ["norm=none", "batch_size=5"]},
+                     comparison={"kind": "different", "arm": "few", "baseline": "more", "margin": 0.01})  # fmt: skip
+    assert len(Known(claim, StoredEvidence(tmp_path), None).ready) == 2
+
+
+def test_a_claim_without_a_finished_setting_has_begun_too(tmp_path, bank):
+    claim = claim_of(tmp_path, bank)
+    own = Verification(
+        [claim], tmp_path / "out", command="c {id}", evidence=StoredEvidence(tmp_path), registries=[]
+    )
+    own.run(Options(), own.verdict)
+    verdict = json.loads((tmp_path / "out" / "Q1" / "verdict.json").read_text())
+    assert (verdict["verdict"], verdict["n"], own.failed) == ("begun", 0, {})
+    assert "0 of 6 drawn settings are finished, 2 of 2 wait" in paragraph(verdict)
+
+
+def test_a_claim_without_its_row_says_so_before_its_first_run(tmp_path, bank, capsys):
+    claim = claim_of(tmp_path, bank)
+    path = tmp_path / "registry.jsonl"
+
+    def said() -> str:
+        own = Verification([claim], tmp_path / "out", command="normexp verify claim={id} evidence=there",
+                           evidence=StoredEvidence(tmp_path / "ledger"), registries=[path])  # fmt: skip
+        own.show_plan()
+        return capsys.readouterr().out
+
+    def row(subject: str, protocol: str) -> None:
+        register(path, subject=subject, protocol=protocol, reason="r", seeds=[[0, 4]], commit="")
+
+    kept_grid(tmp_path, bank, ["d001", "d002"])
+    row("another", "0" * 64)
+    assert "registration" not in said()  # nobody registered this population
+    row("bank tiny", "1" * 64)
+    assert "Q1: no row of the registry, so its runs come before its registration" in said()
+    assert "fix its protocol first: " in (found := said())
+    assert found.rstrip().endswith(" claim=Q1 reason=...")
+    row("Q1 tiny", digest(resolved_protocol(claim)))
+    assert "registration" not in said()
 
 
 def test_a_bank_that_is_half_trained_counts_its_finished_settings_and_gives_no_word(tmp_path, bank):

@@ -18,7 +18,7 @@ from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
 from normexp.claims.evidence.sources import MANIPULATION, table_of
-from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
+from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.bank import BankCell
@@ -149,6 +149,16 @@ class Known:
             if not missing and near_margin([self._setting(cell, rows)], self.claim.comparisons):
                 return range(seeds.start, seeds.start + MOST_SEEDS)
         return seeds
+
+    @property
+    def ready(self) -> list[BankCell]:
+        """The settings that a claim may train in: not those in which the bank's grid is still to train its arms."""
+
+        def waits(cell: BankCell) -> bool:
+            in_ledger = not self.stored or f"bank/{cell.name}.csv" in self.stored.manifest
+            return bool(cell.draw and not in_ledger and grid_arms(self.claim, cell))
+
+        return [cell for cell in self.claim.cells.values() if not waits(cell)]
 
     def is_finished(self, cell: BankCell) -> bool:
         """Whether a setting has every run."""
@@ -289,9 +299,8 @@ def plan(claim: Claim, known: Known) -> "list[RunSpec]":
 def missing_keys(claim: Claim, known: Known) -> list[RunKey]:
     """The same as keys: runs that tune, then those that are judged."""
     if claim.settings:
-        cells = claim.cells.values()
-        missing = [key for cell in cells for key in known.cell_runs(cell, known.seeds_in(cell))[1]]
-        if not missing and claim.universal and claim.drawn:
+        missing = [key for cell in known.ready for key in known.cell_runs(cell, known.seeds_in(cell))[1]]
+        if not missing and claim.universal and claim.drawn and len(known.ready) == len(claim.cells):
             missing = known.worst(known("", claim.settings))[1]
         return missing
     if missing := _missing(known, tuning_keys(claim)):

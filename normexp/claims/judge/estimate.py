@@ -53,6 +53,8 @@ class SeedMean:
 
 def share_interval(count: int, of: int, level: float) -> Ends:
     """Clopper and Pearson's interval of a share: it misses in at most 1 - level, whatever the settings' effects are."""
+    if not of:
+        return 0.0, 1.0
     found = stats.binomtest(count, of).proportion_ci(level, method="exact")
     return float(found.low), float(found.high)
 

@@ -39,9 +39,10 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
 
 def section(verdict: dict[str, Any]) -> str:
     """A section of a report in Markdown, to stand beside `figure.png`."""
+    figure = f"![{verdict['id']}](figure.png)\n\n" if verdict["verdict"] != BEGUN else ""
     return (
         f"## {title(verdict)}\n\n> {verdict['sentence']}\n\n{verdict['source']}\n\n"
-        f"```\n{paragraph(verdict)}\n```\n\n![{verdict['id']}](figure.png)\n\n`{verdict['command']}`\n"
+        f"```\n{paragraph(verdict)}\n```\n\n{figure}`{verdict['command']}`\n"
     )
 
 

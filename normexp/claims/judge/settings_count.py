@@ -155,7 +155,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         "n": len(rows),
         **{side: sides.count(side) for side in ("beyond", "within", "opposite", FAILED)},
         "holds": holds,
-        "share": holds / len(rows),
+        "share": holds / len(rows) if rows else math.nan,
         "share_interval": share_interval(holds, len(rows), level),
         **_spread("", numbers, level),
         **_spread("points_", points, level),

@@ -51,7 +51,7 @@ def judge(
     row: "Row | None" = None,
     drawn: bool = False,
     asked: int = FEWEST,
-    waiting: int = 0,
+    waiting: str = "",
     late: str = "",
     manipulation: list[Setting] | None = None,
     again: Setting | None = None,
@@ -66,7 +66,7 @@ def judge(
         drawn: whether a written seed drew the settings from a distribution. A list that somebody chose makes no word.
         asked: the number of drawn settings without which there is no word. Nothing is counted before: a setting near
             its margin is finished later than others, so a count of the first ones would be biased.
-        waiting: drawn settings near their margin that wait for two more seeds.
+        waiting: what the other drawn settings wait for, in words.
         late: words for the scope if the row came after some of the runs.
         manipulation: the settings with the values of the manipulation check.
         again: the worst setting of a universal sentence with fresh seeds.
@@ -92,11 +92,7 @@ def judge(
         note = f"no word is possible with fewer than {FEWEST} settings"
     elif drawn:
         word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
-        what += (
-            f", {waiting} near the margin {'waits' if waiting == 1 else 'wait'} for two more seeds"
-            if waiting
-            else ""
-        )
+        what += f", {waiting}" if waiting else ""
     check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
     if check and not check["held"]:
         note = "; ".join(filter(None, (note, check["note"])))
@@ -108,7 +104,7 @@ def judge(
         "effect": first["median"] if drawn else None,
         "interval": first["median_interval"] if drawn else None,
         "level": level,
-        "share": holds / n,
+        "share": holds / n if n else math.nan,
         "share_interval": share_interval(holds, n, level),
         "holds": holds,
         "n": n,

@@ -137,6 +137,11 @@ class Bank:
         return self.population is not None
 
     @property
+    def word(self) -> str:
+        """What a user writes behind `bank=`."""
+        return self.name if self.path.parent == BANKS else str(self.path)
+
+    @property
     def known_population(self) -> "Population":
         """`population`. Raises ValueError if there is none."""
         if self.population is None:
