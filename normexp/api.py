@@ -81,7 +81,7 @@ class Study:
         return f"Study({self.folder}, {len(self.summaries)} runs)"
 
     def _repr_html_(self) -> str:
-        from normexp.report.answer import show_in_notebook
+        from normexp.report.finding import show_in_notebook
 
         return show_in_notebook(self.folder)
 

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from normexp.config.identity import config_hash
-from normexp.report.answer import show_folder
+from normexp.report.finding import show_folder
 from normexp.report.tensorboard_means import FOLDER
 from normexp.runs import TestExamples, write_summary, write_test_examples
 from normexp.runs.summary import digests

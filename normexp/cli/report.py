@@ -81,7 +81,7 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
     """Write the page of one study. Returns its path."""
     from rich.console import Console
 
-    from normexp.report.answer import look_at, show_answer
+    from normexp.report.finding import look_at, show_answer
     from normexp.report.page import write_report
     from normexp.report.study import open_study
     from normexp.report.tensorboard_means import address, in_path, write_mean_runs
@@ -100,7 +100,7 @@ def report(asked: argparse.Namespace, refresh: int | None = None) -> Path:
 
 def watch(asked: argparse.Namespace) -> Path:
     """Write the report again and again until the last sweep of each folder has ended. The browser reloads by itself."""
-    from normexp.report.unfinished_runs import still_running
+    from normexp.runs.table import still_running
 
     while True:
         running = any(map(still_running, asked.folder))

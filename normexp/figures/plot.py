@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import new_figure
-from normexp.report.figures.lines import plain_ticks
-from normexp.report.style import INK, Style, label_lines, plain_log_scale
+from normexp.report.style import INK, Style, label_lines, plain_log_scale, plain_ticks
 
 Numbers = Sequence[float]
 HEIGHTS = {1: 3.6, 2: 3.4}  # inches, by the number of panels in a row

@@ -65,7 +65,7 @@ def write_report(
             sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
-    sections[0]["table"] = comparison_html(study, table, style)
+    sections[0]["table"] = comparison_cells(study, table, style)
     found, runs = finding(study, table), runs_text(study)
     limits = cautions(study, found)
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
@@ -124,8 +124,8 @@ def facts(study: Study) -> list[str]:
     ]  # fmt: skip
 
 
-def comparison_html(study: Study, table: pd.DataFrame, style: Style) -> Markup:
-    """The table of arms by levels."""
+def comparison_cells(study: Study, table: pd.DataFrame, style: Style) -> dict[str, Any]:
+    """The table of arms by levels, for the template."""
     rows, usual = [], table["n"].mode()[0]
     for arm, cells in table.groupby("arm", sort=False):
         texts = []
@@ -146,7 +146,7 @@ def comparison_html(study: Study, table: pd.DataFrame, style: Style) -> Markup:
         )
     note = f"{how_to_read(study, table)} Second line: paired difference to {of_what(table)}, {TOGETHER}."
     x = label(study.x) if study.x else None
-    return render("table.html.j2", rows=rows, heads=heads(study), x=x, corner=label(study.metric), note=note)
+    return {"rows": rows, "heads": heads(study), "x": x, "corner": label(study.metric), "note": note}
 
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:

@@ -13,13 +13,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.report.factors import GROUPS, check_data, find_factors, is_axis
-from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
-from normexp.report.unfinished_runs import open_runs, read_ledgers
+from normexp.report.statistics import (
+    GROUPS,
+    LEVEL,
+    NOTHING,
+    Estimate,
+    Values,
+    check_data,
+    find_factors,
+    is_axis,
+)
 from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.read import check_metric, other_code, read_metrics
 from normexp.runs.summary import decided_by, varying
-from normexp.runs.table import samples_seen
+from normexp.runs.table import open_runs, read_ledgers, samples_seen
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")

@@ -6,9 +6,9 @@ import re
 
 import pandas as pd
 
-from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.report.statistics import Estimate
 from normexp.report.study import Study, label
+from normexp.runs.table import FEWEST_SEEDS
 
 TOGETHER = "with 95% intervals that hold for all differences between arms together"
 SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")

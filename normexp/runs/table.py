@@ -1,21 +1,27 @@
-"""Finished runs as pandas tables. A run's identity comes from its summary, never from its folder's name."""
+"""Finished runs as pandas tables, and the runs of a folder without a result. A run's identity comes from its summary,
+never from its folder's name."""
 
 import itertools
+import json
 import os
-from collections.abc import Iterable, Mapping
+import socket
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from normexp.runs.read import read_checked, read_metrics
 from normexp.runs.summary import SUMMARY, flatten, repeating, varying
 
-if TYPE_CHECKING:  # pandas takes half a second to import, and writing a summary does not need it
+if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
 IDENTITY = Path(".hydra") / "identity"
+FEWEST_SEEDS = 5  # with fewer, neither reports nor the judge rank arms
 NAMED = 5  # a message names so many cells and counts the others
 
 
@@ -184,3 +190,85 @@ def _cell(names: list[str], cell: tuple) -> str:
 def _listed(names: list[str], cells: list[tuple]) -> str:
     shown = "; ".join(_cell(names, cell) for cell in cells[:NAMED])
     return shown + (f"; and {len(cells) - NAMED} more" if len(cells) > NAMED else "")
+
+
+# The state of a sweep's cell without a summary, after its last launch.
+STATES = {
+    "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch",
+    "paused": "paused by --rates=halving", "cut": "cut by --rates=halving",
+    "failed": "failed", "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
+}  # fmt: skip
+
+
+def read_ledgers(path: Path) -> list[dict[str, Any]]:
+    """The `sweep.json` of each launch with the later states of its cells, oldest first."""
+    found = []
+    for file in sorted(path.glob(".sweeps/*/sweep.json")):
+        events = file.with_name("progress.jsonl")
+        try:
+            sweep = json.loads(file.read_text())
+            # A cut-off last line was still being written.
+            lines = events.read_text().split("\n")[:-1] if events.exists() else []
+            rows = dict(enumerate(sweep["cells"])) | {row["index"]: row for row in map(json.loads, lines)}
+        except ValueError as error:
+            raise ValueError(
+                f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
+            ) from None
+        found.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
+    return found
+
+
+def still_running(path: Path) -> bool:
+    """Whether the last launch still has runs to do and was not killed, as far as this machine can tell."""
+    return any(
+        cell["state"] in ("planned", "running", "elsewhere") and not _killed(sweep)
+        for sweep in read_ledgers(path)[-1:]
+        for cell in sweep["cells"]
+    )
+
+
+def _killed(sweep: dict[str, Any]) -> bool:
+    if sweep.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(sweep["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # the process lives and belongs to another user
+        pass
+    return False
+
+
+def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
+    """Runs without a result: planned, failed or interrupted in a sweep, or single runs that are not finished.
+
+    Args:
+        finished: hashes of the runs that have one.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for sweep in read_ledgers(path):
+        for cell in sweep["cells"]:
+            if cell["hash"] not in finished and cell["state"] != "skipped":
+                why = {"why": cell["error"] or "", "log": cell["log"] or ""}
+                rows[cell["run"]] = {"run": cell["run"], "state": STATES[cell["state"]], **why}
+    for folder in find_runs(path)[1]:
+        run = folder.relative_to(path).as_posix()
+        rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
+    return [rows[name] for name in sorted(rows)]
+
+
+def t_quantile(level: float, df: Any) -> Any:
+    """Half the width of a two-sided interval at `level`, in standard errors. Elementwise over degrees of freedom."""
+    from scipy.special import stdtrit  # the same as t.ppf of scipy.stats, which takes a second to import
+
+    return stdtrit(df, (1 + level) / 2)
+
+
+def half_widths(std: Any, n: Any, level: float) -> Any:
+    """Half the width of the t interval of a mean: t(n - 1) s / sqrt(n), elementwise; NaN for n < 2.
+
+    `std` is the standard deviation with n - 1 in its denominator.
+    """
+    n = np.asarray(n, dtype=float)
+    df = np.where(n > 1, n - 1, np.nan)
+    return t_quantile(level, df) * np.asarray(std) / np.sqrt(np.where(n > 0, n, np.nan))

@@ -119,7 +119,7 @@ def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None
         return
     folders = [folder for cell in done for folder in cell.folders]
     lines = dict.fromkeys(line for cell in done for line in how_to_look(cell.config, study))
-    from normexp.report.answer import show_folder  # pandas takes a while to import
+    from normexp.report.finding import show_folder  # pandas takes a while to import
 
     means = show_folder(study, console, events=any(writes_events(cell.config) for cell in done))
     show_hint([finished_summary(folder) for folder in folders[:MOST_HINTS]], folders[:MOST_HINTS], console)

@@ -22,8 +22,8 @@ from normexp.config.recipe import changes
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
-from normexp.runs.intervals import half_widths
 from normexp.runs.summary import failed
+from normexp.runs.table import half_widths
 from normexp.training.recipe_hint import Curves, hint, recorded
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from normexp.report.unfinished_runs import still_running
+from normexp.runs.table import still_running
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ import pytest
 from fabricated import write_study
 
 from normexp.report.drawing import Drawing, Skipped
-from normexp.report.figures.layers import gradient_over_time, percentiles_by_layer
-from normexp.report.figures.learning import choose_target
-from normexp.report.figures.measures import measured, smoothness
+from normexp.report.figures.layers import gradient_over_time, measured, percentiles_by_layer, smoothness
+from normexp.report.figures.results import choose_target
 from normexp.report.study import open_study
 from normexp.report.style import Style, drawing_style
 from normexp.runs.summary import read_summary, write_summary

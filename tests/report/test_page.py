@@ -12,7 +12,7 @@ from normexp.cli import report as command
 from normexp.report.drawing import new_figure
 from normexp.report.figures import FIGURES
 from normexp.report.figures.layers import activation_bands
-from normexp.report.figures.learning import learning_curves
+from normexp.report.figures.results import learning_curves
 from normexp.report.study import open_study
 from normexp.report.style import OWN, Style, plain_log_scale, spread
 

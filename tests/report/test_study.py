@@ -11,8 +11,8 @@ from normexp.report.finding import cautions
 from normexp.report.study import open_study
 from normexp.report.tables import baselines, comparison, markdown
 from normexp.report.tensorboard_means import write_mean_runs
-from normexp.report.unfinished_runs import open_runs
 from normexp.runs import load
+from normexp.runs.table import open_runs
 
 
 def test_factor_is_the_batch_size_and_what_a_norm_decides_makes_no_arm(tmp_path):

@@ -73,7 +73,7 @@ def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_c
     assert write_after_sweep(tmp_path / "absent") is None
     next(root.rglob("metrics.csv")).write_text("")
     assert write_after_sweep(root) is None
-    monkeypatch.setattr("normexp.report.answer.MOST_RUNS", 5)
+    monkeypatch.setattr("normexp.report.finding.MOST_RUNS", 5)
     assert write_after_sweep(write_study(tmp_path / "large", ("none",), (2,), seeds=6)) is None
 
 

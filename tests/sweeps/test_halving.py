@@ -6,8 +6,8 @@ import pytest
 from forked import forked
 from test_sweep_commands import SMALL, ledger
 
-from normexp.report.unfinished_runs import open_runs
 from normexp.runs import load_summaries
+from normexp.runs.table import open_runs
 from normexp.sweeps.halving import score, survivors
 
 HALVING = [

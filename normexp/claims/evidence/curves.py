@@ -14,8 +14,8 @@ from normexp.claims.evidence.plan import KEY, Known
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvidence, grid_arms
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.runs.intervals import half_widths
 from normexp.runs.read import read_metrics
+from normexp.runs.table import half_widths
 
 METRIC, DIGITS = "val/accuracy", 4
 KEYS = ["cell", *KEY]

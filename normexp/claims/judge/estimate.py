@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from normexp.claims.judge.comparison import Region
-from normexp.runs.intervals import t_quantile
+from normexp.runs.table import t_quantile
 
 ALPHA = 0.05
 Ends = tuple[float, float]

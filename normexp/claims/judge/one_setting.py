@@ -11,9 +11,9 @@ import pandas as pd
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.runs.table import FEWEST_SEEDS
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
-FEWEST_SEEDS = 5
 LEVEL = 1 - ALPHA
 
 

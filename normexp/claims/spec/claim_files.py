@@ -8,13 +8,13 @@ from typing import Any
 import yaml
 
 from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
-from normexp.claims.judge.one_setting import FEWEST_SEEDS
 from normexp.claims.spec.bank import LOADER, SMALL, Bank, load_bank
 from normexp.claims.spec.claim import EVIDENCE, VERDICTS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, is_sample, shorten
 from normexp.claims.spec.population import sample
 from normexp.claims.spec.settings import TUNING_SEEDS, Settings, check_family, overrides_of
 from normexp.config.folder import CONFIGS
+from normexp.runs.table import FEWEST_SEEDS
 
 LARGER = "larger settings are cells of a bank now; leave it out and ask with bank=gpu"
 GONE = {

@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable
 from normexp.report.drawing import Drawing, Skipped
 from normexp.report.figures.layers import (
     activation_bands,
+    covariate_shift,
     gradient_by_depth,
     gradient_over_time,
     percentiles_by_layer,
+    representation,
     saturation_by_layer,
+    smoothness,
 )
-from normexp.report.figures.learning import learning_curves, steps_to_accuracy
-from normexp.report.figures.measures import covariate_shift, representation, smoothness
-from normexp.report.figures.results import final_values, learning_rates
+from normexp.report.figures.results import final_values, learning_curves, learning_rates, steps_to_accuracy
 from normexp.report.study import Study
 from normexp.report.style import Style
 
