@@ -17,7 +17,6 @@ HYDRA = {"hydra", "omegaconf"}
 KNOWS_HYDRA = {
     "cli/train.py",
     "config/compose.py",
-    "config/hydra_gate.py",
     "config/run_spec.py",
 }
 
@@ -41,7 +40,6 @@ FORBIDDEN = {
     "report": HYDRA | HEAVY,
     "config/settings.py": HYDRA | HEAVY,
     "config/folder.py": HYDRA | HEAVY,
-    "config/recipe.py": HYDRA | HEAVY,
     "config/identity.py": HYDRA | HEAVY,
 }
 # Files that know nothing of the project, and that every part may use.
@@ -62,12 +60,7 @@ MAY_USE = {
     "runs": {"runs", "config"},
     "config/settings.py": set(),
     "config/identity.py": {"config"},
-    "claims/spec": {
-        "claims",
-        "runs",
-        "config",
-        "hydra_gate",
-    },  # files of configurations, and of the user's own folder
+    "claims/spec": {"claims", "runs", "config"},  # files of configurations, and of the user's own folder
     "claims/judge": {"claims", "runs"},
     "claims/pages": {"claims", "runs", "report", "config"},  # here, too
     "report": {"report", "runs", "claims"},

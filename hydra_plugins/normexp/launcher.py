@@ -1,4 +1,5 @@
-"""The project's launcher and sweeper. Hydra imports this file at every start, so slow imports stand in `launch`."""
+"""The project's launcher and sweeper, and the yaml files of installed packages that the command line allows. Hydra
+imports this file at every start, so slow imports stand in `launch`."""
 
 import sys
 from collections.abc import Sequence
@@ -6,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.utils import JobReturn, JobStatus, setup_globals
 from hydra.plugins.launcher import Launcher
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from normexp.sweeps.options import Options
+from normexp.config.folder import more_folders, own_folder
+from normexp.sweeps.places.place import Options, warm_up
 
 
 class NormexpLauncher(Launcher):
-    """Hands the cells of `-m` to `normexp.sweeps.grid`. Its options are those of `normexp.sweeps.options.Options`."""
+    """Hands the cells of `-m` to `normexp.sweeps.grid`. Its options are those of `Options`."""
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
         more = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
@@ -26,8 +30,8 @@ class NormexpLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
-        from normexp.config.compose import Composer
-        from normexp.config.hydra_gate import named_keys
+        warm_up(self.options)  # makes the imports of jobs while this process makes its own, and composes
+        from normexp.config.compose import Composer, named_keys
         from normexp.config.process import restore_command
         from normexp.sweeps.grid import sweep
 
@@ -71,3 +75,12 @@ def _remove_if_unused(folder: Path) -> None:
     for place in (folder, *list(folder.parents)[:3]):  # .sweeps, the study, outputs
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
+
+
+class AllowedPackages(SearchPathPlugin):
+    """Their folders come last, so they replace no file of normexp or of the user."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for folder in more_folders():
+            if folder != own_folder():  # Hydra has that one from --config-dir
+                search_path.append("normexp", f"file://{folder.as_posix()}")

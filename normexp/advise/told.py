@@ -13,8 +13,7 @@ from normexp.claims.pages.atlas import short
 from normexp.claims.spec.bank import NAMES, Bank, label
 from normexp.claims.spec.registration import REGISTRY, not_after, open_registry
 from normexp.claims.spec.registry import digest
-from normexp.config.compose import compose
-from normexp.config.hydra_gate import plain_values
+from normexp.config.compose import compose, plain_values
 from normexp.config.process import fast_imports
 
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash

@@ -16,7 +16,7 @@ from normexp.claims.verify_claims import Verification
 from normexp.config.code import in_words
 from normexp.format import pluralize
 from normexp.runs.files import write_json
-from normexp.sweeps.options import Options
+from normexp.sweeps.places.place import Options
 from normexp.sweeps.screen import core_minutes
 
 COUNTS = {"ahead": "beyond", "alike": "within", "behind": "opposite", "failed": "failed"}

@@ -35,10 +35,10 @@ from normexp.config.process import command as to_type
 from normexp.config.run_spec import RunSpec
 from normexp.machine import cores
 from normexp.sweeps.cell import Cell, cells_of
-from normexp.sweeps.options import Options
+from normexp.sweeps.places.place import Options
 
 if TYPE_CHECKING:
-    from normexp.sweeps.estimate import Estimates  # loads torch
+    from normexp.sweeps.grid import Estimates  # loads torch
 
 Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
 
@@ -119,7 +119,7 @@ class Verification:
         cannot run, which its own process will say."""
         import torch
 
-        from normexp.sweeps.estimate import Estimates
+        from normexp.sweeps.grid import Estimates
 
         torch.set_num_threads(threads)
         if self._estimates is None:
@@ -163,7 +163,7 @@ class Verification:
         return found
 
     def _run(self, found: list[tuple[Known, list[RunSpec]]], options: Options) -> int:
-        from normexp.sweeps.run import place_of, run  # loads torch
+        from normexp.sweeps.engine import place_of, run  # loads torch
 
         specs = [spec for _, own in found for spec in own]
         shown = {

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         from normexp.claims.evidence.stored import EVIDENCE
         from normexp.claims.spec.bank import load_bank
         from normexp.claims.spec.population import LENGTHS
-        from normexp.sweeps.options import options_of, take_flags
+        from normexp.sweeps.places.place import options_of, take_flags
 
         words = " ".join(map(shlex.quote, arguments))
         (action, *arguments), given = take_flags(arguments)

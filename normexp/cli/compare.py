@@ -7,7 +7,7 @@ from pathlib import Path
 from normexp.cli.errors import cut_quietly, one_line_errors, prepare, read_options
 from normexp.compare.asked import DEFAULTS, asked_for, overrides_of, packages
 from normexp.config.process import command, fast_imports, typed
-from normexp.sweeps.options import options_of, take_flags
+from normexp.sweeps.places.place import options_of, take_flags
 
 HELP = """Compare norms fairly in one setting of yours: each norm's learning rate is chosen on validation inside each
 seed, seeds are added at planned looks until every difference to the first norm is decided, and one page is written.

@@ -41,8 +41,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
         raise ValueError(f"{weights}: not found; name the folder of a run that was trained")
     allow_from(overrides)
 
-    from normexp.config.identity import saved_identity
-    from normexp.config.recipe import older
+    from normexp.config.identity import older, saved_identity
     from normexp.config.run_spec import saved_spec
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.summarize import final_metrics

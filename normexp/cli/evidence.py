@@ -10,7 +10,7 @@ from normexp.claims.spec.registration import GRID
 from normexp.claims.spec.select import find
 from normexp.cli.errors import prepare, read_options, say_error
 from normexp.config.process import command
-from normexp.sweeps.options import options_of, take_flags
+from normexp.sweeps.places.place import options_of, take_flags
 
 DEFAULTS = {
     "claim": "", "bank": SMALL, "out": "outputs/claims", "to": "", "workers": "auto", "allow_targets": "",

@@ -53,7 +53,7 @@ def main() -> None:
     with one_line_errors():
         allow_from(arguments)
         if any(argument.startswith("--config-") or "hydra.searchpath" in argument for argument in arguments):
-            from normexp.config.hydra_gate import check_command_line
+            from normexp.config.compose import check_command_line
 
             check_command_line(arguments)  # files of the user's own
         task()
@@ -86,9 +86,8 @@ def run(cfg: DictConfig) -> None:
 def finished(cfg: DictConfig) -> bool:
     """Show the result of a run that is finished. This needs no torch, which takes seconds to load, because a finished
     run was valid. False where only the slow way can tell: for data of one's own, replicas, several processes."""
-    from normexp.config.hydra_gate import plain_values
-    from normexp.config.identity import config_hash, default_folder, processes_of
-    from normexp.config.recipe import choices_of
+    from normexp.config.compose import plain_values
+    from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
     from normexp.runs import read_summary
 
     node = HydraConfig.get()
@@ -154,7 +153,7 @@ def absolute_config_path(argument: str) -> str:
 
 def launcher_flags(arguments: list[str]) -> list[str]:
     """`--place slurm` as Hydra takes it; raises ValueError where there is no sweep to run so."""
-    from normexp.sweeps.options import take_flags
+    from normexp.sweeps.places.place import take_flags
 
     rest, given = take_flags(arguments)
     if given and not is_sweep(rest):

@@ -16,7 +16,7 @@ from normexp.claims.spec.topics import matching, topic
 from normexp.cli.errors import BAD_INPUT, cut_quietly, prepare, read_options, say_error
 from normexp.config import folder
 from normexp.config.process import command, fast_imports, tolerate_closed_stdout
-from normexp.sweeps.options import options_of, take_flags
+from normexp.sweeps.places.place import options_of, take_flags
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (

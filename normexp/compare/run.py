@@ -12,8 +12,8 @@ from normexp.claims.verify_claims import Verification
 from normexp.compare.asked import Asked
 from normexp.compare.judged import Look, look
 from normexp.format import pluralize
-from normexp.sweeps.estimate import Estimates
-from normexp.sweeps.options import Options
+from normexp.sweeps.grid import Estimates
+from normexp.sweeps.places.place import Options
 from normexp.sweeps.screen import core_minutes
 
 

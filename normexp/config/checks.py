@@ -16,8 +16,8 @@ import torch
 
 from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS, allowed_packages
+from normexp.config.identity import shipped
 from normexp.config.process import command
-from normexp.config.recipe import shipped
 from normexp.config.settings import (
     GROUPS,
     ROOT,

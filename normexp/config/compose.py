@@ -1,25 +1,33 @@
-"""Compose configurations with Hydra. Beside the entry point of `train`, only this file knows Hydra.
+"""Compose configurations with Hydra, and check what they may ask. Beside the entry point of `train`, only this file
+knows Hydra. It imports neither torch nor Lightning.
 
 Hydra takes a tenth of a second for one configuration. Most configurations of a study differ in plain values alone, and
 Hydra sets those after it has merged the files. So each tuple of choices is composed once, and values are set on copies.
-It imports neither torch nor Lightning.
+
+A folder given by `--config-dir`, or a saved run, may be untrusted: it must have a sane size, also with `${...}` written
+out. Hydra acts on its own node before normexp sees anything: it builds callbacks and the objects below the launcher,
+imports what logging names, sets environment variables of jobs. So these keys must keep the values of normexp or Hydra,
+unless the command line sets them. Files are read and composed for this before Hydra acts on anything.
 """
 
 import copy
+import functools
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
+import hydra
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from normexp.config.folder import CONFIGS, allowed_packages, own_folder
-from normexp.config.hydra_gate import check_composed, check_folder
+from normexp.config.folder import CONFIGS, allowed_packages, check_files, long_flags, own_folder
 from normexp.config.settings import ROOT
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
@@ -80,7 +88,7 @@ def composer() -> Composer:
 def _composer(own: Path | None, allowed: tuple[str, ...]) -> Composer:
     search = [f"hydra.searchpath=['file://{own.as_posix()}']"] if own else []
     if own:
-        check_folder(own)
+        check_files(own)
 
     def load(overrides: list[str]) -> DictConfig:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
@@ -123,3 +131,222 @@ def hydra_files(cfg: DictConfig, overrides: Sequence[str]) -> dict[str, str]:
         "hydra.yaml": OmegaConf.to_yaml(own),
         "overrides.yaml": OmegaConf.to_yaml(own.hydra.overrides.task),
     }
+
+
+PLUGINS = ("hydra_plugins.", "hydra._internal.core_plugins.")
+# When the saved configuration of a run is composed again, Hydra's own defaults hold.
+AS_SHIPPED: dict[str, tuple[Any, ...]] = {
+    "callbacks": ({}, None),
+    "searchpath": ([],),
+    "output_subdir": (None, ".hydra"),
+    "run.dir": (".", "outputs/${now:%Y-%m-%d}/${now:%H-%M-%S}"),
+    "sweep.dir": (
+        "${outputs}/${name}/.sweeps/${now:%Y-%m-%d_%H-%M-%S-%f}",
+        "multirun/${now:%Y-%m-%d}/${now:%H-%M-%S}",
+    ),
+    "sweep.subdir": (".", "${hydra.job.num}"),
+    "job.chdir": (None, False),
+    "job.env_set": ({},),
+    "job.env_copy": ([],),
+    "launcher.setup": (None,),  # for clusters: shell commands, and the interpreter
+    "launcher.python": (None,),
+    "launcher.srun_args": (None,),
+    "launcher.additional_parameters": ({}, None),
+    "launcher.slurm": ({},),
+    "launcher.address": (None,),  # of a cluster that would run whatever is asked
+    "launcher.trust_network": (False,),
+}
+LOGGING = ("job_logging", "hydra_logging")
+
+
+def check_command_line(arguments: Sequence[str]) -> None:
+    """Refuse what files may not set, in the configuration that a command line asks of Hydra. Without a folder of the
+    user's own there is nothing to refuse.
+
+    Raises ValueError with one line; Hydra's errors are its own.
+    """
+    arguments = long_flags(arguments)
+    flags = dict(argument.split("=", 1) for argument in arguments if re.match("--.*=", argument))
+    own, path, name = (flags.get(f"--config-{what}") for what in ("dir", "path", "name"))
+    overrides = [argument for argument in arguments if not argument.startswith("-")]
+    search = [f"file://{Path(own).absolute().as_posix()}"] if own else []
+    searched = [override for override in overrides if override.lstrip("+").startswith("hydra.searchpath=")]
+    if not (search or searched or path or name):
+        return
+    if "://" in str(path):
+        raise ValueError(f"--config-path={path}: is no folder; write the path of one")
+    place, name = Path(path or CONFIGS).absolute(), (name or "train").removesuffix(".yaml")
+    for folder in [place, *re.findall(r"file://([^,'\"\]]+)", " ".join([*search, *searched]))]:
+        check_files(Path(folder))
+    named = named_keys(arguments)
+    if own and not (place / f"{name}.yaml").is_file():  # Hydra then looks in the other folder
+        if place != CONFIGS.absolute():
+            raise ValueError(f"--config-name={name}: is not in {place}; name its folder with --config-path")
+        place, search = Path(own).absolute(), [f"file://{place.as_posix()}"]
+    if (primary := place / f"{name}.yaml").is_file():  # Hydra searches its path before everything is composed
+        cfg = OmegaConf.load(primary)
+        check_interpolations(cfg)
+        if found := OmegaConf.select(cfg, "hydra.searchpath", default=None):
+            judge(OmegaConf.create({"searchpath": found}), named)
+    more = [f"hydra.searchpath={search}"] if search and not searched else []
+    with initialize_config_dir(str(place), version_base="1.3"):
+        parser = OverridesParser.create()  # the launcher composes and checks each cell of a sweep
+        fixed = [text for text in overrides if not parser.parse_override(text).is_sweep_override()]
+        cfg = hydra_compose(name, [*fixed, *more], return_hydra_config=True)
+    check_composed(cfg, (*named, *named_keys(more)))
+
+
+def check_composed(cfg: DictConfig, named: tuple[str, ...] = ()) -> DictConfig:
+    """A composed configuration with Hydra's own node. Raises ValueError with one line if its references grow too large
+    or a file set what it may not. `named` are the keys on the command line."""
+    check_interpolations(cfg)
+    judge(cfg.hydra, named)
+    return cfg
+
+
+def named_keys(arguments: Iterable[str]) -> tuple[str, ...]:
+    """The keys of Hydra's own node that a command line sets."""
+    keys = [argument.lstrip("+~").partition("=")[0].replace("/", ".") for argument in arguments]
+    return tuple(key for key in keys if key.startswith("hydra."))
+
+
+def judge(node: DictConfig, named: tuple[str, ...] = ()) -> None:
+    """Raise ValueError with one line for the first key of Hydra's own node that a file may not set. `named` are the
+    keys on the command line."""
+    plain = OmegaConf.to_container(node, resolve=False)
+    for key, values in {**AS_SHIPPED, **dict.fromkeys(LOGGING, _shipped_logging())}.items():
+        value: Any = plain
+        for part in key.split("."):
+            value = value.get(part, "???") if isinstance(value, dict) else "???"
+        if value != "???" and value not in values and not _is_named(f"hydra.{key}", named):
+            raise _refusal(f"hydra.{key}", value)
+    for key in ("launcher", "sweeper"):
+        for path, value in _leaves(key, _select(node, key)):
+            plugin = path == f"{key}._target_" and str(value).startswith(PLUGINS)
+            if path.endswith("._target_") and not plugin and not _is_named(f"hydra.{path}", named):
+                raise _refusal(f"hydra.{path}", value)
+
+
+def _refusal(key: str, value: Any) -> ValueError:
+    text = " ".join(str(value).split())
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return ValueError(f"{key}={shown}: no file can set it; if you trust it, give it on the command line")
+
+
+def _is_named(key: str, named: tuple[str, ...]) -> bool:
+    return any(f"{key}.".startswith(f"{name}.") or name.startswith(f"{key}.") for name in named)
+
+
+def _select(node: Any, key: Any) -> Any:
+    try:
+        return node[key]
+    except (OmegaConfBaseException, KeyError):  # absent, or impossible to resolve and so to build
+        return None
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Every plain value with its path. `${...}` is followed to other nodes."""
+    if not OmegaConf.is_config(value):
+        yield path, value
+    elif OmegaConf.is_dict(value):
+        for key in value:
+            yield from _leaves(f"{path}.{key}", _select(value, key))
+    else:
+        for index in range(len(value)):
+            yield from _leaves(f"{path}.{index}", _select(value, index))
+
+
+@functools.cache
+def _shipped_logging() -> tuple[Any, ...]:
+    folder = Path(hydra.__file__).parent / "conf" / "hydra"
+    files = [path for key in LOGGING for path in sorted((folder / key).glob("*.yaml"))]
+    return tuple(OmegaConf.to_container(OmegaConf.load(path), resolve=False) for path in files)
+
+
+INNERMOST = re.compile(r"\$\{([^${}]*)\}")
+MOST = 1_000_000  # characters and values of a configuration; one of normexp has some thousands
+MOST_TURNS = 20
+# These build nodes from text or from other nodes, and their size cannot be seen here.
+REFUSED = ("oc.create", "oc.dict.keys", "oc.dict.values")
+
+
+def plain_values(cfg: DictConfig) -> dict[str, Any]:
+    """The values of a configuration, with interpolations resolved. They are not validated. Raises ValueError with one
+    line for one that cannot be resolved."""
+    check_interpolations(cfg)
+    try:
+        return cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
+    except MissingMandatoryValue as error:
+        raise ValueError(f"{error.full_key}: is missing; add {error.full_key}=VALUE") from None
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).split("\n")[0]) from None
+
+
+def check_interpolations(cfg: Any) -> None:
+    """Raise ValueError with one line if a configuration would grow too large once it is resolved, refers to itself, or
+    has references that cannot be followed."""
+    config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False))
+    _Sizes(config).of((), config)
+
+
+class _Sizes:
+    def __init__(self, config: dict[str, Any]):
+        self.config = config
+        self.known: dict[tuple[str, ...], int] = {}  # 0 while it is counted
+
+    def of(self, path: tuple[str, ...], value: Any) -> int:
+        """Number of characters and values at a path after everything is resolved."""
+        if self.known.get(path) == 0:
+            raise ValueError(f"{'.'.join(path)}: refers to itself; write its value")
+        if path not in self.known:
+            self.known[path] = 0
+            self.known[path] = size = 1 + self._inside(path, value)
+            if size > MOST:
+                raise ValueError(
+                    f"{'.'.join(path) or 'configuration'}: its references expand to over {MOST:,} values"
+                )
+        return self.known[path]
+
+    def _inside(self, path: tuple[str, ...], value: Any) -> int:
+        if isinstance(value, dict):
+            return sum(self.of((*path, str(key)), item) for key, item in value.items())
+        if isinstance(value, list):
+            return sum(self.of((*path, str(index)), item) for index, item in enumerate(value))
+        return self._text(path, value) if isinstance(value, str) else 1
+
+    def _text(self, path: tuple[str, ...], text: str) -> int:
+        size, rest, inner = len(text), text, False
+        while found := INNERMOST.search(rest):
+            resolver, colon, _ = found[1].partition(":")
+            if colon and resolver.strip() in REFUSED:
+                raise ValueError(f"{'.'.join(path)}={text}: {resolver} is not read; write the value")
+            if not colon and inner and "\0" in found[1]:
+                raise ValueError(f"{'.'.join(path)}={text}: a reference inside a reference is not read")
+            key = found[1].split(",")[0].partition(":")[2] if resolver == "oc.select" else found[1]
+            size += self._reference(path, key) if not colon or resolver == "oc.select" else 0
+            # \0 marks a resolved part.
+            rest, inner = f"{rest[: found.start()]}\0{rest[found.end() :]}", True
+        return size
+
+    def _reference(self, path: tuple[str, ...], key: str) -> int:
+        """Size of a reference: `a.b` starts at the root, `.b` at the node around it, `..b` one node higher."""
+        up = len(key) - len(key.lstrip("."))
+        parts = [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
+        return self._follow((*path[: max(0, len(path) - up)], *parts) if up else tuple(parts))
+
+    def _follow(self, target: tuple[str, ...], turns: int = 0) -> int:
+        value: Any = self.config
+        for place, part in enumerate(target):
+            if isinstance(value, dict):
+                value = next((item for name, item in value.items() if str(name) == part), None)
+            elif isinstance(value, list):
+                value = value[int(part)] if part.isdecimal() and int(part) < len(value) else None
+            elif isinstance(value, str) and "${" in value:  # a reference on the way: follow it
+                whole = INNERMOST.fullmatch(value)
+                if whole is None or ":" in whole[1] or whole[1].startswith(".") or turns > MOST_TURNS:
+                    raise ValueError(f"{'.'.join(target)}: a reference through {value} is not read")
+                parts = [name for name in re.split(r"[.\[\]]+", whole[1].strip()) if name]
+                return self._follow((*parts, *target[place:]), turns + 1)
+            else:
+                return 1  # no such key; OmegaConf reports it
+        return self.of(target, value)

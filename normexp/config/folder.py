@@ -4,7 +4,8 @@ The project's lie at the top of the repository, or in the package if a wheel ins
 `--config-dir my_configs`, holds norms, models, data, monitors and claims beside them. Only the command line can allow
 packages, never a file. Processes that a command starts (workers of a sweep, ranks of ddp, jobs on a cluster) inherit
 both as environment variables. An installed package may bring such a folder, too: its entry points say what is in it,
-and it is read only if the command line allows the package. Imports neither torch nor Hydra.
+and it is read only if the command line allows the package. A folder may be untrusted, so its files must have a sane
+size, also with aliases written out. Imports neither torch nor Hydra.
 """
 
 import functools
@@ -12,6 +13,9 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 
 def configs_folder(package: Path) -> Path:
@@ -28,6 +32,9 @@ FLAGS = {
 }  # fmt: skip
 # Groups of entry points, normexp.norms ...: NAME = "package" stands for package/norm/NAME.yaml.
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
+MOST_BYTES = 256 * 1024
+MOST_VALUES = 20_000  # of a file, with every alias written out
+DEEPEST = 50
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -164,3 +171,63 @@ def config_file(group: str, name: str) -> Path | None:
 def lies_in(name: str, packages: Iterable[str]) -> bool:
     """Whether a dotted name lies in one of the packages."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def check_files(folder: Path) -> None:
+    """Raise ValueError with one line if a yaml file below a folder is not safe to load."""
+    if folder.resolve().is_relative_to(CONFIGS.resolve()):
+        return
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith((".yaml", ".yml")):
+                read_yaml(Path(place, name))
+
+
+def read_yaml(path: Path) -> str:
+    """The text of a yaml file that is safe to load. Raises ValueError with one line for any other file.
+
+    Nested aliases multiply: ten lines can stand for a billion values, and a loader would build them all.
+    """
+    try:
+        if not path.is_file():  # opening a pipe would wait forever
+            raise ValueError(f"{path}: is no file" if path.exists() else f"{path}: not found")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > MOST_BYTES:
+        raise ValueError(
+            f"{path}: cannot be read (larger than {MOST_BYTES // 1024} KiB, no configuration is)"
+        )
+    try:
+        text = content.decode()
+        _count(yaml.compose(text, yaml.SafeLoader), {}, 0)
+    except RecursionError:
+        raise ValueError(f"{path}: cannot be read (nested more than {DEEPEST} deep)") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    return text
+
+
+def _count(node: Any, known: dict[int, tuple[int, int]], level: int) -> tuple[int, int]:
+    """Number of values in a node, and how deep they are nested. `known` holds the result of each counted node, and
+    zeros while a node is being counted."""
+    if level > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    if not isinstance(node, yaml.CollectionNode):
+        return 1, 0
+    if id(node) not in known:
+        known[id(node)] = 0, 0
+        pairs = isinstance(node, yaml.MappingNode)
+        children = [item for pair in node.value for item in pair] if pairs else node.value
+        counted = [_count(child, known, level + 1) for child in children]
+        size, depth = 1 + sum(size for size, _ in counted), 1 + max((d for _, d in counted), default=0)
+        known[id(node)] = size, depth
+    if known[id(node)] == (0, 0):
+        raise ValueError("an alias stands for the value that it is part of")
+    if known[id(node)][0] > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
+    if known[id(node)][1] > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep with its aliases written out")
+    return known[id(node)]

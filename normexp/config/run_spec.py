@@ -14,12 +14,17 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from normexp.config.checks import check_setting, validate
-from normexp.config.compose import Composer, compose, composer, hydra_files
+from normexp.config.compose import (
+    Composer,
+    check_interpolations,
+    compose,
+    composer,
+    hydra_files,
+    plain_values,
+)
 from normexp.config.construct import construct, fingerprint
-from normexp.config.folder import allowed_packages
-from normexp.config.hydra_gate import check_interpolations, plain_values, read_yaml
-from normexp.config.identity import config_hash, default_folder, processes_of
-from normexp.config.recipe import choices_of
+from normexp.config.folder import allowed_packages, read_yaml
+from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
 from normexp.config.settings import ROOT, fits_type
 from normexp.runs.summary import OLDER
 

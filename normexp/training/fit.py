@@ -21,8 +21,8 @@ from normexp.training.checkpoint import (
 )  # fmt: skip
 from normexp.training.length import length
 from normexp.training.lightning import callbacks_of, keep_freed_memory, own_rank
+from normexp.training.loggers.files import hyperparameter_metrics, hyperparameters
 from normexp.training.loggers.records import open_records
-from normexp.training.loggers.tensorboard import hyperparameter_metrics, hyperparameters
 from normexp.training.progress import TimedProgressBar
 from normexp.training.recorder import Recorder, early_stopping
 from normexp.training.summarize import (

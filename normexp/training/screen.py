@@ -1,10 +1,12 @@
-"""What a run prints: the choices before training, the result after it, and what looks wrong in its recipe.
+"""What a run prints: the choices before training, the result after it, what looks wrong in its recipe, and text that a
+network of characters writes.
 
 Replicas print one line each, then their mean with its interval over seeds. Results are shown without loading torch.
 """
 
 import json
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,20 +19,24 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.code import changed, in_words
+from normexp.config.identity import changes
 from normexp.config.process import tolerant_stdout
-from normexp.config.recipe import changes
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
 from normexp.runs.summary import failed
 from normexp.runs.table import half_widths
+from normexp.training.folder import WAIT
 from normexp.training.recipe_hint import Curves, hint, recorded
 
 if TYPE_CHECKING:
+    import torch
+
     from normexp.training.train import Parts
 
 LEVEL = 0.95
 SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
+WRITTEN = 200  # characters of a text
 ODD = 100.0  # times: gradients of the first and the last layer that differ by more vanish or explode
 
 
@@ -317,3 +323,30 @@ def mean_line(summaries: Sequence[dict[str, Any]], at: str) -> str:
 
 def _percent(score: float | None) -> str:
     return f"{score:.2%}" if score is not None else "–"
+
+
+def show_text(parts: "Parts", when: str, console: Console) -> None:
+    """Print what the network writes after the first window of the validation text. Does nothing for other data, and in
+    a run that is one of many."""
+    if console.quiet or os.environ.get(WAIT) or not hasattr(parts.data, "decode"):
+        return
+    text = parts.data.decode(written(parts)).replace("\n", "⏎")
+    console.print(Text.assemble((f"text {when}", "bold"), f"  {text}"), highlight=False)
+
+
+def written(parts: "Parts", length: int = WRITTEN) -> "torch.Tensor":
+    """So many tokens, each drawn from the network's distribution after the window before it, (length,). Training sees
+    nothing of it: the network is in eval mode, and the random numbers are its own."""
+    import torch
+
+    from normexp.norms import evaluation_mode
+
+    own = torch.Generator().manual_seed(0)
+    window = parts.data.splits["val"].x[: parts.data.input_shape[0]].long()
+    place = next(parts.module.parameters()).device
+    with evaluation_mode(parts.module), torch.inference_mode():
+        for _ in range(length):
+            logits = parts.module(window[-parts.data.input_shape[0] :][None].to(place))[0, -1].float().cpu()
+            chance = torch.nan_to_num(logits.softmax(0), nan=1.0)
+            window = torch.cat([window, torch.multinomial(chance, 1, generator=own)])
+    return window[-length:]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from normexp import __version__
 from normexp.config.code import checkout, sources
-from normexp.config.recipe import changes
+from normexp.config.identity import changes
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.machine import processor

@@ -32,8 +32,7 @@ from normexp.training.folder import RunFolder
 from normexp.training.length import total_steps
 from normexp.training.lightning import own_rank
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
-from normexp.training.sample_text import show_text
-from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result
+from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result, show_text
 from normexp.training.survive import Interrupted, give_up, stopping
 
 WHITENED_BY = 5000  # training images

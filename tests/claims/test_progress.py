@@ -13,7 +13,7 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.plan_text import run_count
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_claims import verify_all
-from normexp.sweeps.options import Options
+from normexp.sweeps.places.place import Options
 
 CLAIM = Claim(
     id="X9",

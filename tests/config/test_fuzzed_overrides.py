@@ -15,9 +15,8 @@ from omegaconf import OmegaConf
 from normexp.cli import errors as cli
 from normexp.cli import train
 from normexp.cli.help import choices
-from normexp.config.compose import compose
+from normexp.config.compose import check_command_line, compose
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
-from normexp.config.hydra_gate import check_command_line
 from normexp.config.run_spec import specs
 from normexp.training.train import build_all
 

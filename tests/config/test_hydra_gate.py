@@ -6,8 +6,8 @@ from forked import forked
 from hostile import doubling_references, doubling_yaml, write_trap
 from hydra import compose, initialize_config_dir
 
+from normexp.config.compose import check_command_line
 from normexp.config.folder import CONFIGS
-from normexp.config.hydra_gate import check_command_line
 
 
 @pytest.fixture

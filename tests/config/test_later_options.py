@@ -9,8 +9,13 @@ import pytest
 
 from normexp.config.compose import compose
 from normexp.config.construct import resolve_target
-from normexp.config.identity import LATER_OPTIONS, config_hash, with_later_options, without_later_options
-from normexp.config.recipe import choice_of
+from normexp.config.identity import (
+    LATER_OPTIONS,
+    choice_of,
+    config_hash,
+    with_later_options,
+    without_later_options,
+)
 from normexp.config.run_spec import resolved
 from normexp.config.settings import decay_of
 from normexp.runs.summary import flatten

@@ -9,8 +9,7 @@ import yaml
 from normexp.claims.evidence.initial import plain
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.config.identity import config_hash
-from normexp.config.recipe import changes, older
+from normexp.config.identity import changes, config_hash, older
 from normexp.config.run_spec import resolved
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))

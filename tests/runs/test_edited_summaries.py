@@ -15,7 +15,7 @@ from rich.console import Console
 from normexp.cli import report
 from normexp.cli.evaluate import show
 from normexp.config.code import changed
-from normexp.config.recipe import older
+from normexp.config.identity import older
 from normexp.config.run_spec import saved_spec
 from normexp.runs import load, load_summaries, read_summary
 from normexp.runs.summary import digests

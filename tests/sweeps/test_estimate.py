@@ -4,7 +4,7 @@ import pytest
 
 from normexp.config.run_spec import specs
 from normexp.sweeps.cell import Cell
-from normexp.sweeps.estimate import Estimates, pace_of, watching
+from normexp.sweeps.grid import Estimates, pace_of, watching
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.screen import planned_and_used
 from normexp.training.train import build
@@ -14,7 +14,7 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 
 def test_seconds_count_steps_validations_and_the_final_evaluation(monkeypatch):
     """Against the sum by hand, for a step of 1 s and a sample of 1 ms."""
-    monkeypatch.setattr("normexp.sweeps.estimate.pace_of", lambda parts, together: (1.0, 1e-3))
+    monkeypatch.setattr("normexp.sweeps.grid.pace_of", lambda parts, together: (1.0, 1e-3))
     (spec,) = specs([*SMALL, "max_steps=100", "monitor=light"])
     every = [node["every_n_steps"] for node in spec.config["monitor"].values() if node.get("every_n_steps")]
     watched = 100 * sum(3 / steps for steps in every)
@@ -44,9 +44,7 @@ def test_replicas_are_timed_together_and_share_the_seconds():
 
 def test_one_norm_may_stand_for_all(monkeypatch):
     timed = []
-    monkeypatch.setattr(
-        "normexp.sweeps.estimate.pace_of", lambda parts, together: timed.append(1) or (1.0, 1e-3)
-    )
+    monkeypatch.setattr("normexp.sweeps.grid.pace_of", lambda parts, together: timed.append(1) or (1.0, 1e-3))
     for each_norm, count in ((True, 2), (False, 1)):
         timed.clear()
         estimates = Estimates(each_norm=each_norm)

@@ -13,7 +13,7 @@ from rich.console import Console
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration
-from normexp.sweeps import estimate
+from normexp.sweeps import grid as estimate
 from normexp.sweeps.cell import Cell, _reason
 from normexp.sweeps.grid import plan
 from normexp.sweeps.places.this_machine import Inside

@@ -12,8 +12,8 @@ from rich.console import Console
 from normexp.config.run_spec import RunSpec
 from normexp.runs.table import find_runs
 from normexp.sweeps.cell import Cell
+from normexp.sweeps.engine import show_answer_of
 from normexp.sweeps.places.this_machine import Inside
-from normexp.sweeps.run import show_answer_of
 from normexp.sweeps.screen import Board, show_end, show_plan
 from normexp.training.train import make_console
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from normexp.training.loggers.tensorboard import EventFile, event_files
+from normexp.training.loggers.files import EventFile, event_files
 
 
 def steps(folder: Path) -> list[int]:

@@ -9,7 +9,7 @@ from tensorboard.plugins.hparams.metadata import (
     parse_session_start_info_plugin_data,
 )
 
-from normexp.training.loggers.tensorboard import MAIN
+from normexp.training.loggers.files import MAIN
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_hyperparameters_have_short_names_whole_numbers_and_an_order(events):
 
 
 def test_texts_of_whole_numbers_sort_as_they_do():
-    from normexp.training.loggers.tensorboard import _text
+    from normexp.training.loggers.files import _text
 
     numbers = [2, 16, 100, 64, 1149, 0]
     assert [int(text) for text in sorted(map(_text, numbers))] == sorted(numbers)

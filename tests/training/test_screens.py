@@ -9,8 +9,15 @@ from scipy import stats
 
 from normexp.training.progress import EpochMeans, TimedProgressBar
 from normexp.training.recorder import Recorder
-from normexp.training.sample_text import written
-from normexp.training.screen import in_short, means, show_choices, show_layers, show_replicas, show_result
+from normexp.training.screen import (
+    in_short,
+    means,
+    show_choices,
+    show_layers,
+    show_replicas,
+    show_result,
+    written,
+)
 
 
 def summary(seed: int, accuracy: float, lr: float = 0.1, status: str = "completed") -> dict:

@@ -23,7 +23,7 @@ from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
 from normexp.config.run_spec import RunSpec
 from normexp.sweeps.cell import cells_of
-from normexp.sweeps.options import Options
+from normexp.sweeps.places.place import Options
 
 SAME = ("processor", "threads", "torch", "mode", "replicas")
 NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
@@ -154,7 +154,7 @@ def _number(value: Any) -> float:
 
 
 def _train(specs: list[RunSpec], names: dict[Path, str], options: Options, out: Path, command: str) -> int:
-    from normexp.sweeps.run import run  # loads torch
+    from normexp.sweeps.engine import run  # loads torch
 
     cells = cells_of(specs, [names[spec.folder] for spec in specs], [None] * len(specs))
     folder = out / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"

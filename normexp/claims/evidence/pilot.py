@@ -30,7 +30,7 @@ from normexp.config.compose import composer
 from normexp.machine import processor
 from normexp.runs.read import read_checked
 from normexp.sweeps.cell import cells_of
-from normexp.sweeps.options import Options
+from normexp.sweeps.places.place import Options
 
 WINDOWS, WINDOW = 5, 0.06  # of timing, in seconds of process time
 
@@ -190,8 +190,8 @@ class Pilot:
         return Result(float(score), float(learned), failed)
 
     def _train(self, runs: Sequence[PilotRun], options: Options, command: str) -> int:
-        from normexp.sweeps.estimate import Estimates  # loads torch
-        from normexp.sweeps.run import run as train
+        from normexp.sweeps.engine import run as train
+        from normexp.sweeps.grid import Estimates  # loads torch
 
         specs = self._specs(runs)
         names = [f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in specs]
@@ -244,7 +244,7 @@ def _together(run: PilotRun) -> tuple[str, int]:
 
 def step_seconds(parts: Any) -> float:
     """Process seconds of an update of this run on one core, the lowest of several windows: others may be busy too."""
-    from normexp.sweeps.estimate import work_of
+    from normexp.sweeps.grid import work_of
 
     update, *_ = work_of(parts)
     update()

@@ -15,8 +15,7 @@ from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import Seeds, digest
 from normexp.claims.spec.settings import split_options
-from normexp.config.compose import compose
-from normexp.config.hydra_gate import plain_values
+from normexp.config.compose import compose, plain_values
 from normexp.config.identity import identity
 
 FIELDS = (

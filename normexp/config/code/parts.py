@@ -39,7 +39,6 @@ LEFT_OUT = (
         "normexp.training.progress",
         "normexp.training.screen",
         "normexp.training.recipe_hint",
-        "normexp.training.sample_text",
     ),
 )
 # Exceptions: what builds the objects, and the convergence numbers of the summary.

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.cli.errors import one_line
-from normexp.sweeps.options import Options
-from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, each
 from normexp.sweeps.places.this_machine import Share, launch_environment, run_task
 
 LOOK_SECONDS = 2.0  # between two looks at the cluster's resources

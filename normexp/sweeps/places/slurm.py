@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.format import duration
 from normexp.runs.files import write_json
-from normexp.sweeps.options import Options
-from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, each
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, each
 from normexp.sweeps.places.this_machine import STOPS, Share, launch_environment, run_share
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from normexp.runs import damaged
 from normexp.runs.files import write_json
 from normexp.runs.summary import ECHOES, flat
 from normexp.training.lightning import own_rank
-from normexp.training.loggers.files import NAME, MetricsCSV
-from normexp.training.loggers.tensorboard import EventFile
+from normexp.training.loggers.files import NAME, EventFile, MetricsCSV
 
 if TYPE_CHECKING:
     from normexp.training.train import Parts
