@@ -21,7 +21,7 @@ from normexp.claims.spec.registry import digest, register
 from normexp.claims.verify_claims import Verification
 from normexp.runs import TestExamples
 from normexp.runs.read import HEADER, write_test_examples
-from normexp.sweeps.options import Options
+from normexp.sweeps.places.place import Options
 
 CLAIM = yaml.safe_load("""
 name: two_is_few
