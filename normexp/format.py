@@ -1,6 +1,7 @@
-"""Numbers and times in words, and what a line can show."""
+"""Words for numbers, times and refused arguments: argument, value, remedy; and what a line can show."""
 
 import re
+from collections.abc import Collection
 
 # They move the cursor or end the line, where names are shown on screens and in tables.
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -19,3 +20,25 @@ def duration(seconds: float) -> str:
 def pluralize(number: int, word: str) -> str:
     """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images"""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}{'es' if word.endswith('s') else 's'}"
+
+
+MOST_LAYERS = 20_000
+
+
+def require_at_least(argument: str, value: float | None, least: float) -> None:
+    """Raise a ValueError that names the argument if its value is below `least`. None is allowed."""
+    if value is not None and not value >= least:
+        raise ValueError(f"{argument}={value}: too small; use {least} or more")
+
+
+def require_depth(depth: int) -> None:
+    """Raise a ValueError unless a number of layers is at least 1 and small enough to be built within minutes."""
+    require_at_least("depth", depth, 1)
+    if depth > MOST_LAYERS:
+        raise ValueError(f"depth={depth}: would take minutes to build; choose at most {MOST_LAYERS}")
+
+
+def require_choice(argument: str, value: str, choices: Collection[str]) -> None:
+    """Raise a ValueError that names the choices if the value is none of them."""
+    if value not in choices:
+        raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")

@@ -44,7 +44,7 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "arguments", "format", "machine", "config/process",
+    "format", "machine", "config/process",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},

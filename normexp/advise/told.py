@@ -170,7 +170,7 @@ def _length(config: dict[str, Any]) -> tuple[int, int]:
         return examples, updates
     with fast_imports():
         from normexp.config.construct import load_data
-        from normexp.training.length import total_steps
+        from normexp.training.lightning import total_steps
 
     data = load_data(config, None)
     return examples or data.splits["train"].y.numel(), total_steps(config, data)

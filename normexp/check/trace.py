@@ -12,19 +12,11 @@ from torch import Tensor, nn
 
 from normexp.check.inputs import root_of
 from normexp.check.result import Layer
+from normexp.models.sites import sites_of
 from normexp.monitors.activations import bounds, derivative, flat_fractions, saturated_fraction
 from normexp.monitors.gradients import norms_of as gradient_norms
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import (
-    CalledFunction,
-    Site,
-    channel_dim,
-    first_tensor,
-    listen,
-    sites_of,
-    to_rows,
-    unheard,
-)
+from normexp.monitors.sites import CalledFunction, Site, channel_dim, first_tensor, listen, to_rows, unheard
 from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
 
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")

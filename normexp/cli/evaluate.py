@@ -44,7 +44,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     from normexp.config.identity import older, saved_identity
     from normexp.config.run_spec import saved_spec
     from normexp.training.checkpoint import load_checkpoint
-    from normexp.training.summarize import final_metrics
+    from normexp.training.fit import final_metrics
     from normexp.training.train import build
 
     parts = build(saved_spec(run, summary, overrides))

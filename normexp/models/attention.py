@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least, require_choice
+from normexp.format import require_at_least, require_choice
 from normexp.models.layers import TransformerWeights
 from normexp.models.sites import Site
 

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least, require_choice, require_depth
+from normexp.format import require_at_least, require_choice, require_depth
 from normexp.models.layers import (
     Activation,
     Initialization,

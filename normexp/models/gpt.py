@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_choice
+from normexp.format import require_choice
 from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, QKNormPlace, ValueNorm
 from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name

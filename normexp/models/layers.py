@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from normexp.arguments import require_choice
+from normexp.format import require_choice
 from normexp.models.sites import Site
 
 Initialization = Literal["he", "xavier", "orthogonal", "small_gaussian"]

@@ -6,7 +6,7 @@ from itertools import chain, pairwise, repeat
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least, require_depth
+from normexp.format import require_at_least, require_depth
 from normexp.models.layers import (
     Activation,
     Initialization,

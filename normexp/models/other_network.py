@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from normexp.arguments import require_choice
+from normexp.format import require_choice
 from normexp.models.sites import Site, derived_sites
 from normexp.norms.base import evaluation_mode
 from normexp.norms.layers import is_norm

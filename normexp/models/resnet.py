@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least, require_depth
+from normexp.format import require_at_least, require_depth
 from normexp.models.layers import Initialization, WeightNorm, linear_map
 from normexp.models.sites import Site, layer_name
 

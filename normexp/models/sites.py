@@ -69,3 +69,17 @@ def kind_of(module: nn.Module) -> str | None:
     if isinstance(module, EMBEDDINGS):
         return "embedding"
     return "linear" if isinstance(module, (*LINEAR_MAPS, *WHOLE)) else None
+
+
+def sites_of(module: nn.Module) -> list[Site]:
+    """Sites in forward order: `module.sites()`, else `module.model.sites()`, else sites derived from the layers."""
+    for owner in (module, getattr(module, "model", None)):
+        if hasattr(owner, "sites"):
+            return [Site(*site) for site in owner.sites()]
+    return derived_sites(module)
+
+
+def names_its_sites(module: nn.Module) -> bool:
+    """Whether the module defines its sites, so that there are no others. A wrapper of a network derives them."""
+    owners = (module, getattr(module, "model", None))
+    return any(hasattr(owner, "sites") and not getattr(owner, "derives_sites", False) for owner in owners)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least
+from normexp.format import require_at_least
 from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, ValueNorm
 from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name

@@ -12,19 +12,11 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
+from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, all_gather
 from normexp.monitors.guard import guard_depth, loss_of, untouched
-from normexp.monitors.sites import (
-    Site,
-    channel_dim,
-    first_tensor,
-    listen,
-    names_its_sites,
-    sites_of,
-    to_rows,
-    unheard,
-)
+from normexp.monitors.sites import Site, channel_dim, first_tensor, listen, to_rows, unheard
 
 PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # as in Figure 1 of Ioffe & Szegedy 2015
 MARGIN = 0.05  # of the range: an output this close to a bound is saturated (sigmoid below 0.05 or above 0.95)

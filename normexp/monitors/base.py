@@ -20,6 +20,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
+from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.batches import (
     Batches,
     batches_of,
@@ -29,7 +30,7 @@ from normexp.monitors.batches import (
     writes,
 )
 from normexp.monitors.guard import eager_steps, passes_as_in, to_module, untouched
-from normexp.monitors.sites import described, names_its_sites, sites_of, wide
+from normexp.monitors.sites import described, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 

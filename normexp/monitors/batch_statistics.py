@@ -9,10 +9,11 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
+from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches, images_of
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import Site, channel_dim, first_tensor, sites_of, to_rows
+from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 
+from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of, writes
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
@@ -21,7 +22,6 @@ from normexp.monitors.sites import (
     first_tensor,
     layer_weights,
     noise_before,
-    sites_of,
     to_rows,
     weights_before,
 )

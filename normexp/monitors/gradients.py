@@ -10,10 +10,11 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
+from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
 from normexp.monitors.guard import gradients_of, guard_depth, loss_of, trained_parameters
-from normexp.monitors.sites import layer_weights, listen, names_its_sites, sites_of
+from normexp.monitors.sites import layer_weights, listen
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
-from normexp.monitors.sites import Site, channel_dim, listen, names_its_sites, sites_of, to_rows, wide
+from normexp.monitors.sites import Site, channel_dim, listen, to_rows, wide
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:

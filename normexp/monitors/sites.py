@@ -16,25 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from normexp.models.sites import LINEAR_MAPS, WHOLE, Site, derived_sites
+from normexp.models.sites import LINEAR_MAPS, WHOLE, Site
 from normexp.monitors.guard import guard_depth
 from normexp.norms.layers import is_norm
 
 CHANNELS_FIRST = {"num_features", "num_groups", "size"}  # of torch's batch, instance, group, response norms
-
-
-def sites_of(module: nn.Module) -> list[Site]:
-    """Sites in forward order: `module.sites()`, else `module.model.sites()`, else sites derived from the layers."""
-    for owner in (module, getattr(module, "model", None)):
-        if hasattr(owner, "sites"):
-            return [Site(*site) for site in owner.sites()]
-    return derived_sites(module)
-
-
-def names_its_sites(module: nn.Module) -> bool:
-    """Whether the module defines its sites, so that there are no others. A wrapper of a network derives them."""
-    owners = (module, getattr(module, "model", None))
-    return any(hasattr(owner, "sites") and not getattr(owner, "derives_sites", False) for owner in owners)
 
 
 def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:

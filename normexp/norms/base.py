@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from normexp.arguments import require_choice
+from normexp.format import require_choice
 
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]

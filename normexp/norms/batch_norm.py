@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from normexp.arguments import require_at_least, require_choice
+from normexp.format import require_at_least, require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept, evaluation_mode
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.modules._functions import SyncBatchNorm as TorchSyncBatchNorm
 
-from normexp.arguments import require_at_least
+from normexp.format import require_at_least
 from normexp.norms import functional
 from normexp.norms.base import Affine, EpsPosition
 from normexp.norms.batch_norm import BatchNorm

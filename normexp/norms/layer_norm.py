@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from normexp.arguments import require_choice
+from normexp.format import require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from normexp.arguments import require_choice
+from normexp.format import require_choice
 from normexp.norms import functional
 from normexp.norms.base import Affine, Norm
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from normexp.arguments import require_at_least
+from normexp.format import require_at_least
 from normexp.norms import functional
 from normexp.norms.base import Affine, Norm, check_kept
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from normexp.arguments import require_at_least, require_choice
+from normexp.format import require_at_least, require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Norm
 

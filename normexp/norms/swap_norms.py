@@ -15,8 +15,8 @@ import torch
 import yaml
 from torch import nn
 
-from normexp.arguments import require_choice
 from normexp.config.folder import CONFIGS
+from normexp.format import require_choice
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from normexp.arguments import require_at_least, require_choice
+from normexp.format import require_at_least, require_choice
 
 QUINTIC = (3.4445, -4.7750, 2.0315)
 TINY = 1e-7  # keeps the first division finite

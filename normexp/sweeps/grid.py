@@ -23,10 +23,9 @@ from normexp.norms import evaluation_mode
 from normexp.sweeps.cell import Cell, cells_of
 from normexp.sweeps.engine import place_of, run
 from normexp.sweeps.places.place import Options
-from normexp.training.length import length
-from normexp.training.lightning import keep_freed_memory
+from normexp.training.fit import TRAIN_SAMPLES
+from normexp.training.lightning import keep_freed_memory, length
 from normexp.training.replicas.fit_replicas import ReplicaModule, why_not
-from normexp.training.summarize import TRAIN_SAMPLES
 from normexp.training.train import Parts, build
 
 SEED = re.compile(r"seed=\d+")

@@ -1,17 +1,30 @@
-"""Train one run and return its summary."""
+"""Train one run to its end: its final numbers, the code that computed them, and the summary that repeats it."""
 
+import datetime
 import math
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
+import torchvision
 from rich.console import Console
+from torch import Tensor
 
+from normexp import __version__
+from normexp.config.code import checkout, sources
+from normexp.config.identity import changes
+from normexp.data.base import DataModule
+from normexp.lit_model import LitModel
+from normexp.machine import processor
+from normexp.monitors import convergence
 from normexp.monitors.charts import measure_without_fit
 from normexp.monitors.guard import passes_as_in
+from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples, damaged, write_test_examples
+from normexp.runs.summary import failed
 from normexp.training.checkpoint import (
     BestCheckpoint,
     GeneratorState,
@@ -19,19 +32,11 @@ from normexp.training.checkpoint import (
     WholeCheckpoints,
     load_to_resume,
 )  # fmt: skip
-from normexp.training.length import length
-from normexp.training.lightning import callbacks_of, keep_freed_memory, own_rank
+from normexp.training.lightning import Pace, callbacks_of, data_of, keep_freed_memory, length, own_rank
 from normexp.training.loggers.files import hyperparameter_metrics, hyperparameters
 from normexp.training.loggers.records import open_records
 from normexp.training.progress import TimedProgressBar
-from normexp.training.recorder import Recorder, early_stopping
-from normexp.training.summarize import (
-    PopulationStatistics,
-    Provenance,
-    final_metrics,
-    needs_population_statistics,
-    summarize,
-)  # fmt: skip
+from normexp.training.recorder import Recorder, early_stopping, stopped_early
 from normexp.training.survive import StopOnSignal, watching_workers
 
 if TYPE_CHECKING:
@@ -152,3 +157,171 @@ def conclude(
     for logger in trainer.loggers:
         logger.log_hyperparams(hyperparameters(summary), hyperparameter_metrics(summary))
     return summary
+
+
+TRAIN_SAMPLES = 10_000  # most samples of the training split that are scored
+POPULATION_SAMPLES = 10_000  # Wu & Johnson 2021: 1,000 to 10,000 samples are enough
+
+
+def final_metrics(parts: "Parts", trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
+    """Loss and accuracy on all three splits with the final weights in evaluation mode, and each test example."""
+    parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
+    update_population_statistics(parts.module, parts.data, trainer)
+    results = {
+        split: evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
+        for split, limit in (("train", TRAIN_SAMPLES), ("val", None))
+    }
+    results["test"], right, loss = evaluate_each(parts.module, parts.data.evaluation_loader("test"), trainer)
+    metrics = {
+        f"{split}/{name}": value for split, result in results.items() for name, value in result.items()
+    }
+    return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)
+
+
+def summarize(
+    parts: "Parts", recorder: Recorder, trainer: pl.Trainer, metrics: dict[str, float]
+) -> dict[str, Any]:
+    """The content of a finished run's `summary.json`, in plain types.
+
+    A run diverged if its training loss is not finite. Where only another split's is not, `not_finite` names it: the
+    training is healthy, and most likely that split holds NaN. `failed` says whether the run diverged, or ended with a
+    training loss above ten times that of guessing.
+    """
+    not_finite = [name for name, value in metrics.items() if not math.isfinite(value)]
+    diverged = recorder.divergence_step is not None or any(name.startswith("train/") for name in not_finite)
+    told = {"not_finite": not_finite} if not_finite and not diverged else {}
+    origin = next(callback for callback in callbacks_of(trainer) if isinstance(callback, Provenance))
+    batches = Pace.of(trainer).batches_after(trainer.global_step) if trainer.global_step else 0
+    summary = {
+        "status": "diverged" if diverged else "completed",
+        **told,
+        "choices": parts.choices,
+        "recipe_changes": changes(parts.config, parts.choices),
+        "hash": parts.digest,
+        "fingerprint": parts.data.fingerprint,
+        "metrics": metrics,
+        "chance_loss": parts.data.chance_loss("train"),
+        "convergence": convergence(
+            recorder.history, parts.config["accuracies"], divergence_step=recorder.divergence_step
+        ),
+        "steps": trainer.global_step,
+        "epochs": recorder.clock["epoch"],
+        "samples": batches * parts.data.batch_size,
+        **({"stopped_early": True} if stopped_early(callbacks_of(trainer)) else {}),
+        "seconds": recorder.seconds,
+        "parameters": sum(p.numel() for p in parts.module.parameters()),
+        "config": parts.config,
+        "execution": {
+            "mode": "compiled" if parts.config["compile"] else "alone",
+            **({"replicas": recorder.replicas} if recorder.replicas > 1 else {}),
+            "device": str(trainer.strategy.root_device),
+            "devices": trainer.world_size,
+            "precision": trainer.precision,
+            "threads": torch.get_num_threads(),
+            "processor": processor(),
+            **({"fingerprint_of": parts.data.covered} if parts.data.covered else {}),
+        },
+        "versions": {
+            "normexp": __version__,
+            "torch": torch.__version__,
+            "torchvision": torchvision.__version__,
+            "pytorch_lightning": pl.__version__,
+            "python": platform.python_version(),
+        },
+        "sources": origin.sources,
+        "first": origin.first,
+        **({"checkout": origin.checkout} if origin.checkout else {}),
+        "command": parts.command,
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    return summary | {"failed": failed(summary)}
+
+
+def evaluate(module: LitModel, batches: Iterable, trainer) -> dict[str, float]:
+    """`{"loss", "accuracy"}` in evaluation mode, in the precision of training."""
+    module.on_validation_epoch_start()
+    with evaluation_mode(module), torch.inference_mode(), trainer.precision_plugin.val_step_context():
+        for index, batch in enumerate(batches):
+            module.validation_step(trainer.precision_plugin.convert_input(batch), index)
+    return module.evaluation_result()
+
+
+def evaluate_each(module: LitModel, batches: Iterable, trainer) -> tuple[dict[str, float], Tensor, Tensor]:
+    """The same numbers, and for each example, on the CPU: whether answers are right, bool (N, [T]); the loss, (N,)."""
+    module.examples = []
+    try:
+        result = evaluate(module, batches, trainer)
+        right, loss = (torch.cat(parts).cpu() for parts in zip(*module.examples, strict=True))
+    finally:
+        module.examples = None
+    return result, right, loss
+
+
+def needs_population_statistics(module: LitModel) -> bool:
+    """Whether some layer needs its population statistics recomputed."""
+    return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
+
+
+def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
+    """Precise BatchNorm: recompute the running statistics of a model whose norms need it, in the precision of training.
+    Do nothing to other models."""
+    if needs_population_statistics(module):
+        precision = trainer.precision_plugin
+        batches = map(precision.convert_input, data.evaluation_loader("train", POPULATION_SAMPLES))
+        with precision.val_step_context():
+            recompute_population_statistics(module.model, batches)
+
+
+class PopulationStatistics(pl.Callback):
+    """Recomputes population statistics before each validation, as `norm=batchnorm_precise` means it."""
+
+    def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        assert isinstance(module, LitModel)
+        update_population_statistics(module, data_of(trainer), trainer)
+
+
+class Provenance(pl.Callback):
+    """Which run this is, which code computes it and when it was first launched. Every checkpoint keeps that.
+
+    The code is read before the run starts, because files may be edited while it trains. Of a run that resumes with
+    other code, the record is `<old>+<new>`. It counts where both compute the same.
+
+    Attributes:
+        sources: digests for the summary.
+        first: `started`, `commit` and `dirty` of the first launch. All are None for a run that resumes from the
+            checkpoint of an earlier version, which does not say.
+        dirty: whether any launch came from a changed checkout.
+    """
+
+    def __init__(self, parts: "Parts"):
+        self.identity, self.sources = parts.digest, sources(parts.config)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        found = checkout() or {"commit": None, "dirty": None}
+        self.first: dict[str, Any] = {"started": now, **found}
+        self.dirty = bool(found["dirty"])
+
+    @property
+    def state_key(self) -> str:
+        return "CodeRecord"  # its name in checkpoints of earlier versions
+
+    @property
+    def checkout(self) -> dict[str, Any] | None:
+        """The commit of the first launch; dirty if any launch was."""
+        return {"commit": self.first["commit"], "dirty": self.dirty} if self.first["commit"] else None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sources": self.sources, "first": self.first, "dirty": self.dirty}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        before, now = state["sources"], self.sources
+        shared = {name: _joined(before[name], now[name]) for name in before.keys() & now.keys()}
+        self.sources = before | now | shared
+        self.first = state.get("first") or dict.fromkeys(self.first)
+        self.dirty |= state.get("dirty", False)
+
+    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
+        checkpoint["identity"] = self.identity
+
+
+def _joined(before: str, now: str) -> str:
+    return before if before.split("+")[-1] == now else f"{before}+{now}"

@@ -12,8 +12,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from normexp.config.settings import EarlyStop, early_stop
-from normexp.training.length import Pace
-from normexp.training.lightning import all_gather, data_of, of_this_process
+from normexp.training.lightning import Pace, all_gather, data_of, of_this_process
 from normexp.training.loggers.files import MetricsCSV
 from normexp.training.loggers.records import sizes_now
 

@@ -90,7 +90,7 @@ def model_label(config: dict[str, Any], choices: dict[str, str]) -> str:
 
 def _norms(parts: "Parts") -> str:
     """How many places have the norm, and what of it the command changed: `3 × layernorm (norm.correction=1)`."""
-    from normexp.monitors.sites import sites_of
+    from normexp.models.sites import sites_of
 
     norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
     if not norms:

@@ -29,8 +29,7 @@ from normexp.training.build_model import build_model, check_trainer, rehearse, r
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
-from normexp.training.length import total_steps
-from normexp.training.lightning import own_rank
+from normexp.training.lightning import own_rank, total_steps
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
 from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result, show_text
 from normexp.training.survive import Interrupted, give_up, stopping

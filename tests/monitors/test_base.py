@@ -11,8 +11,8 @@ from torch import nn
 
 import normexp.monitors as monitors
 from normexp.models import MLP as OwnModel
+from normexp.models.sites import sites_of
 from normexp.monitors.guard import eager_steps, loss_of, to_module, untouched, weights
-from normexp.monitors.sites import sites_of
 
 EVERY = {
     "activations": lambda n: monitors.Activations(every_n_steps=n, histogram_every_n_steps=n),

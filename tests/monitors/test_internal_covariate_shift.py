@@ -5,6 +5,7 @@ import torch
 from small_module import Small, batches, fit
 from torch import nn
 
+from normexp.models.sites import sites_of
 from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
 from normexp.monitors.covariate_shift import (
     gradient_norm_envelope,
@@ -12,7 +13,7 @@ from normexp.monitors.covariate_shift import (
     shifted_gradients,
     step_to_step,
 )
-from normexp.monitors.sites import sites_of, weights_before
+from normexp.monitors.sites import weights_before
 from normexp.norms import NoisyBatchNorm
 
 

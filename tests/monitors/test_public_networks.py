@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from normexp.models.sites import sites_of
 from normexp.monitors import Activations, Gradients
-from normexp.monitors.sites import sites_of
 
 
 class Classifier(pl.LightningModule):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from normexp.config.run_spec import specs
 from normexp.runs import load_test_examples, read_summary
-from normexp.training.summarize import evaluate, evaluate_each
+from normexp.training.fit import evaluate, evaluate_each
 from normexp.training.train import build_all
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_run import AtStep
 
-from normexp.training import summarize
+from normexp.training import fit as summarize
 
 STARTS = [
     {"commit": "a" * 40, "dirty": False},

@@ -247,7 +247,7 @@ def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(
 
 
 def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
-    from normexp.training.summarize import final_metrics
+    from normexp.training.fit import final_metrics
 
     summary, folder = train("norm=batchnorm")
     parts = make_parts("norm=batchnorm")

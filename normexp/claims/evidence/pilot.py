@@ -217,7 +217,7 @@ class Pilot:
         return build(spec)
 
     def _updates_of_a_pass(self) -> int:
-        from normexp.training.length import Pace
+        from normexp.training.lightning import Pace
 
         data = self._built[0].data
         return Pace(len(data.training_order(data.splits["train"]))).steps

@@ -21,12 +21,11 @@ from normexp.data.base import BatchLoader, DataModule
 from normexp.lit_model import LitModel, loss_and_right
 from normexp.norms import NoisyBatchNorm, PowerNorm
 from normexp.training.checkpoint import GeneratorState, checkpoints_of
-from normexp.training.fit import resumed_from, trainer_of
+from normexp.training.fit import needs_population_statistics, resumed_from, trainer_of
 from normexp.training.lightning import keep_freed_memory
 from normexp.training.loggers.records import open_records
 from normexp.training.progress import TimedProgressBar
 from normexp.training.replicas.replica import Replica, put_together
-from normexp.training.summarize import needs_population_statistics
 from normexp.training.survive import StopOnSignal
 
 if TYPE_CHECKING:

@@ -16,11 +16,10 @@ from torch import Tensor
 from normexp.monitors.base import StepMonitor
 from normexp.runs import write_summary
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, checkpoints_of
-from normexp.training.fit import conclude
+from normexp.training.fit import Provenance, conclude, evaluate, final_metrics
 from normexp.training.lightning import overrides
 from normexp.training.loggers.records import Record
 from normexp.training.recorder import Recorder
-from normexp.training.summarize import Provenance, evaluate, final_metrics
 
 if TYPE_CHECKING:
     from normexp.training.train import Parts
