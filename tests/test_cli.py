@@ -5,9 +5,10 @@ import signal
 import pytest
 import torch
 
-from normexp.cli import errors as cli
 from normexp.cli import help, train
+from normexp.cli.errors import one_line
 from normexp.config.compose import compose
+from normexp.config.process import one_line_errors
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_slip_gets_a_hint(arguments, message):
 def test_slip_that_hydra_finds_gets_a_hint(argument, message):
     with pytest.raises(Exception) as error:  # of Hydra's types  # noqa: PT011
         compose([argument])
-    assert message in cli.one_line(error.value)
+    assert message in one_line(error.value)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +86,13 @@ def test_correct_arguments_get_no_hint(arguments):
     ],
 )
 def test_message_becomes_one_line(text, line):
-    message = cli.one_line(ValueError(text))
+    message = one_line(ValueError(text))
     assert line in message
     assert "\n" not in message
 
 
 def test_unexpected_error_says_how_to_see_more():
-    assert cli.one_line(RuntimeError("boom")) == "RuntimeError: boom (HYDRA_FULL_ERROR=1 shows where)"
+    assert one_line(RuntimeError("boom")) == "RuntimeError: boom (HYDRA_FULL_ERROR=1 shows where)"
 
 
 def test_help_lists_every_choice_with_its_first_comment():
@@ -104,7 +105,7 @@ def test_help_lists_every_choice_with_its_first_comment():
 
 
 def test_interruption_before_training_is_one_line_and_status_130(capsys):
-    with pytest.raises(SystemExit) as stopped, cli.one_line_errors():
+    with pytest.raises(SystemExit) as stopped, one_line_errors():
         raise KeyboardInterrupt
     assert stopped.value.code == 130
     assert capsys.readouterr() == ("", "interrupted before training; nothing was written\n")
@@ -119,7 +120,7 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
         except KeyboardInterrupt:
             raise AttributeError("no attribute '_multiarray_umath'") from None
 
-    with pytest.raises(SystemExit) as stopped, cli.one_line_errors(), cli.one_line_errors():
+    with pytest.raises(SystemExit) as stopped, one_line_errors(), one_line_errors():
         imported()
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "interrupted before training; nothing was written\n"
@@ -129,7 +130,7 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
 def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     monkeypatch.delenv("NORMEXP_ONE_LINE", raising=False)
-    with pytest.raises(KeyboardInterrupt), cli.one_line_errors():
+    with pytest.raises(KeyboardInterrupt), one_line_errors():
         raise KeyboardInterrupt
 
 
@@ -139,4 +140,4 @@ def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
 def test_images_that_a_network_shrinks_to_nothing_are_said_to_be_too_small(pool):
     with pytest.raises(RuntimeError) as error:
         pool(torch.zeros(1, 1, 2, 2))
-    assert "the images are too small for this network" in cli.one_line(ValueError(str(error.value)))
+    assert "the images are too small for this network" in one_line(ValueError(str(error.value)))

@@ -30,8 +30,9 @@ from normexp.claims.pages.figure import draw
 from normexp.claims.plan_text import by_setting, by_the_bank, plan_text
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registration import GRID
-from normexp.cli.errors import full_errors, one_line
+from normexp.cli.errors import one_line
 from normexp.config.process import command as to_type
+from normexp.config.process import full_errors
 from normexp.config.run_spec import RunSpec
 from normexp.machine import cores
 from normexp.sweeps.cell import Cell, cells_of

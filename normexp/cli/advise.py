@@ -5,8 +5,9 @@ from pathlib import Path
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.registration import REGISTRY, default_registry
-from normexp.cli.errors import prepare, read_options, say_error
-from normexp.config.process import command
+from normexp.cli.errors import say_error
+from normexp.config.folder import read_options
+from normexp.config.process import command, prepare
 
 DEFAULTS = {"bank": "drawn", "settings": "", "page": "", "evidence": "", "reason": "", "registry": ""}
 REGISTER = "--register"

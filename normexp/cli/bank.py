@@ -4,8 +4,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from normexp.cli.errors import prepare, read_options, say_error
-from normexp.config.process import command
+from normexp.cli.errors import say_error
+from normexp.config.folder import read_options
+from normexp.config.process import command, prepare
 
 DEFAULTS = {
     "bank": "drawn", "settings": "12", "at": "final", "evidence": "", "out": "outputs/claims", "workers": "auto",

@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from normexp.cli.errors import one_line_errors, prepare
-from normexp.config.process import command, program, typed
+from normexp.config.process import command, one_line_errors, prepare, program, typed
 
 FOUND = 1  # exit status with --strict
 PLAIN = ("precision", "accumulate", "devices", "converted_from", "steps", "samples")  # options as they are

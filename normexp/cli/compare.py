@@ -4,9 +4,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from normexp.cli.errors import cut_quietly, one_line_errors, prepare, read_options
 from normexp.compare.asked import DEFAULTS, asked_for, overrides_of, packages
-from normexp.config.process import command, fast_imports, typed
+from normexp.config.folder import read_options
+from normexp.config.process import command, cut_quietly, fast_imports, one_line_errors, prepare, typed
 from normexp.sweeps.places.place import options_of, take_flags
 
 HELP = """Compare norms fairly in one setting of yours: each norm's learning rate is chosen on validation inside each

@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from normexp.cli.errors import one_line_errors, prepare
 from normexp.config.folder import allow_from
-from normexp.config.process import command, program
+from normexp.config.process import command, one_line_errors, prepare, program
 from normexp.runs import read_summary
 
 

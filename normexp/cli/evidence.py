@@ -8,8 +8,9 @@ from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.registration import GRID
 from normexp.claims.spec.select import find
-from normexp.cli.errors import prepare, read_options, say_error
-from normexp.config.process import command
+from normexp.cli.errors import say_error
+from normexp.config.folder import read_options
+from normexp.config.process import command, prepare
 from normexp.sweeps.places.place import options_of, take_flags
 
 DEFAULTS = {

@@ -5,8 +5,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from normexp.cli.errors import one_line_errors, prepare
-from normexp.config.process import command, program
+from normexp.config.process import command, one_line_errors, prepare, program
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

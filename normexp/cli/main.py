@@ -6,9 +6,8 @@ import os
 import sys
 
 from normexp import __version__
-from normexp.cli.errors import BAD_INPUT
 from normexp.cli.help import suggest
-from normexp.config.process import hide_command, run_as_process
+from normexp.config.process import BAD_INPUT, hide_command, run_as_process
 
 COMMANDS = {
     "train": "train a network with a norm of your choice, or sweep over many; leaves run folders",

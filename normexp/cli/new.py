@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from string import Template
 
-from normexp.cli.errors import BAD_INPUT, prepare
 from normexp.cli.help import choices, suggest
+from normexp.config.process import BAD_INPUT, prepare
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase

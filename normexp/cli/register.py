@@ -28,9 +28,10 @@ from normexp.claims.spec.registry import (
     subject_of,
 )
 from normexp.claims.spec.select import find
-from normexp.cli.errors import prepare, read_options, say_error
+from normexp.cli.errors import say_error
 from normexp.config.code import checkout
-from normexp.config.process import command
+from normexp.config.folder import read_options
+from normexp.config.process import command, prepare
 from normexp.runs.files import atomic_write
 
 DEFAULTS = {

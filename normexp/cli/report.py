@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from normexp.cli.errors import prepare
-from normexp.config.process import program, typed
+from normexp.config.process import prepare, program, typed
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from normexp.cli.errors import cut_quietly, one_line_errors, prepare
-from normexp.config.process import program
+from normexp.config.process import cut_quietly, one_line_errors, prepare, program
 
 if TYPE_CHECKING:
     import pandas as pd

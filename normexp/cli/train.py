@@ -10,9 +10,19 @@ import sys
 from pathlib import Path
 
 from normexp import __version__
-from normexp.cli.errors import BAD_INPUT, cut_quietly, fail, full_errors, one_line_errors, prepare
 from normexp.config.folder import CONFIGS, allow_from, long_flags
-from normexp.config.process import command, fast_imports, restore_command, typed
+from normexp.config.process import (
+    BAD_INPUT,
+    command,
+    cut_quietly,
+    fail,
+    fast_imports,
+    full_errors,
+    one_line_errors,
+    prepare,
+    restore_command,
+    typed,
+)
 
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra

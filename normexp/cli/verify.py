@@ -13,9 +13,17 @@ from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.papers import arxiv_id
 from normexp.claims.spec.select import ENDINGS, find
 from normexp.claims.spec.topics import matching, topic
-from normexp.cli.errors import BAD_INPUT, cut_quietly, prepare, read_options, say_error
+from normexp.cli.errors import say_error
 from normexp.config import folder
-from normexp.config.process import command, fast_imports, tolerate_closed_stdout
+from normexp.config.folder import read_options
+from normexp.config.process import (
+    BAD_INPUT,
+    command,
+    cut_quietly,
+    fast_imports,
+    prepare,
+    tolerate_closed_stdout,
+)
 from normexp.sweeps.places.place import options_of, take_flags
 
 CONFIGS = folder.CONFIGS / "claim"

@@ -1,5 +1,5 @@
 """The process of a command: how it was started, `normexp train ...` or `python train.py ...` (messages and records name
-that form), its fast start and end, Ctrl-C, closed output, and global state.
+that form), its fast start and end, its errors in one line, Ctrl-C, closed output, and global state.
 
 A run's libraries are a million objects. By default Python collects garbage among them several times while they are
 imported, and takes them down one by one at the end. Without `fast_imports` and `exit_fast`, `train` of one epoch needs
@@ -29,6 +29,7 @@ from normexp.format import UNPRINTABLE
 SCRIPTS = ("verify", "report")
 STARTERS = (__name__, "normexp.cli.main", "runpy")
 BUFFERED = (io.BufferedWriter, io.BufferedRandom)
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 _sub_command: list[str] = []  # of `normexp train`; empty if a script was started
 
@@ -173,6 +174,69 @@ def note_interrupt() -> Iterator[EarlyInterrupt]:
     finally:
         if signal.getsignal(signal.SIGINT) == own:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def prepare() -> None:
+    """Begin a command: text that the terminal cannot encode is replaced, and there must be a present folder."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
+            stream.reconfigure(errors="replace")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        fail("the present folder was deleted; change to one that exists", BAD_INPUT)
+
+
+@contextlib.contextmanager
+def cut_quietly() -> Iterator[None]:
+    """Inside this context, `| head` ends this process without an error."""
+    if not hasattr(signal, "SIGPIPE"):  # on Windows
+        yield
+        return
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    yield
+    sys.stdout.flush()
+    signal.signal(signal.SIGPIPE, previous)
+
+
+def full_errors() -> bool:
+    """Whether the user asked for tracebacks with HYDRA_FULL_ERROR=1."""
+    return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
+    with note_interrupt() as interrupt:
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:
+            if full_errors():
+                raise
+            # Training handles Ctrl-C itself. This one came during an import, composing or building.
+            early = interrupt.came and not getattr(error, "in_training", False)
+            if early or isinstance(error, KeyboardInterrupt):
+                say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
+            from normexp.cli.errors import one_line
+
+            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+
+
+def is_bad_input(error: BaseException) -> bool:
+    """Whether the user's input caused the error, not the program."""
+    return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """Print one line on the error stream and exit."""
+    say_and_exit(f"Error: {message}", status)
+
+
+def say_and_exit(message: str, status: int) -> NoReturn:
+    """The same for a message that is no error."""
+    # What the user typed may hold signs that move the cursor.
+    print("".join(c if c.isprintable() else repr(c)[1:-1] for c in message), file=sys.stderr)
+    sys.exit(status)
 
 
 class _TolerantStream:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from normexp.cli import errors as cli
 from normexp.cli import train
 from normexp.cli.help import choices
+from normexp.config import process as cli
 from normexp.config.compose import check_command_line, compose
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
 from normexp.config.run_spec import specs

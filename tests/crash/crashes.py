@@ -22,7 +22,7 @@ import torch
 import torch.utils.tensorboard
 from results import difference, results
 
-from normexp.cli.errors import one_line_errors
+from normexp.config.process import one_line_errors
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
 from normexp.training.train import build_all, launch, launch_replicas
