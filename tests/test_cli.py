@@ -1,12 +1,15 @@
 """Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
 
 import signal
+import sys
 
 import pytest
 import torch
+from hydra._internal.utils import get_args_parser
 
 from normexp.cli import help, train
 from normexp.cli.errors import one_line
+from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.process import one_line_errors
 
@@ -141,3 +144,17 @@ def test_images_that_a_network_shrinks_to_nothing_are_said_to_be_too_small(pool)
     with pytest.raises(RuntimeError) as error:
         pool(torch.zeros(1, 1, 2, 2))
     assert "the images are too small for this network" in one_line(ValueError(str(error.value)))
+
+
+def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):
+    """Hydra's parser takes words at one place only."""
+    words = ["norm=none", "-m", "seed=0,1", "--config-dir", str(tmp_path), "name=x"]
+    seen: list[str] = []
+    monkeypatch.setenv(folder.ALLOWED, "")
+    monkeypatch.setattr(train, "prepare", lambda: None)
+    monkeypatch.setattr(train, "task", lambda: seen.extend(sys.argv[1:]))
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    train.main()
+    found = get_args_parser().parse_args(seen)
+    assert (found.multirun, found.config_dir) == (True, str(tmp_path))
+    assert found.overrides == ["norm=none", "seed=0,1", "name=x"]

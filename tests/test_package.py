@@ -2,10 +2,12 @@
 
 import importlib.util
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -15,6 +17,7 @@ from normexp import __version__
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 URLS = PROJECT["urls"]
+RECIPE = ROOT / "docs" / "release" / "conda" / "meta.yaml"
 PINNED = {
     (pin := Requirement(line)).name: pin
     for line in (ROOT / "constraints.txt").read_text().splitlines()
@@ -56,3 +59,66 @@ def test_readme_of_a_package_index_has_full_addresses():
     assert text == (
         "![a](https://h.example/raw/v1/docs/a.png) [b](https://h.example/blob/v1/docs/b.md#c) [d](#e) [f](mailto:g)"
     )
+
+
+def test_conda_recipe_asks_for_what_pyproject_asks():
+    """Rendered as conda-build does, with its two functions; the packages of the index have the same names but torch."""
+
+    def load_file_regex(name, pattern, from_recipe_dir):
+        return re.search(pattern, (RECIPE.parent / name).read_text())
+
+    def load_file_data(name, from_recipe_dir):
+        return tomllib.loads((RECIPE.parent / name).read_text())
+
+    page = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(RECIPE.read_text())
+    recipe = yaml.safe_load(
+        page.render(load_file_data=load_file_data, load_file_regex=load_file_regex, PYTHON="python")
+    )
+    assert recipe["package"] == {"name": PROJECT["name"], "version": __version__}
+    python, *asked = map(Requirement, recipe["requirements"]["run"])
+    assert (python.name, python.specifier) == (
+        "python",
+        Requirement(f"p{PROJECT['requires-python']}").specifier,
+    )
+    expected = {one.name: one.specifier for one in map(Requirement, PROJECT["dependencies"])}
+    expected["pytorch"] = expected.pop("torch")
+    assert {one.name: one.specifier for one in asked} == expected
+    assert {Requirement(text).name for text in recipe["requirements"]["host"]} == {
+        "python",
+        "pip",
+        "hatchling",
+    }
+    assert recipe["build"]["entry_points"] == [f"{name} = {to}" for name, to in PROJECT["scripts"].items()]
+    assert (RECIPE.parent / recipe["source"]["path"]).resolve() == ROOT
+    about = recipe["about"]
+    assert (about["license"], about["summary"]) == (PROJECT["license"], PROJECT["description"])
+    assert (about["home"], about["dev_url"]) == (URLS["Documentation"], URLS["Repository"])
+    assert (ROOT / about["license_file"]).is_file()
+
+
+def test_workflow_runs_what_is_here_on_versions_that_are_allowed():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    allowed = Requirement(f"p{PROJECT['requires-python']}").specifier
+    for job in jobs.values():
+        assert set(job.get("needs", [])) <= set(jobs)
+        assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+        assert all(
+            re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/x@v1")) for step in job["steps"]
+        )
+    versions = [row["python"] for row in jobs["checks"]["strategy"]["matrix"]["include"]]
+    versions += [
+        step["with"]["python-version"]
+        for step in jobs["site"]["steps"]
+        if "setup-python" in step.get("uses", "")
+    ]
+    assert all(allowed.contains(version) for version in versions)
+    assert (
+        f"Programming Language :: Python :: {max(versions, key=lambda v: int(v[2:]))}"
+        in PROJECT["classifiers"]
+    )
+    (run,) = (step["run"] for step in jobs["checks"]["steps"] if "run" in step)
+    words = [row["versions"].split() for row in jobs["checks"]["strategy"]["matrix"]["include"]]
+    script = ROOT / run.split()[0]
+    assert os.access(script, os.X_OK)
+    assert {word for row in words for word in row} <= set(re.findall(r"\w+", script.read_text()))

@@ -1,4 +1,4 @@
-"""A norm of one's own beside a drawn bank: only its arm is trained, the others are the bank's finished runs."""
+"""A norm of one's own beside a bank: only its arm is trained, the others are the bank's finished runs."""
 
 import sys
 from collections.abc import Sequence
@@ -24,25 +24,31 @@ COLUMNS = ("against", *COUNTS, "share ahead (95%)", "median")
 
 
 def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str) -> Claim:
-    """The comparison of a norm with each of a drawn bank's, in the first settings that the ledger has whole.
+    """The comparison of a norm with each of a bank's, in the first settings of its grid that the ledger has whole.
 
     Args:
         norm: its overrides, such as [norm=mine, norm.alpha=0.1].
         ledger: the folder of the bank's runs.
-        most: how many settings, in the order drawn.
+        most: how many settings, in the order drawn or listed.
         at: `final` or `early`, the length of the runs.
 
     Raises ValueError with one line.
     """
     name = value_of("norm", norm)
-    place = LENGTHS.index(at)
     if name in bank.norms:
         raise ValueError(f"norm={name}: is a norm of bank={bank.name} already; name another one")
-    if not (bank.known_population.rates and bank.norms):
+    if not bank.norms or (bank.population and not bank.population.rates):
         raise ValueError(f"bank={bank.name}: trains no networks; name one with rates and a grid")
+    if not bank.drawn and at != LENGTHS[0]:
+        raise ValueError(
+            f"at={at}: the settings of bank={bank.name} are listed and have one length; leave it out"
+        )
     stored = StoredEvidence(ledger)
     kept = stored.manifest
-    known = [bank.at_lengths(cell.name)[place] for cell in bank.cells.values() if cell.updates]
+    known = list(bank.grid.cells.values())
+    known = (
+        known[LENGTHS.index(at) :: len(LENGTHS)] if bank.drawn else known
+    )  # a drawn setting is there twice
     cells = [cell for cell in known if f"bank/{cell.name}.csv" in kept][:most]
     if not cells:
         raise ValueError(
@@ -67,7 +73,7 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
         arms={name: list(norm), **{other: [f"norm={other}"] for other in bank.norms}},
         seeds=bank.seeds,
         bank=bank.name,
-        drawn_from=bank,
+        drawn_from=bank if bank.drawn else None,
         settings={cell.name: list(cell.overrides) for cell in cells},
         cells={cell.name: cell for cell in cells},
         comparisons=[
@@ -92,15 +98,16 @@ def add(
         evidence: a ledger; the bank's own one is a folder in it.
         words: the command, which resumes it.
     """
-    claim = arm_claim(bank, norm, ledger_of_bank(bank, evidence), most, at)
+    claim = arm_claim(bank, norm, ledger_of_bank(bank, evidence) if bank.drawn else evidence, most, at)
     own = Verification([claim], out, command=words, evidence=StoredEvidence(evidence))
     if known := own.known.get(claim.id):
         missing = missing_keys(claim, known)
-        cost = core_minutes(sum(claim.cells[key.setting].seconds or 0.0 for key in missing))
+        seconds = [claim.cells[key.setting].seconds for key in missing]  # of a listed setting not known yet
+        cost = f", {core_minutes(sum(filter(None, seconds)))}" if all(seconds) else ""
         there = f"{pluralize(len(claim.cells), 'setting')} of {len(bank.cells)} ({at} length; {most} were asked for)"
         print(f"norm={claim.id} in {there}, {pluralize(claim.seeds, 'seed')}; known: {', '.join(bank.norms)}")
         print(
-            f"at most {pluralize(len(missing), 'run')} to train, {cost}; more where the best rate is an edge",
+            f"at most {pluralize(len(missing), 'run')} to train{cost}; more where the best rate is an edge",
             flush=True,
         )
     if options.plan:

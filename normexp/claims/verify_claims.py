@@ -81,7 +81,7 @@ class Verification:
         if claim.tune and not self.tuned:  # a protocol of its own
             claim = dataclasses.replace(claim, tune=None)
         if claim.drawn and not any(cell.updates for cell in claim.cells.values()):
-            raise ValueError("its settings have no pilot yet: normexp evidence pilot")
+            raise ValueError(f"its settings have no pilot yet: normexp evidence pilot bank={claim.bank}")
         disk = DiskRuns(claim := complete_cells(claim), self.out / "cache", self._failures)
         self.known[claim.id] = Known(claim, evidence, disk)
 

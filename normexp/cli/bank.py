@@ -12,7 +12,7 @@ DEFAULTS = {
     "bank": "drawn", "settings": "12", "at": "final", "evidence": "", "out": "outputs/claims", "workers": "auto",
     "allow_targets": "", "config_dir": "",
 }  # fmt: skip
-HELP = """A norm of your own beside the norms of a drawn bank: only its own runs are trained.
+HELP = """A norm of your own beside the norms of a bank: only its own runs are trained.
 
   {command} add norm=mine --plan         what would be trained, and how long it takes
   {command} add norm=mine                train it, print a row, and write row.json, badge.json and badge.svg
@@ -20,6 +20,7 @@ HELP = """A norm of your own beside the norms of a drawn bank: only its own runs
   {command} add norm=mine --config-dir my_configs allow_targets=[my_package]
                                               settings=12: the first so many of the bank that are trained
                                               at=final or early: the length of the runs
+                                              bank=small: the listed settings of docs/bank.md, one length
                                               bank=mine.yaml evidence=DIR: a drawn bank of your own, whose runs lie
                                               in DIR/mine (normexp evidence grid bank=mine.yaml to=DIR/mine)
                                               out=DIR: where runs and DIR/bank go; and the flags of sweeps
@@ -56,16 +57,8 @@ def main(arguments: list[str]) -> int:
         from normexp.claims.bank_arm import add
 
         place, out = Path(options["evidence"] or EVIDENCE), Path(options["out"])
-        return add(
-            bank,
-            norm,
-            place,
-            out,
-            engine,
-            f"{command('bank')} {words}",
-            int(options["settings"]),
-            options["at"],
-        )
+        words, most = f"{command('bank')} {words}", int(options["settings"])
+        return add(bank, norm, place, out, engine, words, most, options["at"])
     except Exception as error:
         return say_error(error)
     except KeyboardInterrupt:

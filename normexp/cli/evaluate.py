@@ -16,9 +16,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description=f"Evaluate a saved run again, without training: `{example}`",
     )
     parser.add_argument("run", type=Path, help="the folder of a run")
-    parser.add_argument(
-        "--checkpoint", choices=["last", "best"], default="last", help="which weights (default: last)"
-    )
+    parser.add_argument("--checkpoint", choices=["last", "best"], default="last", help="default: last")
     parser.add_argument("overrides", nargs="*", help="changed keys, for example data.root=/my/data")
     return parser.parse_args(arguments)
 
@@ -72,7 +70,8 @@ def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), show_edge=False)
+    print(title)
+    table = Table(show_edge=False)
     for column in ("metric", "now", "recorded"):
         table.add_column(column, justify="left" if column == "metric" else "right")
     for name, value in metrics.items():

@@ -54,6 +54,8 @@ def main() -> None:
         fail(mistake, BAD_INPUT)
     # Hydra reads nan as a number, and a choice must be a word.
     arguments = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
+    if "--info" not in arguments:  # argparse takes words at one place only, and people write flags anywhere
+        arguments.sort(key=lambda word: not word.startswith("-"))
     sys.argv[1:] = [*arguments, *(f"name={name}" for name in (study_of(arguments),) if name)]
     # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
     # tells them that the user did not ask for it.

@@ -1,4 +1,4 @@
-"""`normexp bank add`: the row of a norm beside a drawn bank's, and its badge."""
+"""`normexp bank add`: the row of a norm beside a bank's, and its badge."""
 
 import json
 from xml.etree import ElementTree
@@ -26,6 +26,17 @@ rates: {SGD: [0.03, 0.1, 0.3]}
 length:
   {updates: 50, passes: 2, start_seconds: 5, seconds: 20, learned: 0.2, gain: 0.2, early: 2, widenings: 1, seed: 1}
 grid: {norms: [none, layernorm], seeds: 2}
+"""
+CELL = """{labels: {data: digits, model: MLP}, overrides: [data=digits, model=mlp, max_steps=50],
+    rates: [0.03, 0.1, 0.3], test: test set,
+    facts: {validation: 300, chance: 0.1, guess_loss: 2.3, test_to_train: 0.3}}"""
+LISTED = f"""
+shared: [recipe=plain, trainer=cpu]
+grid: {{norms: [none, layernorm], seeds: 2, cells: [one, two]}}
+cells:
+  one: {CELL}
+  beside: {CELL}
+  two: {CELL}
 """
 RATES = [0.03, 0.1, 0.3]
 ERRORS = {"none": 0.3, "layernorm": 0.2}  # of every run of the grid
@@ -75,7 +86,7 @@ def ledger(bank, tmp_path):
 
 def with_own_arm(claim, ledger):
     """The own arm's runs, kept in the ledger as those of a claim."""
-    own = pd.concat([runs(cell, claim.id, error) for cell, error in zip(claim.cells, MINE, strict=True)])
+    own = pd.concat([runs(cell, claim.id, error) for cell, error in zip(claim.cells, MINE, strict=False)])
     place = ledger / "claims" / claim.id
     place.mkdir(parents=True)
     own.assign(level="", value=own["train_loss"], check=np.nan).to_csv(place / "runs.csv", index=False)
@@ -123,6 +134,30 @@ def test_row_and_badge_count_settings_as_the_judge_does(bank, ledger, tmp_path, 
     assert "layernorm  2      0      2" in capsys.readouterr().out
 
 
+def test_a_bank_of_listed_settings_gives_a_row_too(tmp_path, capsys):
+    path, ledger = tmp_path / "listed.yaml", tmp_path / "ledger"
+    path.write_text(LISTED)
+    (ledger / "bank").mkdir(parents=True)
+    write_manifest(ledger, [])
+    for cell in ("one", "two"):
+        grid = pd.concat([runs(cell, norm, error) for norm, error in ERRORS.items()])
+        grid.to_csv(ledger / "bank" / f"{cell}.csv", index=False)
+    write_manifest(ledger, ["bank/one.csv", "bank/two.csv"])
+    claim = arm_claim(load_bank(path), ["norm=dyt"], ledger, most=12, at="final")
+    assert list(claim.cells) == ["one", "two"]  # of the grid, not the one beside it
+    known = Known(claim, StoredEvidence(ledger), None)
+    assert len(missing_keys(claim, known)) == 2 * 2 * len(RATES)
+    assert main(["add", "norm=dyt", f"bank={path}", f"evidence={ledger}", f"out={tmp_path}", "--plan"]) == 0
+    assert "at most 12 runs to train; more where" in capsys.readouterr().out  # no cost, since none is known
+    with_own_arm(claim, ledger)
+    show(claim, conclude(claim, Known(claim, StoredEvidence(ledger), None))[1], tmp_path / "row", "final")
+    row = json.loads((tmp_path / "row" / "row.json").read_text())
+    assert [(one["against"], one["ahead"], one["n"]) for one in row["against"]] == [
+        ("none", 2, 2),
+        ("layernorm", 2, 2),
+    ]
+
+
 def test_a_badge_names_the_norm_against_which_it_stands_worst():
     good = {"against": "none", "n": 6, "ahead": 6, "behind": 0, "failed": 0}
     bad = {"against": "a<b", "n": 6, "ahead": 1, "behind": 3, "failed": 1}
@@ -138,7 +173,10 @@ def test_a_badge_names_the_norm_against_which_it_stands_worst():
         (["sub", "norm=dyt"], "sub: no such action"),
         (["add", "norm=dyt", "at=end"], "at=end: choose from final, early"),
         (["add", "norm=dyt", "settings=0"], "settings=0: must be a whole number"),
-        (["add", "norm=dyt", "bank=small"], "bank=small: has no population"),
+        (
+            ["add", "norm=dyt", "bank=small", "at=early"],
+            "at=early: the settings of bank=small are listed and have",
+        ),
         (["add", "norm=dyt", "bank=networks"], "bank=networks: trains no networks"),
         (["add", "norm=none"], "norm=none: is a norm of bank=drawn already"),
         (["add", "norm=dyt", "evidence=nowhere"], "nowhere/drawn has no setting of it"),

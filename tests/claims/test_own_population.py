@@ -62,7 +62,9 @@ def test_a_population_of_ones_own_is_registered_trained_and_judged(tmp_path):
     )
     register()
     assert "6 settings, 0 with a pilot" in say("evidence", "draw", "bank=mine.yaml")
-    assert "its settings have no pilot yet" in say("verify", "claim=bn.yaml", "bank=mine.yaml", status=1)
+    assert "no pilot yet: normexp evidence pilot bank=mine" in say(
+        "verify", "claim=bn.yaml", "bank=mine.yaml", status=1
+    )
     assert "6 settings have pilots" in say("evidence", "pilot", "bank=mine.yaml")
     register()
     register("claim=bn.yaml")
