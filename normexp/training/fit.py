@@ -34,9 +34,8 @@ from normexp.training.checkpoint import (
 )  # fmt: skip
 from normexp.training.lightning import Pace, callbacks_of, data_of, keep_freed_memory, length, own_rank
 from normexp.training.loggers.files import hyperparameter_metrics, hyperparameters
-from normexp.training.loggers.records import open_records
 from normexp.training.progress import TimedProgressBar
-from normexp.training.recorder import Recorder, early_stopping, stopped_early
+from normexp.training.recorder import Recorder, early_stopping, open_records, stopped_early
 from normexp.training.survive import StopOnSignal, watching_workers
 
 if TYPE_CHECKING:

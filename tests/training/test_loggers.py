@@ -18,7 +18,7 @@ from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved, specs
 from normexp.config.settings import how_to_look, writes_events
-from normexp.training.loggers.records import Sent, ServiceLogger
+from normexp.training.loggers.services import Sent, ServiceLogger
 from normexp.training.train import build, launch
 
 ROOT = Path(__file__).parents[2]

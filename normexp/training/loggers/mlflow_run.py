@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 from pytorch_lightning.loggers import MLFlowLogger
 
 from normexp.config.settings import mlflow_store
-from normexp.training.loggers.records import Row, Sent, ServiceLogger, settings_of, title
+from normexp.training.loggers.services import Row, Sent, ServiceLogger, settings_of, title
 from normexp.training.survive import Interrupted
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import wandb
 from pytorch_lightning.loggers import WandbLogger
 
-from normexp.training.loggers.records import Sent, ServiceLogger, settings_of, title
+from normexp.training.loggers.services import Sent, ServiceLogger, settings_of, title
 
 if TYPE_CHECKING:
     from normexp.training.train import Parts

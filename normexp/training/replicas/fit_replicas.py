@@ -23,8 +23,8 @@ from normexp.norms import NoisyBatchNorm, PowerNorm
 from normexp.training.checkpoint import GeneratorState, checkpoints_of
 from normexp.training.fit import needs_population_statistics, resumed_from, trainer_of
 from normexp.training.lightning import keep_freed_memory
-from normexp.training.loggers.records import open_records
 from normexp.training.progress import TimedProgressBar
+from normexp.training.recorder import open_records
 from normexp.training.replicas.replica import Replica, put_together
 from normexp.training.survive import StopOnSignal
 

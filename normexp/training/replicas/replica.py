@@ -18,8 +18,7 @@ from normexp.runs import write_summary
 from normexp.training.checkpoint import BestCheckpoint, LastCheckpoint, checkpoints_of
 from normexp.training.fit import Provenance, conclude, evaluate, final_metrics
 from normexp.training.lightning import overrides
-from normexp.training.loggers.records import Record
-from normexp.training.recorder import Recorder
+from normexp.training.recorder import Record, Recorder
 
 if TYPE_CHECKING:
     from normexp.training.train import Parts
