@@ -12,7 +12,7 @@ import time
 import warnings
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.images import PIXELS, ImageData, Images
@@ -68,15 +68,9 @@ def decode(content: bytes, size: int, channels: int) -> np.ndarray:
     return np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
 
 
-def decode_all(
-    images: Iterable[tuple[object, bytes]],
-    path: Path,
-    size: int,
-    channels: int,
-    progress: Callable[[int], None],
-) -> None:
+def decode_all(images: Iterable[tuple[object, bytes]], path: Path, size: int, channels: int) -> None:
     """Write named, encoded images as rows of uint8 (channels, size, size) into the file `path`, in the given order. A
-    thread for each core decodes them; `progress` gets the number of images that were written since its last call.
+    thread for each core decodes them.
 
     Raises Unreadable for a bad image, OSError if the file cannot be written.
     """
@@ -94,7 +88,6 @@ def decode_all(
                 except Exception as error:  # Pillow's decoders raise nearly any exception
                     raise Unreadable(name, error) from None
                 file.write(pixels.tobytes())
-                progress(1)
 
         for name, content in images:
             waiting.append((name, threads.submit(decode, content, size, channels)))
@@ -121,11 +114,13 @@ class Folder:
     Attributes:
         names: of all images; None if they are known only after all was read.
         content: a value that changes when the images change, found without reading them.
+        size, read: bytes of the source, and how many of them `images` has read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.content = [image for part in PARTS for image in self._scan(part)]  # name, size, time of change
+        self.size, self.read = sum(size for _, size, _ in self.content), 0
         self.names: list[Name] | None = [name for name, _, _ in self.content]
 
     def _scan(self, part: str) -> Iterator[tuple[Name, int, int]]:
@@ -152,11 +147,13 @@ class Folder:
 
     def images(self) -> Iterator[tuple[Name, bytes]]:
         """All images, encoded."""
-        for name, _, _ in self.content:
+        for name, size, _ in self.content:
             try:
-                yield name, (self.path / str(name)).read_bytes()
+                content = (self.path / str(name)).read_bytes()
             except OSError as error:
                 raise Unreadable(name, error) from error
+            self.read += size
+            yield name, content
 
 
 class Archive:
@@ -165,16 +162,21 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.content = size_and_time(path)
+        self.size, self.read = path.stat().st_size, 0
         self.names: list[Name] | None = None
 
     def images(self) -> Iterator[tuple[Name, bytes]]:
         try:
-            with self._plain() as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=2**20) as archive:
+            with (
+                self.path.open("rb") as file,
+                self._plain(file) as plain,
+                tarfile.open(fileobj=plain, mode="r|", bufsize=2**20) as archive,
+            ):
                 seen, top = set[Name](), None
                 for member in archive:
-                    *above, part, label, file = ("", "", "", *PurePosixPath(member.name).parts)
-                    if member.isreg() and part in PARTS and _shown(label) and _is_image(file):
-                        name = Name(part, label, file)
+                    *above, part, label, image = ("", "", "", *PurePosixPath(member.name).parts)
+                    if member.isreg() and part in PARTS and _shown(label) and _is_image(image):
+                        name = Name(part, label, image)
                         top = above if top is None else top
                         if name in seen or above != top:  # two data sets, or two versions of one
                             raise Unreadable(name, "the archive holds it twice, or under two folders")
@@ -184,23 +186,23 @@ class Archive:
                         content = cast(BinaryIO, archive.extractfile(member)).read()
                         if len(content) < member.size:
                             raise EOFError("it ends too early")
+                        self.read = file.tell()
                         yield name, content
                     # tarfile would keep a record of every file.
                     archive.members = []  # type: ignore[attr-defined]
         except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise Unreadable(self.path, error) from error
 
-    def _plain(self) -> BinaryIO:
+    def _plain(self, file: BinaryIO) -> BinaryIO:
         """The decompressed archive. Reading past a cut is an error; tarfile alone would just end there."""
-        with self.path.open("rb") as file:
-            start = file.read(6)
-            for magic, opened in COMPRESSIONS.items():
-                if start.startswith(magic):
-                    return opened(self.path)
-            file.seek(-min(END, self.path.stat().st_size), os.SEEK_END)
+        start = file.read(6)
+        opened = next((opened for magic, opened in COMPRESSIONS.items() if start.startswith(magic)), None)
+        if opened is None:
+            file.seek(-min(END, self.size), os.SEEK_END)
             if file.read() != bytes(END):
                 raise EOFError("it is no tar archive, or was cut off")
-        return self.path.open("rb")
+        file.seek(0)
+        return cast(BinaryIO, opened(file)) if opened else file
 
 
 def _shown(name: str) -> bool:
@@ -285,16 +287,15 @@ class ImageFolder(ImageData):
                 names.append(name)
                 digest.update(f"{name} {len(content)}\n".encode())
                 digest.update(content)
+                progress.update(task, completed=source.read)
                 yield str(name), content
 
         pixels = folder / PIXELS
         started, screen = time.monotonic(), Console(stderr=True)
-        columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("decoding images"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-            task = progress.add_task("", total=len(source.names) if source.names else None)
-            decode_all(
-                contents(), pixels, self.image_size, self.channels, lambda n: progress.advance(task, n)
-            )
+            task = progress.add_task("", total=source.size)
+            decode_all(contents(), pixels, self.image_size, self.channels)
         self._check(names)
         classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
         order = sorted(range(len(names)), key=names.__getitem__)

@@ -1,5 +1,6 @@
 """The cache of decoded images: found again, rebuilt when images change, whole or not at all, built by one process."""
 
+import io
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from PIL import Image
 
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
 from normexp.data.cache import cached
-from normexp.data.image_files import Unreadable, decode, decode_all
+from normexp.data.image_files import Archive, Folder, Unreadable, decode, decode_all
 
 COUNT = {"train": 20, "test": 4}
 
@@ -134,6 +135,23 @@ def test_an_archive_that_holds_an_image_twice_or_two_data_sets_is_refused(again,
         load(tmp_path / "images.tar")
 
 
+def test_a_source_says_how_much_of_it_was_read(folder, tmp_path):
+    """The bar of decoding has a total, for an archive too, whose images nobody has counted."""
+    parts = Folder(folder)
+    read = [parts.read for _ in parts.images()]
+    assert parts.size == sum(path.stat().st_size for path in folder.rglob("*.jpg")) == read[-1]
+    assert len(read) == 48
+    assert read == sorted(set(read))
+    with tarfile.open(tmp_path / "images.tar.gz", "w:gz") as tar:
+        tar.add(folder, ".")
+        noise = tarfile.TarInfo("./note.txt")  # 4 MiB that no image is in, after the images
+        noise.size = 2**22
+        tar.addfile(noise, io.BytesIO(np.random.default_rng(0).bytes(noise.size)))
+    archive = Archive(tmp_path / "images.tar.gz")
+    read = [archive.read for _ in archive.images()]
+    assert 0 < read[0] <= read[-1] < archive.size / 2
+
+
 def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
     archive = tmp_path / "images.tar"
     with tarfile.open(archive, "w") as tar:
@@ -148,17 +166,15 @@ def contents(folder) -> list[tuple[str, bytes]]:
 
 
 def test_images_are_decoded_in_their_order(contents, tmp_path):
-    done = []
-    decode_all(iter(contents), tmp_path / "pixels", 6, 3, done.append)
+    decode_all(iter(contents), tmp_path / "pixels", 6, 3)
     pixels = np.fromfile(tmp_path / "pixels", np.uint8).reshape(-1, 3, 6, 6)
     assert np.array_equal(pixels, np.stack([decode(content, 6, 3) for _, content in contents]))
-    assert sum(done) == len(contents)
 
 
 def test_an_image_that_cannot_be_decoded_is_named(contents, tmp_path):
     contents[17] = ("17", b"no image")
     with pytest.raises(Unreadable) as error:
-        decode_all(contents, tmp_path / "pixels", 6, 3, lambda n: None)
+        decode_all(contents, tmp_path / "pixels", 6, 3)
     assert error.value.args == ("17", "neither a PNG nor a JPEG")
 
 
