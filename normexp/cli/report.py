@@ -47,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     words = [one for one in asked.folder if "=" in one and not Path(one).exists()]
     asked.only = dict(word.split("=", 1) for word in words)
+    for name in ("metric", "baseline"):  # as every other command writes options
+        setattr(asked, name, asked.only.pop(name, getattr(asked, name)))
     asked.folder = [Path(one) for one in asked.folder if one not in words]
     if not asked.folder:
         parser.error("name the folder of a study, such as outputs/runs")

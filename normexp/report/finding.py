@@ -91,8 +91,8 @@ def signs_of_recipe(study: Study) -> list[tuple[str, str]]:
                 else ""
             )
             found.append(
-                (arm, f"{len(own)} of {total} runs of {arm}{at} end near chance: the recipe, not the norm, is likely "
-                      "at fault.")
+                (arm, f"{len(own)} of {total} runs of {arm}{at} end with a training loss near that of guessing: the "
+                      "recipe, not the norm, is likely at fault.")
             )  # fmt: skip
     return found
 

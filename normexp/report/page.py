@@ -145,8 +145,8 @@ def comparison_cells(study: Study, table: pd.DataFrame, style: Style) -> dict[st
             }
         )
     note = f"{how_to_read(study, table)} Second line: paired difference to {of_what(table)}, {TOGETHER}."
-    x = label(study.x) if study.x else None
-    return {"rows": rows, "heads": heads(study), "x": x, "corner": label(study.metric), "note": note}
+    x, corner = (label(study.x), label(study.metric)) if study.x else (None, "norm")
+    return {"rows": rows, "heads": heads(study), "x": x, "corner": corner, "note": note}
 
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ LABELS = {
 
 OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each test example
 NO_LEVEL = math.nan
+NETWORK = ("model", "model.name", "model.path")
 
 
 @dataclass
@@ -143,9 +144,10 @@ class Study:
                 beside = tried[1] if rate == tried[0] else tried[-2]
                 found.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
         return [
-            f"The best learning rate of {' and '.join(dict.fromkeys(arms))}, {rate:g}, lies at the edge of those "
-            f"tried: add lr={more:g}."
+            f"The best learning rate of {', '.join(own) if len(own) < len(self.arms) else 'every arm'}, {rate:g}, lies "
+            f"at the edge of those tried: add lr={more:g}."
             for (rate, more), arms in found.items()
+            for own in [dict.fromkeys(arms)]
         ]
 
     @cached_property
@@ -203,14 +205,21 @@ class Study:
         }
 
     @cached_property
+    def network(self) -> dict[str, tuple]:
+        """Arm -> its network, where norms vary too: then norms are compared in each network, not networks."""
+        names = [name for name in NETWORK if name in self.parts and self.summaries["norm"].nunique() > 1]
+        return {arm: tuple(map(str, runs[names].iloc[0])) for arm, runs in self.summaries.groupby("arm")}  # type: ignore[misc]
+
+    @cached_property
     def paired(self) -> dict[tuple[float, str, str], Estimate]:
-        """(level, first, second) -> the paired difference first - second, of all arms at each level. The intervals hold
-        for all of them together (Bonferroni), because a reader picks the largest."""
+        """(level, first, second) -> the paired difference first - second, of all arms of a network at each level. The
+        intervals hold for all of them together (Bonferroni), because a reader picks the largest."""
         pairs = [
             (level, *two)
             for level in self.levels_or_nan
             for two in itertools.combinations(self.arms, 2)
-            if len({*self.points[two[0], level].keys} & {*self.points[two[1], level].keys}) > 1
+            if self.network[two[0]] == self.network[two[1]]
+            and len({*self.points[two[0], level].keys} & {*self.points[two[1], level].keys}) > 1
         ]
         together = 1 - (1 - LEVEL) / max(len(pairs), 1)
         return {

@@ -41,7 +41,8 @@ def comparison(study: Study, asked: str | None = None) -> pd.DataFrame:
     (baseline, difference, difference_low, difference_high, pairs), and `best`.
 
     The intervals of differences hold for all differences between arms together. An arm is best at a level if it is
-    better than each other arm there by those intervals, over at least five seeds, and none of its runs failed.
+    better than each other arm of its network there by those intervals, over at least five seeds, and none of its runs
+    failed.
     """
     rows, against = [], baselines(study, asked)
     for level in study.levels_or_nan:
@@ -49,7 +50,10 @@ def comparison(study: Study, asked: str | None = None) -> pd.DataFrame:
             runs = study.at(arm, level)
             difference = study.difference(arm, against[arm], level)
             lost = int(runs["failed"].sum())
-            others = [other for other in study.arms if other != arm and len(study.points[other, level].keys)]
+            others = [
+                other for other in study.arms
+                if other != arm and study.network[other] == study.network[arm] and len(study.points[other, level].keys)
+            ]  # fmt: skip
             better = all(is_better(study, study.difference(arm, other, level)) for other in others)
             rows.append(
                 {
@@ -149,6 +153,7 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
     low, high = table["n"].min(), table["n"].max()
     unit = " in %" if study.metric.endswith("accuracy") else ""
     place = f"at this {label(study.x)}" if study.x else "of the study"
+    place = f"of its network {place}" if len({*study.network.values()}) > 1 else place
     bold = (
         f" Bold: better than every other arm {place}, by paired intervals that hold for all differences together."
         if table["best"].any()

@@ -68,13 +68,21 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
     if len(twice):
         raise ValueError(f"{folder}: seed {twice['seed'].iloc[0]} has two runs in {twice['place'].iloc[0]}")
     seeds = recorded.groupby("place", observed=True)["seed"].nunique()
+    means: dict[str, dict[str, pd.DataFrame]] = {}
     for place in seeds[seeds > 1].index:
         own = recorded[recorded["place"] == place]
-        means = {tag: mean_curve(own, name) for name, tag in wanted.items()}
+        means[str(place)] = {tag: mean_curve(own, name) for name, tag in wanted.items()}
         if "samples" in own:
             by = own.assign(step=own["samples"])
-            means |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
-        write_run(folder / str(place), means, str(place).rpartition("/")[0])
+            means[str(place)] |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
+    charts = {
+        (place.rpartition("/")[0], tag): None
+        for place, own in means.items()
+        for tag in SHOWN.values()
+        if len(own[tag]) and own[tag]["low"].notna().any()
+    }
+    for place, own in means.items():
+        write_run(folder / place, own, place.rpartition("/")[0], list(charts))
     return folder if folder.exists() else None
 
 
@@ -101,19 +109,21 @@ def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return found[found["n"] == found["n"].max()] if len(found) else found
 
 
-def write_run(folder: Path, means: Mapping[str, pd.DataFrame], level: str) -> None:
-    """One event file: the means as scalars, their intervals, and a page of bands, a chart for each level."""
+def write_run(
+    folder: Path, means: Mapping[str, pd.DataFrame], level: str, charts: list[tuple[str, str]]
+) -> None:
+    """One event file: the means as scalars, their intervals, and the page of bands. Each run has the whole page: of
+    parts, TensorBoard would show the last run's first."""
     folder.mkdir(parents=True)
     kept = {tag: curve for tag, curve in means.items() if len(curve)}
     with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
         writer = RecordWriter(file)
         writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        banded = [tag for tag in SHOWN.values() if tag in kept and kept[tag]["low"].notna().any()]
-        writer.write(event(0, [bands(banded, level)] if banded else []))
+        writer.write(event(0, [bands(charts)] if charts else []))
         for tag, curve in kept.items():
             for row in curve.itertuples():
                 values = {tag: row.mean} | {
-                    named(tag, level, end): getattr(row, end) for end in ENDS if tag in banded
+                    named(tag, level, end): getattr(row, end) for end in ENDS if (level, tag) in charts
                 }
                 writer.write(event(row.step, [scalar(name, v) for name, v in values.items() if v == v]))
 
@@ -133,12 +143,12 @@ def named(tag: str, level: str, end: str) -> str:
     return f"interval/{tag}{', ' * bool(level)}{level}: {end}"
 
 
-def bands(tags: list[str], level: str) -> Summary.Value:
-    """The layout of the custom scalars: each mean inside its interval."""
+def bands(charts: list[tuple[str, str]]) -> Summary.Value:
+    """The layout of the custom scalars: a chart for each level and tag, each mean inside its interval."""
     layout = layout_pb2.Layout()
     # TensorBoard draws such charts in reverse order.
     category = layout.category.add(title="Mean over seeds, 95% interval")
-    for tag in reversed(tags):
+    for level, tag in reversed(charts):
         low, mean, high = (named(tag, level, end) for end in ENDS)
         series = layout_pb2.MarginChartContent.Series(value=mean, lower=low, upper=high)
         category.chart.add(

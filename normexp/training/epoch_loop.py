@@ -82,7 +82,6 @@ class PlainEpochLoop(ResumedEpochLoop):
         self._hooks = {hook: hooks_of(trainer, module, hook) for hook in HOOKS}
         # Then no precision and no strategy stands around the step.
         self._bare = type(trainer.precision_plugin) is Precision and trainer.strategy.model is module
-        self._training_step = module.training_step if self._bare else trainer.strategy.training_step
 
     def advance(self, data_fetcher) -> None:
         if self.restarting:  # before the first step of a resumed run, a validation may be due
@@ -110,7 +109,8 @@ class PlainEpochLoop(ResumedEpochLoop):
         module, optimizer = trainer.lightning_module, trainer.optimizers[0]
         progress = self.automatic_optimization.optim_progress.optimizer
         progress.step.increment_ready()
-        outputs = self._training_step(batch, batch_idx)
+        # Looked up at each step: a monitor of called functions sets another one around the steps that it measures.
+        outputs = (module if self._bare else trainer.strategy).training_step(batch, batch_idx)
         assert isinstance(outputs, dict)  # LitModel's training_step returns a dict
         progress.zero_grad.increment_ready()
         self.call("on_before_zero_grad", optimizer)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import own_nets
+import pandas as pd
 import pytest
 import torch
 
@@ -43,6 +44,17 @@ def test_replicas_keep_the_modes_of_a_network_as_alone(tmp_path):
         for name, value in wanted.items():
             torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
         assert found["model.network.norm.num_batches_tracked"] == 0
+
+
+def test_functions_that_a_network_calls_are_measured_from_the_first_step(tmp_path, recwarn):
+    """The loop looks the training step up anew, for a monitor puts one that listens around it."""
+    options = ["monitor=[activations]", "monitor.activations.every_n_steps=2", f"outputs={tmp_path}"]
+    (parts,) = parts_of("Plain", *options, "max_epochs=1")
+    launch(parts)
+    assert not [one for one in recwarn if "recorded nothing" in str(one.message)]
+    table = pd.read_csv(parts.spec.folder / "metrics.csv")
+    steps = table[table["metric"] == "preactivation_std/layer01_norm_relu"]["step"]
+    assert steps.tolist() == [0, 2, 4, 5]
 
 
 def test_lazy_layers_leave_the_modes_of_a_network():

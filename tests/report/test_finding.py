@@ -76,6 +76,28 @@ def test_the_largest_difference_need_not_be_to_the_baseline(tmp_path):
     )
 
 
+def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
+    """A study of norms and networks asks for the norm: the network that learns more slowly is no finding."""
+    random = np.random.default_rng(0)
+    for model, base in (("mlp", 0.9), ("cnn", 0.3)):
+        for norm, more in (("none", 0.0), ("batchnorm", 0.05)):
+            for seed in range(5):
+                folder = write_run(tmp_path, norm, 8, seed, **{"model.name": model})
+                change(folder, **{"test/accuracy": base + more + random.normal(0, 0.001)})
+    study = open_study(tmp_path)
+    assert {tuple(pair) for pair in study.differences[["first", "second"]].to_numpy()} == {
+        (f"none · {model}", f"batchnorm · {model}") for model in ("mlp", "cnn")
+    }
+    table = comparison(study)
+    assert set(table[table["best"]]["arm"]) == {"batchnorm · mlp", "batchnorm · cnn"}
+    assert "better than every other arm of its network" in how_to_read(study, table)
+    assert re.match(
+        r"batchnorm · \w+ has a test accuracy \S+ points higher than none · ", finding(study, table)
+    )
+    only = open_study(tmp_path, only={"norm": "none"})  # the network is the question
+    assert [*only.differences[["first", "second"]].to_numpy()[0]] == ["none · cnn", "none · mlp"]
+
+
 def test_no_clear_difference_is_said_as_what_remains_possible(tmp_path):
     study = open_study(write_study(tmp_path, ("layernorm", "groupnorm"), (2,), seeds=5, examples=50))
     text = said(study, "layernorm")
@@ -111,7 +133,10 @@ def test_an_arm_at_chance_is_said_with_its_recipe(tmp_path):
     for folder in tmp_path.glob("mlp/*"):
         change(folder, **{"train/loss": 2.29 if "none" in folder.name else 0.2})
     study = open_study(tmp_path)
-    sentence = "5 of 5 runs of none end near chance: the recipe, not the norm, is likely at fault."
+    sentence = (
+        "5 of 5 runs of none end with a training loss near that of guessing: the recipe, not the norm, is "
+    )
+    sentence += "likely at fault."
     assert sentence in said(study)
     assert sentence in cautions(study)
 

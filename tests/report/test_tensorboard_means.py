@@ -44,6 +44,12 @@ def test_a_run_is_the_mean_over_seeds_with_its_interval(tmp_path):
     (category,) = layout_pb2.Layout.FromString(message).category
     (series,) = category.chart[-1].margin.series
     assert category.chart[-1].title == "Accuracy/val, batch size 2"
+    levels = [chart.title.rpartition(", ")[2] for chart in category.chart][::-1]  # as TensorBoard shows them
+    assert levels == sorted(levels, key=["batch size 2", "batch size 32"].index)
+    other = seen(folder / "batch size 32" / "none").Tensors("custom_scalars__config__")[0].tensor_proto
+    assert (
+        message == other.string_val[0]
+    )  # TensorBoard joins the pages of all runs, and leaves out what is there
     assert series.lower == "interval/Accuracy/val, batch size 2: low"
     assert {series.value, series.lower, series.upper} <= set(own.Tags()["scalars"])
 

@@ -130,6 +130,9 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
         if rows.empty:
             yield Skipped(name, title, f"{name} was not recorded: {why}")
             continue
+        if not rows["value"].any():
+            yield Skipped(name, title, f"no unit was {words} at any measurement")
+            continue
         caption = f"Fraction of a layer's activations that are {words}: dotted at the first measurement, solid at the "
         caption += "last."
         figure, more = depth_profile(study, style, rows, f"{words} fraction", log=False)

@@ -76,6 +76,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
         axes.plot(value.mean, row, "|", color=colour, markersize=9, markeredgewidth=2)
         tell(axes, [value.mean], [row], arm, [said(study, "", value)])
     axes.set_yticks(range(len(worst_first)), [shorten(arm) for arm in worst_first])
+    axes.set_ylim(-0.6, len(worst_first) - 0.4)
     for tick, arm in zip(axes.get_yticklabels(), worst_first, strict=True):
         tick.set(color=style.colour[arm], fontweight="bold")
     axes.grid(axis="y", visible=False)
@@ -206,9 +207,9 @@ def draw_map(study: Study, style: Style, axes: Axes, rates: list[float]) -> None
 
 
 CLOCKS = {
-    "epoch": ("epoch", "Equal data for every batch size."),
+    "epoch": ("epoch", "Equal data for every arm."),
     "step": ("optimizer step", "Equal numbers of updates; a larger batch sees more data in them."),
-    "samples": ("training samples seen", "Equal numbers of samples for every batch size."),
+    "samples": ("training samples seen", "Equal numbers of samples for every arm."),
     "seconds": (
         "seconds of training",
         "Time of training, under whatever load there was; a mean over seeds. Replicas share one clock.",
