@@ -54,7 +54,8 @@ def study_of(name: str, runs: "pd.DataFrame") -> dict[str, str]:
     return {
         "study": name, "runs": str(len(runs)), "failed": str(int(runs["failed"].sum())),
         **{group: ", ".join(map(str, runs[group].unique())) for group in CHOICES},
-        "best test": f"{best['test/accuracy']:.2%} ({best['norm']})", "finished": str(runs["finished"].max())[:16],
+        "best test": f"{best['test/accuracy']:.2%} ({best['norm']})",
+        "finished": str(runs["finished"].max())[:16].replace("T", " "),
     }  # fmt: skip
 
 

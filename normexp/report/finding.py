@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.format import pluralize
-from normexp.report.study import Study, as_text, label, open_study
+from normexp.report.study import NETWORK, Study, as_text, label, open_study
 from normexp.report.tables import cell_words, comparison, heads, how_to_read, number, over_examples
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
 from normexp.runs.summary import NEAR_CHANCE, OLDER
@@ -110,11 +110,9 @@ def points(study: Study) -> str:
 def scope(study: Study) -> str:
     """A sentence on where the difference was seen, and that other settings were not tried."""
     rows = study.summaries
-    names = {
-        "model": [str(name) for name in rows["model"].unique()],
-        "data": [str(name) for name in rows["data"].unique()],
-    }
-    where = ", ".join(names["model"]) + " on " + ", ".join(names["data"])
+    networks = rows.reindex(columns=list(NETWORK)).drop_duplicates().iterrows()
+    names = [" ".join(map(str, row.dropna())) for _, row in networks]
+    where = f"{', '.join(names)} on {', '.join(map(str, rows['data'].unique()))}"
     rate = (
         "each point at its best learning rate" if study.rate_varies
         else f"one learning rate ({rows['lr'].iloc[0]:g})" if rows["lr"].nunique() == 1 else "several learning rates"

@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 
+from normexp.format import pluralize
 from normexp.report.statistics import Estimate
 from normexp.report.study import Study, label
 from normexp.runs.table import FEWEST_SEEDS
@@ -159,8 +160,8 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
         if table["best"].any()
         else ""
     )
-    over = f"{low}" if low == high else f"{low} to {high}"
-    what = f"mean and 95% interval over {over} seeds{over_examples(study)}"
+    over = pluralize(low, "seed") if low == high else f"{low} to {high} seeds"
+    what = f"mean and 95% interval over {over}{over_examples(study)}"
     return f"{label(study.metric).capitalize()}{unit}: {what}.{bold}"
 
 

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
 from normexp.config.code import in_words
-from normexp.format import duration
+from normexp.format import duration, pluralize
 from normexp.machine import in_bytes, precision_here
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place
@@ -93,7 +93,7 @@ def planned_and_used(cells: Sequence[Cell], threads: int) -> str | None:
 def count(cells: Sequence[Cell]) -> str:
     """5 runs, or, if cells have replicas, 4 cells of 32 runs."""
     runs = sum(len(cell.folders) for cell in cells)
-    return f"{runs} runs" if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
+    return pluralize(runs, "run") if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
 
 
 def show_end(

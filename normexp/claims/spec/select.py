@@ -127,7 +127,7 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
             raise ValueError(f"claim={word}: {hint}")
         if not found:
             near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
-            raise ValueError(f"claim={word}: no such claim;{near} --help lists all")
+            raise ValueError(f"claim={word}: no such claim;{near} find={word} searches, --help lists all")
         chosen |= {name: claim for name, claim in claims.items() if name in found}
     if not chosen:
         raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")

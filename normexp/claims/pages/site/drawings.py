@@ -64,7 +64,7 @@ def over_rate(runs: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(FixedLocator(rates[:: max(len(rates) // 2, 1)]))
             axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.1g}")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.2g}")
             axes.set_ylim(0, 1)
             _finish(axes, name)
         return _inline("rates", "Test accuracy over learning rate", figure)
