@@ -5,6 +5,7 @@ import yaml
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from torch import nn
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
 from normexp.cli.help import choices
@@ -12,25 +13,38 @@ from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
 from normexp.machine import cores
+from normexp.norms import norm_named
 from normexp.sweeps.grid import _attempt, _attempts, command_of, names
 from normexp.sweeps.places.place import slots
 
 
-@pytest.mark.parametrize("name", sorted(choices("experiment")))
-def test_preset_is_a_whole_study_of_valid_cells(name):
+def jobs_of(name: str) -> tuple[dict, list[list[str]]]:
+    """A preset and the words of each of its runs."""
     preset = yaml.safe_load((CONFIGS / "experiment" / f"{name}.yaml").read_text())
-    assert preset["hydra"]["mode"] == "MULTIRUN"
-    assert preset["name"] == name
     parameters = [f"{key}={values}" for key, values in preset["hydra"]["sweeper"]["params"].items()]
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         parser = OverridesParser.create(GlobalHydra.instance().config_loader())
         parsed = parser.parse_overrides([*parameters, f"experiment={name}"])
         (jobs,) = NormexpSweeper.split_arguments(parsed, None)
+    return preset, jobs
+
+
+@pytest.mark.parametrize("name", sorted(choices("experiment")))
+def test_preset_is_a_whole_study_of_valid_cells(name):
+    preset, jobs = jobs_of(name)
+    assert preset["hydra"]["mode"] == "MULTIRUN"
+    assert preset["name"] == name
     assert len(jobs) >= 30
     using = composer()
     found = [spec for job in jobs[:: len(jobs) // 5] for spec in specs(job, using=using)]
     assert all(spec.config["name"] == name for spec in found)
     assert len({spec.folder for spec in found}) == len(found)
+
+
+def test_the_zoo_has_every_norm_that_is_a_layer():
+    norms = {word.removeprefix("norm=") for job in jobs_of("norm_zoo")[1] for word in job if "norm=" in word}
+    assert norms == {path.stem for path in (CONFIGS / "norm").glob("*.yaml")} - {"original"}
+    assert all(isinstance(norm_named(name)(8), nn.Module) for name in norms)
 
 
 def test_names_say_what_differs():
