@@ -62,7 +62,7 @@ def test_failures_are_counted_of_all_runs():
     assert wanted
     assert {own.name for own, _ in rows} == wanted
     assert all(each == {"none": (2, 2), "batchnorm": (0, 2), "layernorm": (0, 2)} for _, each in rows)
-    assert f"none in {len(wanted)} ({2 * len(wanted)} of 48 runs at the best rate)" in atlas.lost_text(
+    assert f"no norm in {len(wanted)} ({2 * len(wanted)} of 48 runs at the best rate)" in atlas.lost_text(
         FINAL, rows, NORMS
     )
 
@@ -91,7 +91,7 @@ def test_a_drawn_banks_ledger_becomes_a_page_with_figures(tmp_path, capsys):
     assert "6 settings, 4 figures" in capsys.readouterr().out
     text = page.read_text()
     assert "6 of 24 settings are finished: digits; CNN, MLP; updates 80" in text
-    assert "none in 0, batchnorm in 6 of 6 settings" in text
+    assert "no norm in 0, batchnorm in 6 of 6 settings" in text
     assert "**batchnorm** is better in 6, worse in 0 of 6; median -20.0 points (-20.0 to -20.0)" in text
     for figure in page.parent.glob("images/*.png"):
         assert str(figure.relative_to(page.parent)) in text

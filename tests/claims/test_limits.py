@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from committed import CLAIMS
 
-from normexp.claims.judge.limits import limits
+from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.judge.verdict import untestable
 from normexp.claims.spec.claim_files import read_claim
@@ -67,3 +67,13 @@ def test_a_verdict_of_an_earlier_version_has_none():
     assert "no network was trained" in paragraph(verdict, 500)
     verdict.pop("does_not_show")
     assert "does not show" not in paragraph(verdict, 500)
+
+
+def test_a_claim_over_few_drawn_settings_says_why():
+    assert few(CLAIMS["P08"]) == ""
+    assert few(CLAIMS["P12"]) == "few settings: 4 of the 48 of bank=drawn have model ResNet"
+    mlps = sum(cell.labels["model"] == "MLP" for cell in CLAIMS["P08"].drawn_from.cells.values())
+    assert few(CLAIMS["P29"]).startswith(
+        f"few settings: {mlps} of the 48 of bank=drawn have model MLP, of which"
+    )
+    assert few(CLAIMS["P29"]).endswith(" pays for the first 10")

@@ -11,7 +11,30 @@ if TYPE_CHECKING:
 
 SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
 MOST_NAMED = 5
+FEW = 24  # drawn settings
 SMALLER = "It does not exclude differences below its margin."
+
+
+def few(claim: "Claim") -> str:
+    """Why a claim rests on fewer drawn settings than most do; empty if it does not."""
+    bank = claim.drawn_from
+    if bank is None or len(claim.cells) >= FEW:
+        return ""
+    kinds = [
+        f"{key} {' or '.join(map(str, one if isinstance(one, list) else [one]))}"
+        for key, one in claim.where.items()
+    ]
+    fitting = bank.with_labels(claim.where)
+    text = f"few settings: {len(fitting)} of the {len(bank.cells)} of bank={bank.name} have {' and '.join(kinds)}"
+    text = text if kinds else f"few settings: bank={bank.name} has {len(fitting)}"
+    if (
+        untrained := sum(not bank.cells[name].updates for name in fitting)
+        if bank.known_population.rates
+        else 0
+    ):
+        text += f", {untrained} of them without a pilot"
+    budget = f", of which the claim's budget of training pays for the first {claim.first}"
+    return text + budget * (claim.first < len(fitting))
 
 
 def limits(claim: "Claim") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
 from normexp.claims.judge.verdict import BEGUN
-from normexp.claims.judge.verdict_text import counts, describe_question, number, title
+from normexp.claims.judge.verdict_text import counts, describe_question, named_effect, number, title
 from normexp.format import pluralize
 
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
@@ -21,7 +21,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     if verdict["verdict"] == BEGUN:
         verdict = verdict | {"note": ""}
     elif verdict["settings"]:
-        rests = f"{counts(verdict['comparisons'][0], drawn=verdict['drawn'])}. {rests}"
+        rests = f"{'. '.join(counts(verdict))}. {rests}"
     elif verdict["comparison"]["kind"] != "every":
         rests = f"{verdict['level']:.4g} interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
     if verdict["note"]:
@@ -57,17 +57,33 @@ def in_words(verdict: dict[str, Any]) -> str:
     if comparison["kind"] == "every":
         values = number(ends[0]) if ends[0] == ends[1] else f"from {number(ends[0])} to {number(ends[1])}"
         return f"{measure}: all values {values}; asked: {describe_question(comparison)}."
-    told = "" if verdict["effect"] is None else stated(comparison, measure, float(verdict["effect"]), ends)
-    if not settings:
-        return f"{measure}: {told}; {asked(comparison, measure)}."
-    own = verdict["comparisons"][0]
-    so, little = ("within", "beyond") if comparison["kind"] in EQUAL else ("beyond", "within")
-    parts = [f"so in {own[so]} of {pluralize(own['n'], 'setting')}"]
-    why = "too much" if comparison["kind"] in EQUAL else "too little to matter"
-    parts += [f"{why} in {own[little]}"] * bool(own[little])
-    parts += [f"the other way in {own['opposite']}"] * bool(own["opposite"])
-    middle = f" In the middle of the settings: {told}." if told else ""
-    return f"{measure}: {asked(comparison, measure)}; {', '.join(parts)}.{middle}"
+    if settings:
+        each = verdict["comparisons"]
+        named = [f"{named_effect(own['comparison'])}: " * (len(each) > 1) for own in each]
+        named[1:] = [f"{name[:1].upper()}{name[1:]}" for name in named[1:]]
+        each_told = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
+        return f"{measure}: {' '.join(name + one for name, one in zip(named, each_told, strict=True))}"
+    told = stated(comparison, measure, float(verdict["effect"]), ends)
+    return f"{measure}: {told}; {asked(comparison, measure)}."
+
+
+def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
+    """What was asked of the settings, how many are on each side, and for drawn ones the median."""
+    comparison, margin = own["comparison"], own["comparison"].get("margin", 0.0)
+    beyond, within, opposite = (own[side] for side in ("beyond", "within", "opposite"))
+    sides = {"the other way": opposite, "none trained": own["failed"]}
+    holds, rest = beyond, {"too little to matter": within} | sides
+    if comparison["kind"] in EQUAL:
+        holds, rest = within, {"higher": beyond, "lower": opposite, "none trained": own["failed"]}
+    elif margin != PRACTICAL and margin < 0:
+        rest = {"worse": within + opposite, "none trained": own["failed"]}
+    parts = [f"so in {holds} of {pluralize(own['n'], 'setting')}"]
+    parts += [f"{word} in {number_of}" for word, number_of in rest.items() if number_of]
+    text = f"{asked(comparison, measure)}; {', '.join(parts)}."
+    if not drawn or own["median"] is None:
+        return text
+    ends = [float(end) for end in own["median_interval"]]
+    return f"{text} In the middle of the settings: {stated(comparison, measure, float(own['median']), ends)}."
 
 
 def stated(comparison: dict[str, Any], measure: str, effect: float, ends: list[float]) -> str:
@@ -95,8 +111,12 @@ def stated(comparison: dict[str, Any], measure: str, effect: float, ends: list[f
 def asked(comparison: dict[str, Any], measure: str) -> str:
     """`more than 10% lower was asked`."""
     kind, margin = comparison["kind"], comparison.get("margin", 0.0)
-    if kind in TRENDS or margin == PRACTICAL:
+    if kind in TRENDS:
         return f"{describe_question(comparison)} was asked"
+    if margin == PRACTICAL:
+        sides = {"smaller": "lower by enough to matter", "greater": "higher by enough to matter"}
+        either = "no difference that matters" if kind in EQUAL else "a difference that matters"
+        return f"{sides.get(kind, either)} in practice was asked"
     if "baseline" not in comparison:
         low, high = value_of(-margin, comparison), value_of(margin, comparison)
         bounds = {

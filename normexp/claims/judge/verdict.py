@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, share_interval
-from normexp.claims.judge.limits import limits
+from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import (
@@ -97,6 +97,8 @@ def judge(
     if check and not check["held"]:
         note = "; ".join(filter(None, (note, check["note"])))
         word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
+    if drawn and word != BEGUN:
+        note = "; ".join(filter(None, (note, few(claim))))
     first = counts[0]
     registered = late if row else "unregistered"
     return {

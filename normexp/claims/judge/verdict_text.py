@@ -5,15 +5,28 @@ from typing import Any
 from normexp.claims.judge.verdict import COUNTED, NOT_SEEN, SEEN
 
 
-def counts(own: dict[str, Any], *, drawn: bool) -> str:
-    """The counts of a comparison over settings, its failures, and for drawn settings share and median."""
+def counts(verdict: dict[str, Any]) -> list[str]:
+    """The counts of each comparison over settings; of several, after the settings in which all of them hold."""
+    drawn, each = verdict["drawn"], verdict["comparisons"]
+    if len(each) == 1:
+        return [_counts(each[0], drawn=drawn, alone=True)]
+    share = f": share {verdict['share']:.2f}{ends(verdict['share_interval'])}" if drawn else ""
+    named = [f"{named_effect(own['comparison'])}: {_counts(own, drawn=drawn, alone=False)}" for own in each]
+    return [f"all {len(each)} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
+
+
+def _counts(own: dict[str, Any], *, drawn: bool, alone: bool) -> str:
+    """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
+    median on the other scale."""
     parts = [f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"]
     if own["failed"]:
         parts.append(f"no number {own['failed']}")
     if drawn:
-        parts.append(f"share {own['share']:.2f}{ends(own['share_interval'])}")
-        for name, what in (("", "median"), ("points_", "beside it")):
-            if own[f"{name}median"] is not None:
+        if alone:
+            parts.append(f"share {own['share']:.2f}{ends(own['share_interval'])}")
+        beside = "as a difference" if own["comparison"].get("log") else "as a log ratio"
+        for name, what in (("", "median"), ("points_", beside)):
+            if own[f"{name}median"] is not None and (alone or not name):
                 middle = " to ".join(map(number, own[f"{name}middle"]))
                 median = f"{number(own[f'{name}median'])}{ends(own[f'{name}median_interval'])}"
                 parts.append(f"{what} {median}, middle 80% {middle}")
@@ -63,6 +76,12 @@ def describe_effect(comparison: dict[str, Any]) -> str:
     if comparison["kind"] in ("increasing", "decreasing", "flat"):
         what = f"slope of {what}" + (f" over {comparison['over']}" if "over" in comparison else "")
     return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
+
+
+def named_effect(comparison: dict[str, Any]) -> str:
+    """A comparison beside others of its claim."""
+    level = f" at {comparison['at']}" if "at" in comparison else ""
+    return f"{describe_effect(comparison).removesuffix(' =')}{level}"
 
 
 def describe_question(comparison: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from normexp.claims.evidence.settings_of_runs import failed_runs
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.settings_count import SettingNumber, count, number_in
-from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.pages import markdown_page, markdown_table, plain_norm
 from normexp.claims.pages.findings import spans
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.population import EARLY, FINAL
@@ -235,7 +235,7 @@ def draw_failures(
             failed, of = own[norm]
             axes.text(x, y, f"{failed}/{of}" if failed else "·", ha="center", va="center", fontsize=7)
     axes.set_yticks(range(len(shown)), [short(own) for own, _ in shown], fontsize=7)
-    axes.set_xticks(range(len(norms)), norms, fontsize=7.5)
+    axes.set_xticks(range(len(norms)), norms, fontsize=7.5, rotation=25, ha="left")
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.grid(visible=False)
     return figure
@@ -335,6 +335,6 @@ def lost_text(settings: Sequence[Measured], lost: Sequence, norms: Sequence[str]
         some = sum(own[norm][0] > 0 for _, own in lost)
         best = [own.setting.outcomes[norm, ""].failed for own in settings]
         words.append(
-            f"{norm} in {some} ({sum(map(sum, best))} of {sum(map(len, best))} runs at the best rate)"
+            f"{plain_norm(norm)} in {some} ({sum(map(sum, best))} of {sum(map(len, best))} runs at the best rate)"
         )
     return ", ".join(words)

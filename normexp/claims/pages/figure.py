@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from normexp.claims.judge.comparison import TRENDS
+from normexp.claims.judge.comparison import EQUAL, TRENDS
 from normexp.claims.judge.plain_words import SHARES
 from normexp.claims.judge.verdict_text import describe_effect, title
 from normexp.report.style import FAINT, INK, Style, shorten
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Line]:
     """A row per setting, the median of drawn ones, and the paper's effect. A verdict from one setting has one effect.
     Bars of settings are one standard error over seeds. `names` are those of settings, for people."""
-    lines = []
+    lines, equal = [], (verdict.get("comparison") or {}).get("kind") in EQUAL
     for row in verdict["settings"]:
         name = (names or {}).get(row["name"], row["name"])
         lost = sum(row["failures"].values())
@@ -56,7 +56,7 @@ def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) ->
             continue
         size, error = float(row["number"]), float(row["error"])
         span = (size, size) if math.isnan(error) else (size - error, size + error)
-        kind = "for" if row["holds"] else SIDES[row["side"]]
+        kind = "for" if row["holds"] else "open" if equal else SIDES[row["side"]]
         lines.append(
             Line(name, size, span, kind, f"{number(size)} ± {number(error)}, {words}", row["margin"])
         )
@@ -159,7 +159,10 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
         kind = line.kind.removeprefix("mean ")
         axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color="#e6e6e6", linewidth=0)
         if math.isnan(line.effect):
-            axes.text(0, y, line.words, va="center", ha="center", fontsize=8, color=COLORS[kind])
+            where = axes.get_yaxis_transform()  # in the middle, wherever 0 is
+            axes.text(
+                0.5, y, line.words, va="center", ha="center", fontsize=7, color=COLORS[kind], transform=where
+            )
             continue
         ends = [max(min(end, 1e300), -1e300) for end in line.ends]
         axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 2)
@@ -270,5 +273,8 @@ def units_of_effect(verdict: dict[str, Any]) -> str:
     first = verdict["comparisons"][0]["comparison"]
     if first["kind"] in TRENDS:
         return f"change of {verdict['measure']} over the factor"
+    if first.get("log") and verdict["settings"]:  # whose ticks are percent or factors
+        return f"change in {verdict['measure']}"
     kind = "logarithm of the ratio" if first.get("log") else "difference"
-    return f"{kind} in {verdict['measure']}"
+    points = ", in points" if verdict["settings"] and verdict["measure"].startswith(SHARES) else ""
+    return f"{kind} in {verdict['measure']}{points}"

@@ -10,11 +10,12 @@ import matplotlib
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
+from normexp.claims.judge.plain_words import in_words
 from normexp.claims.judge.verdict import BEGUN, COUNTED
-from normexp.claims.judge.verdict_text import describe_effect, describe_question, ends, number
+from normexp.claims.judge.verdict_text import describe_question
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page
-from normexp.claims.pages.figure import MOST_NAMED, draw_forest, draw_values, lines_of
+from normexp.claims.pages.figure import MOST_NAMED, draw_forest, draw_values, lines_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import SETTINGS
@@ -90,24 +91,21 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         scope = verdict["scope"]
         values = f"{verdict['n_seeds']} seeds; asked was {describe_question(verdict['comparison'])}"
         return f"{scope[0].upper()}{scope[1:]}." if scope else f"By direct computation, {values}."
-    own, parts, margin = verdict["comparisons"][0], [], verdict["comparison"].get("margin", 0.0)
-    counts = f"Further than the margin in {own['beyond']}, within it in {own['within']}, opposite in {own['opposite']}"
-    if not isinstance(margin, str) and margin < 0:
-        counts = f"No worse than that in {own['beyond']}, worse in {own['within'] + own['opposite']}"
+    told = in_words(dict(verdict)).partition(": ")[2]
+    parts = [f"{told[0].upper()}{told[1:]}"]
     if not verdict["drawn"]:
-        return f"{counts} of {own['n']}. Nobody drew these settings, so this says nothing about others."
+        return f"{parts[0]} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])
-    parts.append(
-        f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random: in {low} to {high} of all such"
+    parts.insert(
+        0,
+        f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random, so in {low} to {high} of all such "
+        f"({100 * verdict['level']:.4g}% interval).",
     )
-    parts.append(f"{counts}")
-    if own["median"] is not None:
-        parts.append(
-            f"Median of {describe_effect(own['comparison'])} {number(own['median'])}{ends(own['median_interval'])}"
-        )
-    if lost := sum(own["failures"].values()):
-        parts.append(f"{lost} of {sum(own['runs'].values())} runs failed and count as guesses")
-    return ". ".join([*parts, verdict["note"]]).strip(". ") + "."
+    failures = verdict["failures"].values()
+    if lost := sum(own["failed"] for own in failures):
+        parts.append(f"{lost} of {sum(own['of'] for own in failures)} runs failed and count as guesses.")
+    note = verdict["note"]
+    return " ".join([*parts, f"{note[:1].upper()}{note[1:]}." if note else ""]).strip()
 
 
 def where(verdict: Mapping[str, Any]) -> str:
@@ -151,7 +149,7 @@ def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
         figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, height))
         if verdict["settings"]:
             draw_forest(axes, lines, dict(verdict), claim.better)
-            axes.set_xlabel(textwrap.fill(claim.measure, 44), fontsize=7)
+            axes.set_xlabel(textwrap.fill(units_of_effect(dict(verdict)), 44), fontsize=7)
         elif stored := StoredEvidence(root / PLACE).verdict(claim):
             draw_values(axes, stored.table, verdict)
             if axes.get_yscale() != "linear":  # powers of ten as plain text

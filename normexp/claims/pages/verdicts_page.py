@@ -162,13 +162,15 @@ def numbers_of(verdict: dict[str, Any]) -> str:
     """The numbers behind a word, in the few words of a row; none before all drawn settings are finished."""
     if verdict["verdict"] == BEGUN:
         return ""
+    asked = "asked"
     if verdict["settings"]:
-        text = counts(verdict["comparisons"][0], drawn=verdict["drawn"])
+        text = "; ".join(counts(verdict))
+        asked += " of the first" * (len(verdict["comparisons"]) > 1)
     else:
         low, high = map(number, verdict["interval"])
         text = f"{number(verdict['effect'])} [{low}, {high}], {verdict['n_seeds']} seeds"
     return "; ".join(
-        filter(None, (f"{text}; asked: {describe_question(verdict['comparison'])}", verdict["note"]))
+        filter(None, (f"{text}; {asked}: {describe_question(verdict['comparison'])}", verdict["note"]))
     )
 
 

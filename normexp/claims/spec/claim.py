@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,7 @@ class Claim:
             about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
         first: so many settings, drawn from a distribution by a written seed, are asked for; 0: a list that somebody
             chose, which makes no word.
+        where: the labels that they have, each a value or a list of values.
         drawn_from: the bank whose population they are a sample of.
         universal: whether the sentence is about all settings, so that its worst one refutes it.
         paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
@@ -99,6 +101,7 @@ class Claim:
     cells: dict[str, BankCell] = field(default_factory=dict, compare=False)
     rate: str = "own"
     first: int = 0
+    where: Mapping[str, Any] = field(default_factory=dict)
     drawn_from: Bank | None = field(default=None, compare=False)
     universal: bool = False
     paper_effect: dict[str, Any] | None = None

@@ -285,6 +285,7 @@ def sample(node: Mapping[str, Any], bank: Bank | None, path: Path) -> dict[str, 
         "cells": {cell.name: cell for cell in cells},
         "bank": own.name,
         "first": node["first"],
+        "where": where,
         "drawn_from": own,
     }
 

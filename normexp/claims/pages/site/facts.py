@@ -126,9 +126,7 @@ def facts(
     runs = {names[name]: own for name, own in ledger.items() if own["lr"].nunique() > 1}
     means = {names[name]: own for name, own in curves.items()}
     return plain | {
-        "counts": [counts(own, drawn=verdict["drawn"]) for own in verdict["comparisons"]]
-        if verdict["settings"]
-        else [],
+        "counts": counts(verdict) if verdict["settings"] else [],
         "pluralize": pluralize,
         "forest": forest(verdict, names, claim.better),
         "names": names,
