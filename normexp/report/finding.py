@@ -26,7 +26,7 @@ WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say w
 
 def finding(study: Study, table: pd.DataFrame) -> str:
     """A few sentences that claim no more than the intervals show: the largest difference between arms, what was
-    compared, and whether a recipe is likely at fault. Fewer than five seeds rank nothing, as for the judge."""
+    compared, and where. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
         why = "no two arms have two seeds in common" if len(study.arms) > 1 else "one arm has no difference"
@@ -44,7 +44,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
         return (
             f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{points(study)} "
-            f"remain possible ({how}). {at_fault(study, study.arms)}{scope(study)}"
+            f"remain possible ({how}). {scope(study)}"
         )
     shown = rows if few else clear
     row = shown.loc[shown["difference"].abs().idxmax()]
@@ -66,34 +66,23 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         others, more = pluralize(len(rows) - 1, "difference"), len(clear) - 1
         excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"
         text += f" Of the intervals of the other {others} between arms, {excluding}."
-    return f"{text} {at_fault(study, [first, second])}{scope(study)}"
+    return f"{text} {scope(study)}"
 
 
-def at_fault(study: Study, arms: list[str]) -> str:
-    """Sentences on arms that learned almost nothing, or failed, which says more of their recipe than of their norm."""
-    return "".join(f"{text} " for arm, text in signs_of_recipe(study) if arm in arms)
-
-
-def signs_of_recipe(study: Study) -> list[tuple[str, str]]:
-    """(arm, sentence) for each arm with runs that ended near chance, by the same sign as the hint of a single run."""
+def signs_of_recipe(study: Study) -> list[str]:
+    """A sentence for each arm with runs that learned almost nothing, by the same sign as the hint of a single run."""
     runs = study.chosen
     if "train/loss" not in runs:
         return []
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
     found = []
-    for arm in study.arms:
-        own = runs[guessed & (runs["arm"] == arm)]
-        if len(own):
-            total = int((runs["arm"] == arm).sum())
-            at = (
-                f" ({label(study.x)} {', '.join(f'{x:g}' for x in sorted(own[study.x].unique()))})"
-                if study.x
-                else ""
-            )
-            found.append(
-                (arm, f"{len(own)} of {total} runs of {arm}{at} end with a training loss near that of guessing: the "
-                      "recipe, not the norm, is likely at fault.")
-            )  # fmt: skip
+    for arm, own in runs[guessed].groupby("arm", sort=False):
+        levels = ", ".join(f"{level:g}" for level in sorted(own[study.x].unique())) if study.x else ""
+        at = f" ({label(study.x)} {levels})" if study.x else ""
+        found.append(
+            f"{len(own)} of {(runs['arm'] == arm).sum()} runs of {arm}{at} end with a training loss near that of "
+            "guessing: the recipe, not the norm, is likely at fault."
+        )
     return found
 
 
@@ -137,8 +126,8 @@ def goes_with(study: Study, name: str, by: str) -> str:
     return f"{label(name).capitalize()} goes with {label(by)} ({each}), so a difference may be its doing."
 
 
-def cautions(study: Study, said: str = "") -> list[str]:
-    """The limits of the comparison, one sentence each, but for those that were said already."""
+def cautions(study: Study) -> list[str]:
+    """The limits of the comparison, one sentence each."""
     found = []
     chosen = study.chosen
     seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
@@ -182,8 +171,7 @@ def cautions(study: Study, said: str = "") -> list[str]:
     if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
         runs = pluralize(empty, "run")
         found.append(f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means.")
-    found += [*study.edges, *(text for _, text in signs_of_recipe(study))]
-    return [line for line in found if line not in said]
+    return [*found, *study.edges, *signs_of_recipe(study)]
 
 
 MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
@@ -218,7 +206,7 @@ def answer(study: Study, baseline: str | None = None) -> tuple[list[str], Rows, 
     return (
         names,
         rows,
-        [how_to_read(study, table), found, *cautions(study, found)],
+        [how_to_read(study, table), found, *cautions(study)],
     )
 
 

@@ -67,7 +67,7 @@ def write_report(
         sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
     sections[0]["table"] = comparison_cells(study, table, style)
     found, runs = finding(study, table), runs_text(study)
-    limits = cautions(study, found)
+    limits = cautions(study)
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
     head, text, command = plain(study.name), markdown(study, table), fenced(study.command)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}

@@ -81,7 +81,7 @@ def test_every_figure_is_drawn_or_its_absence_explained(written):
     drawn = {path.stem for path in (written / "figures").glob("*.png")}
     assert drawn == {path.stem for path in (written / "figures").glob("*.pdf")}
     assert {"final", "learning_epoch", "convergence", "gradient_by_depth", "activation_bands"} <= drawn
-    assert "<b>Which learning rates each arm bears</b>: not shown, no arm was run with several" in page
+    assert "<b>The best learning rate</b>: not shown, no arm was run with several" in page
     assert "<b>Dead units by layer</b>: not shown, dead_fraction was not recorded" in page
 
 
@@ -131,9 +131,11 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
         write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, lr=lr)
     write_run(tmp_path, "none", 8, 0, lr=9.0, status="diverged")
     assert command.main([str(tmp_path)]) == 0
-    assert (tmp_path / "report" / "figures" / "learning_rates.pdf").exists()
+    assert (tmp_path / "report" / "figures" / "over_rate.pdf").exists()
     page = (tmp_path / "report" / "index.html").read_text()
-    assert "Test accuracy over learning rate" in page or "Test accuracy against learning rate" in page
+    assert "Test accuracy over learning rate" in page
+    assert "A cross under the axis: runs of that arm failed there." in page
+    assert "<h3>The best learning rate" not in page  # nothing that it could lie beside
 
 
 def test_two_studies_are_compared_run_by_run(first_figures, tmp_path):

@@ -13,8 +13,6 @@ from normexp.report.drawing import Drawing, Skipped, left_out, level_title, new_
 from normexp.report.statistics import FEWEST_DRAWN, curves, estimate
 from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
-    FAINT,
-    INK,
     Style,
     dodge,
     draw_intervals,
@@ -99,29 +97,22 @@ def note(study: Study) -> str:
     return " ".join(parts)
 
 
-RATES_TITLE = "Which learning rates each arm bears"
+RATES_TITLE = "The best learning rate"
 
 
 def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """Which runs failed at which learning rate, and the best rate over the study's axis."""
+    """Accuracy over the learning rate with the rates at which runs failed, and the best rate over the study's axis."""
     rates = sorted(study.summaries["lr"].unique())
-    if study.x != "lr" and not study.rate_varies:
+    if study.rate_varies:
+        yield accuracy_over_rate(study, style, rates)
+    elif study.x != "lr":
         yield Skipped(
             "learning_rates", RATES_TITLE, f"no arm was run with several learning rates ({rates[0]:g})"
         )
-        return
-    if study.rate_varies:
-        yield accuracy_over_rate(study, style, rates)
-    beside = study.rate_varies and study.x is not None
-    height = height_for(study.arms, 1.1 + max(1.2, 0.28 * len(study.arms)))
-    columns = 2 if beside and room().columns > 2 else 1
-    figure, axes = new_figure((1 + beside) // columns, columns, panel=(room().width / columns, height))
-    draw_map(study, style, axes[-1], rates)
-    caption = "Runs that failed, of all with that learning rate; a dot is none."
-    if beside:
-        draw_best(study, style, axes[0], rates)
-        caption = f"First: the learning rate of best mean validation accuracy. Then: {caption[0].lower()}{caption[1:]}"
-    yield Drawing("learning_rates", RATES_TITLE, caption, figure)
+    if study.rate_varies and study.x:
+        figure, (axes,) = new_figure(1, 1, panel=(room().width, height_for(study.arms, 2.8)))
+        draw_best(study, style, axes, rates)
+        yield Drawing("learning_rates", RATES_TITLE, "The rate of best mean validation accuracy.", figure)
 
 
 def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawing:
@@ -182,28 +173,6 @@ def draw_best(study: Study, style: Style, axes: Axes, rates: list[float]) -> Non
     scale_of_levels(axes, study)
     axes.set_ylabel("best learning rate")
     label_lines(axes, ends, style)
-
-
-def draw_map(study: Study, style: Style, axes: Axes, rates: list[float]) -> None:
-    """Runs that failed, by arm and learning rate."""
-    failed = study.summaries["failed"].groupby([study.summaries["arm"], study.summaries["lr"]])
-    share = failed.mean().unstack().reindex(index=study.arms[::-1], columns=rates)
-    axes.imshow(share, aspect="auto", cmap="Reds", vmin=0, vmax=1.4, origin="lower")
-    counts = failed.agg(["sum", "count"])
-    for row, arm in enumerate(share.index):
-        for column, rate in enumerate(rates):
-            text, size, color = "no run", 6, FAINT
-            if (arm, rate) in counts.index:
-                bad, total = counts.loc[(arm, rate)]
-                text, size, color = f"{bad}/{total}" if bad else "·", 7.5, INK
-            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=color)
-    axes.set_xticks(np.arange(len(rates)), [f"{rate:g}" for rate in rates])
-    axes.set_yticks(np.arange(len(share)), [shorten(arm) for arm in share.index])
-    for tick, arm in zip(axes.get_yticklabels(), share.index, strict=True):
-        tick.set(color=style.colour[arm], fontweight="bold")
-    axes.grid(visible=False)
-    axes.set_xlabel("learning rate")
-    axes.set_title("failed runs")
 
 
 CLOCKS = {
