@@ -144,7 +144,7 @@ def test_without_a_row_the_scope_says_so():
 def test_all_comparisons_must_hold_in_a_setting():
     settings = family([1.0] * 12 + [0.2] * 6)
     found = judge(settings, claim(MORE, Comparison(kind="greater", arm="a", target=0.9)), row=ROW, drawn=True)
-    assert found["scope"] == "all 2 comparisons hold in 12 of 18 drawn settings"
+    assert found["scope"] == "both comparisons hold in 12 of 18 drawn settings"
     assert [own["holds"] for own in found["comparisons"]] == [12, 12]
 
 

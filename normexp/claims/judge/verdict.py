@@ -130,7 +130,9 @@ def judge(
 def _holds_in(claim: "Claim") -> str:
     """What is counted, in words."""
     if len(claim.comparisons) > 1:
-        return f"all {len(claim.comparisons)} comparisons hold"
+        return (
+            f"{'both' if len(claim.comparisons) == 2 else f'all {len(claim.comparisons)}'} comparisons hold"
+        )
     own = claim.comparisons[0]
     if not isinstance(own.margin, str) and own.margin < 0:
         return "no worse than the margin"

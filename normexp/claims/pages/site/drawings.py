@@ -33,7 +33,7 @@ def forest(
     """Effects with their intervals, one below the other. Effects that are too small to matter are shaded."""
     lines = lines_of(verdict, names)
     with drawing_style(), narrow():
-        row = 0.22 if len(lines) <= MOST_NAMED else 0.06
+        row = 0.22 if len(lines) <= MOST_NAMED else max(0.06, 9 / len(lines))
         figure = Figure(figsize=(room().width, 1.1 + row * len(lines)), layout="constrained")
         axes = figure.subplots()
         draw_forest(axes, lines, verdict, better)
