@@ -170,6 +170,7 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["tour", "lesson"])
 def test_a_notebook_runs(name, tmp_path):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
     notebook = nbformat.read(ROOT / "docs" / f"{name}.ipynb", as_version=4)
     path = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([path] if path else [])])
