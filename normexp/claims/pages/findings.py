@@ -136,7 +136,8 @@ def section(rows: Sequence[Mapping[str, str]], root: Path) -> str:
     return (
         "## What is known\n\n"
         "[docs/findings.md](docs/findings.md) says of each how sure it is and where it holds, with a figure; "
-        "[the atlas](docs/atlas.md) has every setting.\n\n"
+        "[the atlas](docs/atlas.md) has every setting. Settings are small networks that a written seed "
+        f"drew. Those of the first finding: {rows[0]['where']}\n\n"
         f"{image if (root / figure).exists() else ''}" + "\n".join(lines) + "\n"
     )
 
