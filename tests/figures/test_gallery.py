@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,7 @@ def test_command_makes_files_and_a_page(tmp_path, capsys):
     assert "figure rates" in page
 
 
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 
 
@@ -164,8 +166,13 @@ def test_the_page_of_the_gallery_says_what_the_figure_says_today(name):
 
 @pytest.mark.parametrize("name", sorted(set(figures()) - TRAINED))
 def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, tmp_path):
+    """The words are equal; the numbers may differ by 1%, since processors round differently over 2000 steps."""
     seen = figures()[name].make(Lab(tmp_path)).seen
-    assert f"**Here:** {seen}" in PAGE.read_text()
+    (part,) = [p for p in PAGE.read_text().split("\n## ")[1:] if f"(images/gallery/{name}.png)" in p]
+    written = part.split("**Here:** ")[1].split("\n")[0]
+    assert re.sub(NUMBER, "#", written) == re.sub(NUMBER, "#", seen)
+    numbers = [[float(found) for found in re.findall(NUMBER, text)] for text in (written, seen)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.01)
 
 
 def test_unknown_name_and_help(capsys):
