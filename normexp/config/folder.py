@@ -145,12 +145,13 @@ def brought_hint(group: str, name: str) -> str:
     )
 
 
-def more_folders() -> list[Path]:
-    """The folders beside the project's: the user's own, and those of the installed packages that are allowed.
+def more_folders(own: Path | None = None, packages: Iterable[str] = ()) -> list[Path]:
+    """The folders beside the project's: the user's own, and those of the installed packages that are allowed, by the
+    command line or by a caller.
 
     Raises ValueError with one line for a package that brings what another one has, or not what it says.
     """
-    own, allowed = own_folder(), allowed_packages()
+    own, allowed = own or own_folder(), (*allowed_packages(), *packages)
     folders: dict[str, Path] = {}
     for (group, name), packages in brought().items() if allowed else ():
         several = [package for package in packages if lies_in(package, allowed)]
