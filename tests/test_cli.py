@@ -40,6 +40,7 @@ def test_slip_gets_a_hint(arguments, message):
         ("norm=batch_norm", "did you mean batchnorm?"),
         ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
         ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
+        ("lr=0.1 seed=1", "lr=0.1 seed=1: 2 settings in one word; write each as its own: lr=0.1 seed=1"),
     ],
 )
 def test_slip_that_hydra_finds_gets_a_hint(argument, message):

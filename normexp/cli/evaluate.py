@@ -1,4 +1,4 @@
-"""Evaluate a saved run again, without training: `normexp evaluate outputs/<...>`."""
+"""Evaluate saved runs again, without training: `normexp evaluate outputs/<...>`."""
 
 import argparse
 from pathlib import Path
@@ -13,20 +13,25 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     example = f"{command('evaluate')} outputs/runs/mlp/layernorm-bs64-s0-..."
     parser = argparse.ArgumentParser(
         prog=program("evaluate"),
-        description=f"Evaluate a saved run again, without training: `{example}`",
+        description=f"Evaluate saved runs again, without training: `{example}`",
     )
-    parser.add_argument("run", type=Path, help="the folder of a run")
+    parser.add_argument("run", nargs="+", help="the folder of a run, or several")
     parser.add_argument("--checkpoint", choices=["last", "best"], default="last", help="default: last")
     parser.add_argument("overrides", nargs="*", help="changed keys, for example data.root=/my/data")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    first, *words = options.run + options.overrides
+    options.overrides = [word for word in words if not Path(word).is_dir()]
+    options.run = [Path(first), *(Path(word) for word in words if Path(word).is_dir())]
+    return options
 
 
 def main(arguments: list[str]) -> int:
-    """Evaluate the run that the arguments name. Returns the exit status."""
+    """Evaluate the runs that the arguments name. Returns the exit status."""
     prepare()
     options = parse(arguments)
     with one_line_errors():
-        evaluate(options.run, options.checkpoint, options.overrides)
+        for run in options.run:
+            evaluate(run, options.checkpoint, options.overrides)
     return 0
 
 

@@ -32,6 +32,7 @@ from normexp.cli.errors import say_error
 from normexp.config.code import checkout
 from normexp.config.folder import read_options
 from normexp.config.process import command, prepare
+from normexp.format import pluralize
 from normexp.runs.files import atomic_write
 
 DEFAULTS = {
@@ -95,9 +96,12 @@ def show(path: Path) -> None:
             f"rows {', '.join(str(row.number) for row in strange)} name commits that are not in this history: their "
             "order among the rows is proved, and not that they came before any run"
         )
-    head = registry.rows[-1].hash[:16] if registry.rows else "none"
+    if not registry.rows:
+        print(f"{path}: no row yet; normexp register --help says how the first one is written")
+        return
     print(
-        f"{path}: {len(registry.rows)} rows, each with the hash of the one before it; the last hash is {head}"
+        f"{path}: {pluralize(len(registry.rows), 'row')}, each with the hash of the one before it; the last hash is "
+        f"{registry.rows[-1].hash[:16]}"
     )
 
 

@@ -29,7 +29,11 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     compared, and where. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        why = "no two arms have two seeds in common" if len(study.arms) > 1 else "one arm has no difference"
+        why = (
+            "no two arms have two seeds in common"
+            if len(study.arms) > 1
+            else "there is nothing to compare with"
+        )
         if len(study.differences):
             why = "all seeds of two arms differ by the same, and their runs kept no test examples"
         return f"No interval can be given: {why}. {scope(study)}"

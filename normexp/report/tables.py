@@ -161,6 +161,8 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
         else ""
     )
     over = pluralize(low, "seed") if low == high else f"{low} to {high} seeds"
+    if high == 1:
+        return f"{label(study.metric).capitalize()}{unit}: of one seed, so without an interval.{bold}"
     what = f"mean and 95% interval over {over}{over_examples(study)}"
     return f"{label(study.metric).capitalize()}{unit}: {what}.{bold}"
 

@@ -54,6 +54,14 @@ def test_the_recorded_metrics_come_again(evaluate, trained, override):
     assert repeats(said)
 
 
+def test_several_runs_are_evaluated_one_after_the_other(evaluate, trained, folder):
+    """The second folder was read as a key: "no such key"."""
+    status, said, _ = evaluate(trained, folder, "data.eval_batch_size=100")
+    assert status == 0
+    assert [str(run) in said for run in (trained, folder)] == [True, True]
+    assert len(re.findall(r"test/accuracy", said)) == 2
+
+
 def test_a_run_without_its_configuration_is_evaluated_by_its_summary(evaluate, folder):
     for name in ("config.yaml", "hydra.yaml", "overrides.yaml"):
         (folder / ".hydra" / name).unlink()
