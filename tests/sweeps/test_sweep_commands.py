@@ -118,7 +118,7 @@ def test_interrupted_sweep_goes_on_where_it_was(tmp_path, number):
     process = start(*arguments)
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
-    assert "1 runs, skipped" in out
+    assert "1 run, skipped" in out
     assert len(load_summaries(tmp_path / "runs", {"seed": range(3)})) == 3
 
 
