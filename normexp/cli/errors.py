@@ -45,9 +45,9 @@ def one_line(error: BaseException) -> str:
         if word in GROUPS:
             return f"{word}: a value is missing; write {word}=VALUE, VALUE one of {', '.join(choices(word))}"
         return f"{word}: arguments have the form key=value, for example norm=layernorm"
-    together = getattr(error, "override", "").split()  # of Hydra's OverrideParseException
-    if len(together) > 1 and all("=" in word for word in together):
-        return f"{error.override}: {len(together)} settings in one word; write each as its own: {shlex.join(together)}"
+    override: str = getattr(error, "override", "")  # of Hydra's OverrideParseException
+    if len(words := override.split()) > 1 and all("=" in word for word in words):
+        return f"{override}: {len(words)} settings in one word; write each as its own: {shlex.join(words)}"
     # Hydra wraps an error inside a `_target_`. The user needs its cause.
     cause = error.__cause__
     while cause is not None and type(error).__module__.startswith("hydra"):
