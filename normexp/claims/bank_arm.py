@@ -7,7 +7,7 @@ from typing import Any
 
 from normexp.claims.evidence.plan import missing_keys
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
-from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.comparison import PRACTICAL, Comparison
 from normexp.claims.pages.badge import write_badge
 from normexp.claims.spec.bank import Bank, value_of
 from normexp.claims.spec.claim import Claim
@@ -45,10 +45,8 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
         )
     stored = StoredEvidence(ledger)
     kept = stored.manifest
-    known = list(bank.grid.cells.values())
-    known = (
-        known[LENGTHS.index(at) :: len(LENGTHS)] if bank.drawn else known
-    )  # a drawn setting is there twice
+    lengths = len(LENGTHS) if bank.drawn else 1  # a drawn setting stands in the grid at each
+    known = list(bank.grid.cells.values())[LENGTHS.index(at) :: lengths]
     cells = [cell for cell in known if f"bank/{cell.name}.csv" in kept][:most]
     if not cells:
         raise ValueError(
@@ -76,9 +74,7 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
         drawn_from=bank if bank.drawn else None,
         settings={cell.name: list(cell.overrides) for cell in cells},
         cells={cell.name: cell for cell in cells},
-        comparisons=[
-            Comparison(kind="smaller", arm=name, baseline=n, margin="practical") for n in bank.norms
-        ],
+        comparisons=[Comparison(kind="smaller", arm=name, baseline=n, margin=PRACTICAL) for n in bank.norms],
     )
 
 

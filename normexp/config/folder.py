@@ -153,8 +153,8 @@ def more_folders(own: Path | None = None, packages: Iterable[str] = ()) -> list[
     """
     own, allowed = own or own_folder(), (*allowed_packages(), *packages)
     folders: dict[str, Path] = {}
-    for (group, name), packages in brought().items() if allowed else ():
-        several = [package for package in packages if lies_in(package, allowed)]
+    for (group, name), bringing in brought().items() if allowed else ():
+        several = [package for package in bringing if lies_in(package, allowed)]
         if not several:
             continue
         where = f"{group}={name}: "

@@ -143,12 +143,14 @@ class Study:
             if len(tried) > 1 and rate in (tried[0], tried[-1]):
                 beside = tried[1] if rate == tried[0] else tried[-2]
                 found.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
-        return [
-            f"The best learning rate of {', '.join(own) if len(own) < len(self.arms) else 'every arm'}, {rate:g}, lies "
-            f"at the edge of those tried: add lr={more:g}."
-            for (rate, more), arms in found.items()
-            for own in [dict.fromkeys(arms)]
-        ]
+        sentences = []
+        for (rate, more), arms in found.items():
+            own = list(dict.fromkeys(arms))
+            whose = ", ".join(own) if len(own) < len(self.arms) else "every arm"
+            sentences.append(
+                f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
+            )
+        return sentences
 
     @cached_property
     def metrics(self) -> pd.DataFrame:

@@ -49,7 +49,7 @@ COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge
 def ledger_of_bank(bank: Bank, folder: Path = EVIDENCE) -> Path:
     """The ledger of a drawn bank, and of the claims over it: a folder of its own inside a ledger. That of a user's own
     bank is `evidence` beside its file, since the project's ledger may lie inside an installed package."""
-    own = folder == EVIDENCE and bank.path.parent != CONFIGS / "bank"
+    own = folder == EVIDENCE and not bank.shipped
     return (bank.path.parent / "evidence" if own else folder) / bank.name
 
 

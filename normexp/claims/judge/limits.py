@@ -27,11 +27,8 @@ def few(claim: "Claim") -> str:
     fitting = bank.with_labels(claim.where)
     text = f"few settings: {len(fitting)} of the {len(bank.cells)} of bank={bank.name} have {' and '.join(kinds)}"
     text = text if kinds else f"few settings: bank={bank.name} has {len(fitting)}"
-    if (
-        untrained := sum(not bank.cells[name].updates for name in fitting)
-        if bank.known_population.rates
-        else 0
-    ):
+    untrained = sum(not bank.cells[name].updates for name in fitting)
+    if untrained and bank.known_population.rates:  # else it trains nothing, and has no pilots
         text += f", {untrained} of them without a pilot"
     budget = f", of which the claim's budget of training pays for the first {claim.first}"
     return text + budget * (claim.first < len(fitting))

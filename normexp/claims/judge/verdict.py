@@ -127,12 +127,15 @@ def judge(
     }
 
 
+def every_one_of(number: int) -> str:
+    """both, all 3"""
+    return "both" if number == 2 else f"all {number}"
+
+
 def _holds_in(claim: "Claim") -> str:
     """What is counted, in words."""
     if len(claim.comparisons) > 1:
-        return (
-            f"{'both' if len(claim.comparisons) == 2 else f'all {len(claim.comparisons)}'} comparisons hold"
-        )
+        return f"{every_one_of(len(claim.comparisons))} comparisons hold"
     own = claim.comparisons[0]
     if not isinstance(own.margin, str) and own.margin < 0:
         return "no worse than the margin"

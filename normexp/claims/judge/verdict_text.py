@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from normexp.claims.judge.verdict import COUNTED, NOT_SEEN, SEEN
+from normexp.claims.judge.verdict import COUNTED, NOT_SEEN, SEEN, every_one_of
 
 
 def counts(verdict: dict[str, Any]) -> list[str]:
@@ -12,8 +12,7 @@ def counts(verdict: dict[str, Any]) -> list[str]:
         return [_counts(each[0], drawn=drawn, alone=True)]
     share = f": share {verdict['share']:.2f}{ends(verdict['share_interval'])}" if drawn else ""
     named = [f"{named_effect(own['comparison'])}: {_counts(own, drawn=drawn, alone=False)}" for own in each]
-    those = "both" if len(each) == 2 else f"all {len(each)}"
-    return [f"{those} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
+    return [f"{every_one_of(len(each))} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
 
 
 def _counts(own: dict[str, Any], *, drawn: bool, alone: bool) -> str:

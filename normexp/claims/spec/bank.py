@@ -137,9 +137,14 @@ class Bank:
         return self.population is not None
 
     @property
+    def shipped(self) -> bool:
+        """Whether it comes with normexp; else its file is a user's own."""
+        return self.path.parent == BANKS
+
+    @property
     def word(self) -> str:
         """What a user writes behind `bank=`."""
-        return self.name if self.path.parent == BANKS else str(self.path)
+        return self.name if self.shipped else str(self.path)
 
     @property
     def known_population(self) -> "Population":
