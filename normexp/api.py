@@ -55,7 +55,10 @@ class Run:
 
     def __repr__(self) -> str:
         found = self.summary["metrics"]
-        names = " ".join(self.summary["choices"][group] for group in ("model", "norm", "data"))
+        from normexp.config.identity import model_label
+
+        choices = self.summary["choices"]
+        names = " ".join((model_label(self.summary["config"], choices), choices["norm"], choices["data"]))
         accuracy = "" if found["test/accuracy"] is None else f", test accuracy {found['test/accuracy']:.2%}"
         return f"Run({names}, {self.summary['status']}{accuracy}, {self.folder})"
 

@@ -43,7 +43,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"{name}.md", content=notebook(ROOT / "docs" / f"{name}.ipynb")))
     for path in VERDICTS.rglob("*.*"):
         place = Path("verdicts") / path.relative_to(VERDICTS)
-        files.append(File.generated(config, place.as_posix(), abs_src_path=str(path)))
+        if path.suffix != ".html":
+            files.append(File.generated(config, place.as_posix(), abs_src_path=str(path)))
+            continue
+        back = f'<nav class="facts"><a href="{"../" * (len(place.parts) - 1)}findings.html">Documentation</a></nav>'
+        content = path.read_text().replace("<header>", f"<header>\n  {back}", 1)
+        files.append(File.generated(config, place.as_posix(), content=content))
     return files
 
 

@@ -11,6 +11,7 @@ from normexp.cli import help, train
 from normexp.cli.errors import one_line
 from normexp.config import folder
 from normexp.config.compose import compose
+from normexp.config.construct import refused
 from normexp.config.process import one_line_errors
 
 
@@ -138,13 +139,22 @@ def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
         raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # where torch has other words
 @pytest.mark.parametrize(
-    "pool", [torch.nn.MaxPool2d(3), torch.nn.Conv2d(1, 1, 3), torch.nn.ReflectionPad2d(4)]
+    ("layer", "said"),
+    [
+        (torch.nn.MaxPool2d(3), "the images are too small for this network"),
+        (torch.nn.Conv2d(1, 1, 3), "the images are too small for this network"),
+        (torch.nn.ReflectionPad2d(4), "the images are too small for this network"),
+        (torch.nn.Conv2d(3, 1, 1), "takes other channels (digits and MNIST have 1, CIFAR-10 3)"),
+        (torch.nn.Linear(5, 1), "takes another number of features"),
+    ],
 )
-def test_images_that_a_network_shrinks_to_nothing_are_said_to_be_too_small(pool):
-    with pytest.raises(RuntimeError) as error:
-        pool(torch.zeros(1, 1, 2, 2))
-    assert "the images are too small for this network" in one_line(ValueError(str(error.value)))
+def test_images_that_do_not_fit_a_network_are_said_with_a_remedy(layer, said, device):
+    with pytest.raises(ValueError, match="refuses") as error, refused("model", "Net"):
+        layer.to(device)(torch.zeros(1, 1, 2, 2, device=device))
+    assert said in (line := one_line(error.value))
+    assert line.startswith("model: Net cannot take these images: ")
 
 
 def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):

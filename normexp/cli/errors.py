@@ -9,10 +9,18 @@ from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import brought_hint
 from normexp.config.process import BAD_INPUT, FAILED, command, full_errors, is_bad_input, start
 
-# What torch says where a network shrinks its images to nothing.
-TOO_SMALL = (
-    r"utput size is too small|ernel size can't be greater than actual input|should be less than.*input dim"
+TAKE_SHAPE = (
+    "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
 )
+# What torch says where a network does not fit its images, and what to do then.
+MISFITS = {
+    r"utput size is too small|ernel size can't be greater than actual input|should be less than.*input dim":
+        "the images are too small for this network: data=cifar10 has larger ones",
+    r"nvalid channel dimensions|to have \d+ channels, but got":
+        f"a convolution takes other channels (digits and MNIST have 1, CIFAR-10 3) {TAKE_SHAPE}",
+    r"same reduction dim|shapes cannot be multiplied":
+        f"a linear layer takes another number of features {TAKE_SHAPE}",
+}  # fmt: skip
 
 
 def say_error(error: Exception) -> int:
@@ -54,8 +62,8 @@ def one_line(error: BaseException) -> str:
         error, cause = cause, cause.__cause__
         text = str(error).strip() or text
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    if re.search(TOO_SMALL, line):
-        line += "; the images are too small for this network: data=cifar10 has larger ones"
+    if remedy := next((words for said, words in MISFITS.items() if re.search(said, line)), None):
+        line = f"{line.replace('refuses its options', 'cannot take these images').rstrip('.')}; {remedy}"
     if is_bad_input(error):
         return line
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"

@@ -29,16 +29,18 @@ def show(folder: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from normexp.runs.table import find_runs, load_summaries
+    from normexp.runs.table import find_runs, load_summaries, networks
+
+    def loaded(folder: Path) -> "pd.DataFrame":
+        runs = load_summaries(folder)
+        return runs.assign(model=networks(runs))
 
     below = sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.is_dir() else [folder]
-    studies = {path.name: load_summaries(path) for path in below if find_runs(path)[0]}
+    studies = {path.name: loaded(path) for path in below if find_runs(path)[0]}
     if not studies:
-        load_summaries(folder)  # says that there is none
+        loaded(folder)  # says that there is none
     one = all((runs["name"] != name).all() for name, runs in studies.items())
-    rows = (
-        runs_of(load_summaries(folder)) if one else [study_of(name, runs) for name, runs in studies.items()]
-    )
+    rows = runs_of(loaded(folder)) if one else [study_of(name, runs) for name, runs in studies.items()]
     table = Table(show_edge=False, pad_edge=False)
     for name, value in rows[0].items():
         table.add_column(name, justify="right" if value[:1].isdigit() and name != "finished" else "left")

@@ -122,6 +122,13 @@ def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str)
     return Path(config["outputs"]) / config["name"] / choices["model"] / leaf
 
 
+def model_label(config: Mapping[str, Any], choices: Mapping[str, str]) -> str:
+    """The chosen model, with the network of a library or of a user, which a folder does not name: `torchvision
+    resnet18`, `module my_package.Net`."""
+    which = config["model"].get("name") or config["model"].get("path")
+    return f"{choices['model']} {which}" if which else choices["model"]
+
+
 def saved_identity(folder: Path) -> str | None:
     """The hash that a run folder was made for, or None if it is not a run folder."""
     path = folder / HYDRA / "identity"

@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.format import pluralize
-from normexp.report.study import NETWORK, Study, as_text, label, open_study
+from normexp.report.study import Study, as_text, label, open_study
 from normexp.report.tables import cell_words, comparison, heads, how_to_read, number, over_examples
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
 from normexp.runs.summary import NEAR_CHANCE, OLDER
-from normexp.runs.table import FEWEST_SEEDS, find_runs
+from normexp.runs.table import FEWEST_SEEDS, find_runs, networks
 
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
@@ -103,9 +103,7 @@ def points(study: Study) -> str:
 def scope(study: Study) -> str:
     """A sentence on where the difference was seen, and that other settings were not tried."""
     rows = study.summaries
-    networks = rows.reindex(columns=list(NETWORK)).drop_duplicates().iterrows()
-    names = [" ".join(map(str, row.dropna())) for _, row in networks]
-    where = f"{', '.join(names)} on {', '.join(map(str, rows['data'].unique()))}"
+    where = f"{', '.join(networks(rows).unique())} on {', '.join(map(str, rows['data'].unique()))}"
     rate = (
         "each point at its best learning rate" if study.rate_varies
         else f"one learning rate ({rows['lr'].iloc[0]:g})" if rows["lr"].nunique() == 1 else "several learning rates"

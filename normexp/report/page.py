@@ -26,6 +26,7 @@ from normexp.report.tables import (
     plain,
 )
 from normexp.runs.summary import MOST_LOSS
+from normexp.runs.table import networks
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -102,7 +103,7 @@ def render(template: str, **values: Any) -> Markup:
 
 def facts(study: Study) -> list[str]:
     """The values that all runs share, and the size of the grid."""
-    rows = study.summaries
+    rows = study.summaries.assign(network=networks(study.summaries))
     first = rows.iloc[0]
 
     def common(column: str, form: str) -> list[str]:
@@ -118,8 +119,8 @@ def facts(study: Study) -> list[str]:
     by_steps = rows["max_steps"].notna().any()
     return [
         f"{pluralize(len(rows), 'run')}: {' × '.join(sizes)}",
-        *common("data", "{}"), *common("model", "{}"), *common("optimizer", "{}"), *common("lr", "learning rate {:g}"),
-        *common("batch_size", "batch size {:g}"),
+        *common("data", "{}"), *common("network", "{}"), *common("optimizer", "{}"),
+        *common("lr", "learning rate {:g}"), *common("batch_size", "batch size {:g}"),
         *(common("max_steps", "steps {:g}") if by_steps else common("max_epochs", "epochs {:g}")),
     ]  # fmt: skip
 

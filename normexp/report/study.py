@@ -26,7 +26,7 @@ from normexp.report.statistics import (
 from normexp.runs import TestExamples, load_summaries, load_test_examples
 from normexp.runs.read import check_metric, other_code, read_metrics
 from normexp.runs.summary import decided_by, varying
-from normexp.runs.table import open_runs, read_ledgers, samples_seen
+from normexp.runs.table import NETWORK, open_runs, read_ledgers, samples_seen
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
@@ -39,7 +39,6 @@ LABELS = {
 
 OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each test example
 NO_LEVEL = math.nan
-NETWORK = ("model", "model.name", "model.path")
 
 
 @dataclass

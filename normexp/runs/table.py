@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Grid = Mapping[str, Iterable[Any]]
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
+NETWORK = ("model", "model.name", "model.path")
 IDENTITY = Path(".hydra") / "identity"
 FEWEST_SEEDS = 5  # with fewer, neither reports nor the judge rank arms
 NAMED = 5  # a message names so many cells and counts the others
@@ -125,6 +126,12 @@ def load(
     table = pd.DataFrame({**columns, **values})
     table.insert(list(table.columns).index("seconds"), "samples", samples_seen(summaries, run, table["step"]))
     return table
+
+
+def networks(summaries: "pd.DataFrame") -> "pd.Series":
+    """The model of each run, with the network of a library or of a user, which a folder does not name."""
+    named = summaries.reindex(columns=list(NETWORK))
+    return named.apply(lambda row: " ".join(map(str, row.dropna())), axis=1)
 
 
 def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series") -> "np.ndarray":

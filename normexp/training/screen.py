@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.code import changed, in_words
-from normexp.config.identity import changes
+from normexp.config.identity import changes, model_label
 from normexp.config.process import tolerant_stdout
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
@@ -80,12 +80,6 @@ def show_choices(
     # Not in the grid, which would break a path into lines that nobody can copy.
     where = str(folder) if folder else "none (fast_dev_run saves nothing)"
     console.print(Text.assemble(("folder", "bold"), "    ", where), highlight=False, soft_wrap=True)
-
-
-def model_label(config: dict[str, Any], choices: dict[str, str]) -> str:
-    """The chosen model, with the network of a library or of a user: `torchvision resnet18`, `module my_package.Net`."""
-    which = config["model"].get("name") or config["model"].get("path")
-    return f"{choices['model']} {which}" if which else choices["model"]
 
 
 def _norms(parts: "Parts") -> str:

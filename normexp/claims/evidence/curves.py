@@ -96,14 +96,22 @@ def _cells(claim: Claim, verdict: dict[str, Any]) -> Iterator[BankCell]:
 
 
 def setting_names(claim: Claim) -> dict[str, str]:
-    """Setting -> its name for people: for a cell what it is, "digits, tanh MLP", with its own name if two are alike."""
-    cells = claim.cells if claim.evidence == "training" else {}
-    what = {
-        name: cells[name].what if name in cells else in_words(own) or name
-        for name, own in claim.settings.items()
+    """Setting -> its name for people: what it is, "digits, tanh MLP", with its own name if two are alike."""
+    kinds = kinds_of_settings(claim)
+    return {
+        name: f"{kind} ({name})" if len(kinds[kind]) > 1 else kind
+        for kind, names in kinds.items()
+        for name in names
     }
-    words = list(what.values())
-    return {name: f"{word} ({name})" if words.count(word) > 1 else word for name, word in what.items()}
+
+
+def kinds_of_settings(claim: Claim) -> dict[str, list[str]]:
+    """What settings are -> the names of those that are alike."""
+    cells = claim.cells if claim.evidence == "training" or claim.drawn else {}
+    kinds: dict[str, list[str]] = {}
+    for name, own in claim.settings.items():
+        kinds.setdefault(cells[name].what if name in cells else in_words(own) or name, []).append(name)
+    return kinds
 
 
 def in_words(overrides: Any) -> str:

@@ -40,6 +40,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, Sessi
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import FileWriter, SummaryWriter
 
+from normexp.config.identity import model_label
 from normexp.runs import damaged
 from normexp.runs.summary import flat
 from normexp.training.lightning import own_rank
@@ -327,7 +328,8 @@ def hyperparameters(summary: Mapping[str, Any]) -> dict[str, Any]:
     """
     config, choices = summary["config"], summary["choices"]
     row = {name: config.get(name, summary["status"]) for name in MAIN} | {
-        name: choices[name] for name in ("model", "norm")
+        "model": model_label(config, choices),
+        "norm": choices["norm"],
     }
     settings = {key: config[key] for key in ("max_epochs", "max_steps")} | {
         key: choices[key] for key in choices

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytorch_lightning.loggers.logger import Logger
 
+from normexp.config.identity import model_label
 from normexp.config.settings import shown
 from normexp.runs import damaged
 from normexp.runs.files import write_json
@@ -153,8 +154,8 @@ class ServiceLogger(Logger):
 
 
 def title(parts: "Parts", folder: Path) -> str:
-    """The run's name inside its study, as TensorBoard shows it: `mlp/layernorm-bs64-s0-1a2b3c4d`."""
-    return f"{parts.choices['model']}/{folder.name}"
+    """The run's name inside its study, its network and its folder: `mlp/layernorm-bs64-s0-1a2b3c4d`."""
+    return f"{model_label(parts.config, parts.choices)}/{folder.name}"
 
 
 def settings_of(parts: "Parts") -> dict[str, Any]:

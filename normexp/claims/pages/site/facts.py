@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.curves import bank_curves, curves_of, ledger_of, own_curves, setting_names
+from normexp.claims.evidence.curves import (
+    bank_curves,
+    curves_of,
+    kinds_of_settings,
+    ledger_of,
+    own_curves,
+    setting_names,
+)
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER
 from normexp.claims.judge.plain_words import in_words
 from normexp.claims.judge.verdict import BEGUN
@@ -112,6 +119,7 @@ def facts(
         "claim": claim,
         "row": row,
         "verdict": verdict,
+        "kinds": kinds_of_settings(claim),
         "registered": registrations(claim, registry, root),
     }
     if verdict is None or verdict["verdict"] == BEGUN:
@@ -129,7 +137,6 @@ def facts(
         "counts": counts(verdict) if verdict["settings"] else [],
         "pluralize": pluralize,
         "forest": forest(verdict, names, claim.better),
-        "names": names,
         "table": means_table(verdict, names),
         "rates": over_rate(runs, colors) if runs else "",
         "curves": learning(means, colors) if means else "",
