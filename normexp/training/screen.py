@@ -41,9 +41,12 @@ ODD = 100.0  # times: gradients of the first and the last layer that differ by m
 
 
 def make_console(*, quiet: bool = False) -> Console:
-    """A console that is wide if the output is a file. A run does not end where it can no longer print."""
+    """A console that is wide if the output is a file, and text in a notebook. A run does not end where it can no longer
+    print."""
     console = Console(quiet=quiet, file=tolerant_stdout())
-    return console if console.is_terminal else Console(quiet=quiet, file=console.file, width=160)
+    if console.is_terminal:
+        return console
+    return Console(quiet=quiet, file=console.file, width=160, force_terminal=False, force_jupyter=False)
 
 
 def show_choices(
