@@ -117,7 +117,8 @@ def finding(found: Look, baseline: str, measure: str) -> str:
     for one in found.differences:
         where = f" at batch size {one.level}" if one.level != "" else ""
         low, high = (show(end, measure, sign=True) for end in one.interval)
-        numbers = f"{show(one.effect, measure, sign=True)} ({low} to {high})"
+        unit = "points" if measure == "error" else "nats"
+        numbers = f"{show(one.effect, measure, sign=True)} {unit} ({low} to {high})"
         verb = {OPEN: "is not decided against", EQUAL: "equals, within the margin,"}.get(
             one.word, f"is {one.word} than"
         )
@@ -136,9 +137,10 @@ def show(value: float, measure: str, *, sign: bool = False) -> str:
 def table_tex(found: Look, claim: Claim, measure: str) -> str:
     """A table for LaTeX with booktabs: norms in rows, batch sizes in columns, mean and half of the 95% interval."""
     levels: Sequence[Any] = claim.levels
-    heads = " & ".join(f"batch {level}" if level != "" else f"test {measure}" for level in levels)
+    shown = "test error (\\%)" if measure == "error" else "test loss (nats)"
+    heads = " & ".join(f"batch {level}" if level != "" else shown for level in levels)
     lines = [
-        "% \\usepackage{booktabs}",
+        f"% {shown}: mean and half of its 95\\% interval; needs \\usepackage{{booktabs}}",
         f"\\begin{{tabular}}{{l{'r' * len(levels)}}}",
         "\\toprule",
         f"norm & {heads} \\\\",
