@@ -237,7 +237,7 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
          "loss: with a 2.3% higher than without a norm (11% lower to 18% higher); more than 10% lower was asked."),
         ({"kind": "equivalent", "margin": 0.01}, "share of errors", (0.002, -0.003, 0.007),
          "share of errors: with a 0.2 points higher than without a norm (0.3 points lower to 0.7 points higher); "
-         "no difference beyond 1 points was asked."),
+         "no difference beyond 1 point was asked."),
         ({"kind": "greater", "margin": 0.5, "log": True}, "loss", (2.3, 1.1, 3.0),
          "loss: with a 9.97 times as high as without a norm (3 to 20.1 times as high); "
          "more than 65% higher was asked."),

@@ -10,7 +10,7 @@ from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.judge.verdict import untestable
 from normexp.claims.spec.claim_files import read_claim
 
-LARGEST = {"depth": "model.depth=", "width": "model.width=", "updates": "max_steps="}
+LARGEST = {"depth {}": "model.depth=", "width {}": "model.width=", "{} updates": "max_steps="}
 ONE = """
 name: one
 sentence: A norm helps.
@@ -43,7 +43,7 @@ def test_every_claim_that_is_tested_says_what_it_does_not_show(name):
             words = [word for arm in claim.arms.values() for word in [*claim.fixed, *arm]]
             changed = any(f"{word}=".startswith(key) for word in [*words, *claim.factor])
             if sizes and not changed:
-                assert f"{what} {max(sizes):,g}" in said
+                assert what.format(f"{max(sizes):,g}") in said
 
 
 def test_it_is_made_from_the_settings_and_decides_nothing(tmp_path):
@@ -52,7 +52,7 @@ def test_it_is_made_from_the_settings_and_decides_nothing(tmp_path):
     claim = read_claim(path)
     assert limits(claim) == (
         "This does not show what holds in other settings than this one: MLP on MNIST, at most depth 3, width 48, "
-        "updates 1,200. It does not exclude differences below its margin. Nor does it show: that it always helps."
+        "1,200 updates. It does not exclude differences below its margin. Nor does it show: that it always helps."
     )
     assert claim.protocol == dataclasses.replace(claim, does_not_show="").protocol
     path.write_text(ONE.replace("does_not_show: That it always helps.", "does_not_show: [a]"))

@@ -9,7 +9,12 @@ from normexp.claims.spec.bank import labels_of, value_of
 if TYPE_CHECKING:
     from normexp.claims.spec.claim import Claim
 
-SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
+SIZES = {
+    "model.depth": "depth {}",
+    "model.width": "width {}",
+    "max_steps": "{} updates",
+    "max_epochs": "{} epochs",
+}
 MOST_NAMED = 5
 FEW = 24  # drawn settings
 SMALLER = "It does not exclude differences below its margin."
@@ -62,7 +67,7 @@ def _by_evidence(claim: "Claim") -> str:
 
 
 def _where(claim: "Claim") -> str:
-    """`MLP, CNN on MNIST, at most depth 12, width 256, updates 6,000`; empty if no override says it."""
+    """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
     own = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
     settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]
     words = [[*setting, *arm] for setting in settings for arm in own]
@@ -79,7 +84,7 @@ def _where(claim: "Claim") -> str:
             ]
         )
     }
-    sizes = ", ".join(f"{name} {size:,g}" for name, size in largest.items())
+    sizes = ", ".join(name.format(f"{size:,g}") for name, size in largest.items())
     return ", ".join(filter(None, (named, f"at most {sizes}" if sizes else "")))
 
 

@@ -145,7 +145,8 @@ def difference(value: float, comparison: dict[str, Any], measure: str) -> str:
             else f"{100 * abs(math.expm1(value)):.2g}% {way}"
         )
     if measure.startswith(SHARES):
-        return f"{number(100 * abs(value))} points {way}"
+        points = number(100 * abs(value))
+        return f"{points} point{'s' * (points != '1')} {way}"
     return f"{number(abs(value))} {way}"
 
 
