@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge_again import judge_again
+from normexp.claims.conclude import judge_again
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims

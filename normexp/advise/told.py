@@ -11,8 +11,7 @@ from normexp.claims.evidence.measured import Measured, measured
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.atlas import short
 from normexp.claims.spec.bank import NAMES, Bank, label
-from normexp.claims.spec.registration import REGISTRY, not_after, open_registry
-from normexp.claims.spec.registry import digest
+from normexp.claims.spec.registry import REGISTRY, digest, not_after, open_registry
 from normexp.config.compose import compose, plain_values
 from normexp.config.process import fast_imports
 
@@ -125,7 +124,7 @@ def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) 
         for own in forecast.coverage()
     ]  # fmt: skip
     columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
-    own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY) if settings else {}
+    own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
     return markdown_page(
         "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
         coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,

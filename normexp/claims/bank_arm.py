@@ -1,21 +1,22 @@
-"""A norm of one's own beside a bank: only its arm is trained, the others are the bank's finished runs."""
+"""A norm of one's own beside a bank: only its arm is trained, the others are the bank's finished runs; its row and its
+badge, an SVG and the JSON that badge services read (https://shields.io/badges/endpoint-badge)."""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from normexp.claims.evidence.plan import missing_keys
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.comparison import PRACTICAL, Comparison
-from normexp.claims.pages.badge import write_badge
 from normexp.claims.spec.bank import Bank, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import LENGTHS
 from normexp.claims.verify_claims import Verification
 from normexp.config.code import in_words
 from normexp.format import pluralize
-from normexp.runs.files import write_json
+from normexp.runs.files import atomic_write, write_json
 from normexp.sweeps.places.place import Options
 from normexp.sweeps.screen import core_minutes
 
@@ -154,3 +155,41 @@ def cells_of(row: dict[str, Any]) -> list[str]:
     median = "none" if row["median"] is None else f"{100 * row['median']:+.2f}"
     share = f"{row['share']:.2f} ({low:.2f} to {high:.2f})"
     return [row["against"], *(str(row[word]) for word in COUNTS), share, median]
+
+
+COLORS = {"better": "#2a7f3f", "mixed": "#6a6a6a", "worse": "#b04a2f"}
+LETTER, ROOM = 6.3, 12  # pixels of a letter of 11 pixels, and around a text
+
+
+def message_of(rows: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """(text, color) of the norm against which it stands worst, so that no choice among norms flatters it."""
+    worst = min(rows, key=lambda row: (row["ahead"] - row["behind"] - row["failed"], row["ahead"]))
+    ahead, behind = worst["ahead"], worst["behind"] + worst["failed"]
+    word = "better" if 2 * ahead > worst["n"] else "worse" if 2 * behind > worst["n"] else "mixed"
+    return f"ahead of {worst['against']} in {ahead} of {worst['n']}, behind in {behind}", COLORS[word]
+
+
+def write_badge(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write `badge.json` and `badge.svg`; returns the path of the SVG."""
+    label, (message, color) = f"normexp: {name}", message_of(rows)
+    write_json(
+        folder / "badge.json", {"schemaVersion": 1, "label": label, "message": message, "color": color}
+    )
+    with atomic_write(folder / "badge.svg") as file:
+        file.write(svg(label, message, color).encode())
+    return folder / "badge.svg"
+
+
+def svg(label: str, message: str, color: str) -> str:
+    """Two texts beside each other, the second on a color."""
+    left, right = (round(len(text) * LETTER) + ROOM for text in (label, message))
+    texts = "".join(
+        f'<text x="{x}" y="14" text-anchor="middle">{escape(text)}</text>'
+        for text, x in ((label, left / 2), (message, left + right / 2))
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img">'
+        f"<title>{escape(f'{label}: {message}')}</title>"
+        f'<rect width="{left}" height="20" fill="#444"/><rect x="{left}" width="{right}" height="20" fill="{color}"/>'
+        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">{texts}</g></svg>\n'
+    )

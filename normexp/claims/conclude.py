@@ -1,4 +1,5 @@
-"""From evidence to the verdict of a claim over several settings: its registration and its manipulation check."""
+"""From evidence to the verdict of a claim: its registration, its manipulation check, and all judged again from the
+ledger, without training or building a network. It imports no torch."""
 
 import functools
 from collections.abc import Sequence
@@ -7,24 +8,29 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.plan import Known, cost
 from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
-from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, StoredVerdict
+from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
+from normexp.claims.judge.plain_words import with_scope
 from normexp.claims.judge.verdict import WITHDRAWN_WORD
-from normexp.claims.judge.verdict_text import with_scope
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import (
+from normexp.claims.spec.registry import (
     REGISTRY,
+    WITHDRAWN,
     Registry,
+    Row,
     default_registry,
+    digest,
     grid_subject,
+    notices,
     open_registry,
     population_subject,
     runs_before_registration,
+    subject_of,
 )
-from normexp.claims.spec.registry import WITHDRAWN, Row, digest, notices, subject_of
+from normexp.config.folder import CONFIGS
 from normexp.config.process import command
 
 Registration = tuple[Row | None, str, Registry | None]  # the claim's row, else the reason why it has none
@@ -57,8 +63,8 @@ def conclude(
     runs = known.read_runs() if known and settings else pd.DataFrame({"run": [], "seconds": [], "bank": []})
     row, why, late = None, "hand-picked settings make no word, so there is nothing to register", 0
     if claim.drawn:
-        paths = registries_of() if registries is None else registries
-        row, why, registry = registration(claim, paths, (stored.record["row"] or 0) if stored else None)
+        gathered = (stored.record["row"] or 0) if stored else None
+        row, why, registry = registration(claim, opened(registries), gathered)
         if row and registry and len(runs):
             late, against = runs_before_registration(row, runs, registry, claim.bank)
             row, why = (None, against) if against else (row, why)
@@ -72,7 +78,7 @@ def conclude(
         late=f"registered after {late} of {len(runs)} runs" if late else "",
         manipulation=checks,
         again=again,
-        extra={"unregistered_because": why, "runs": _cost(runs, known)},
+        extra={"unregistered_because": why, "runs": cost(runs, known.disk if known else None)},
     )
     return source.table(), verdict
 
@@ -100,29 +106,33 @@ def of_the_grid(known: Known) -> str:
 def unregistered(claim: Claim, registries: Sequence[Path] | None = None) -> str:
     """Why the runs of a claim over a registered population would come before a row of its own; empty if it has one, or
     if its population has none."""
-    paths = registries_of() if registries is None else registries
     subjects = (grid_subject(claim.bank), population_subject(claim.bank))
-    rows = [row for path in paths for row in _opened(path, path.stat().st_mtime_ns).rows]
-    known = claim.drawn and any(row.subject in subjects for row in rows)
-    return registration(claim, paths)[1] if known else ""
+    found = opened(registries)
+    known = claim.drawn and any(registry.latest(subject) for registry in found for subject in subjects)
+    return registration(claim, found)[1] if known else ""
 
 
 def registries_of(evidence: Path = EVIDENCE) -> list[Path]:
     """Where rows are looked for: in the user's own registry, then in that of the ledger."""
-    own, shipped = default_registry(), evidence / REGISTRY
+    own, shipped = default_registry(), evidence / REGISTRY.name
     paths = [path for path in (own, shipped) if path.exists()]
     return paths[:1] if len(paths) > 1 and own.samefile(shipped) else paths
 
 
-def registration(claim: Claim, registries: Sequence[Path], gathered: int | None = None) -> Registration:
+def opened(registries: Sequence[Path] | None) -> list[Registry]:
+    """These registries, or by default those in which rows are looked for; each is read once."""
+    paths = registries_of() if registries is None else registries
+    return [_opened(path, path.stat().st_mtime_ns) for path in paths]
+
+
+def registration(claim: Claim, registries: Sequence[Registry], gathered: int | None = None) -> Registration:
     """The claim's row if its protocol is the registered one. Otherwise None and the reason.
 
     Args:
         gathered: number of the row under which stored values were gathered; their protocol is known by it.
     """
     subject = subject_of(claim.id, claim.budget)
-    for path in registries:
-        registry = _opened(path, path.stat().st_mtime_ns)
+    for registry in registries:
         if (row := registry.latest(subject)) is None:
             continue
         if gathered is not None:
@@ -139,12 +149,8 @@ def noticed(
 ) -> dict[str, Any]:
     """The verdict with what rows of the registry say of it: what was found to be wrong stands in its note, and a
     withdrawn one has that word in place of its own."""
-    paths = registries_of() if registries is None else registries
-    rows = [
-        row
-        for path in paths
-        for row in notices(_opened(path, path.stat().st_mtime_ns).rows, subject_of(claim.id, claim.budget))
-    ]
+    subject = subject_of(claim.id, claim.budget)
+    rows = [row for registry in opened(registries) for row in notices(registry.rows, subject)]
     said = [
         f"{row.subject.partition(' ')[0]} by row {row.number} ({row.date[:10]}): {row.reason}" for row in rows
     ]
@@ -165,9 +171,31 @@ def from_ledger(claim: Claim, evidence: StoredEvidence) -> tuple[pd.DataFrame, d
     return conclude(claim, Known(claim, evidence, None), registries=registries_of(evidence.folder))
 
 
-def _cost(runs: pd.DataFrame, known: Known | None) -> dict[str, Any]:
-    each = runs["seconds"] / runs.get("replicas", 1)
-    new = {str(folder) for folder in known.disk.new} if known and known.disk else set()
-    trained = int(runs["folder"].isin(new).sum()) if "folder" in runs else 0
-    seconds = round(float(each.sum()), 1)
-    return {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}
+def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:
+    """The verdict of every claim of which the ledger has something, by id. Raises ValueError as `judge_again` does."""
+    found = {name: judge_again(claim, root) for name, claim in claims.items() if claim.evidence != "none"}
+    return {name: verdict for name, verdict in found.items() if verdict is not None}
+
+
+def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | None:
+    """The verdict of one claim; None if nothing of it is in the ledger.
+
+    Raises ValueError with one line for files that are not those of the manifest, and for evidence with a gap.
+    """
+    evidence, registries = StoredEvidence(root / PLACE), registries_of(root / PLACE)
+    if claim.settings and claim.evidence == "training":
+        known = Known(claim, evidence, None)
+        has = known.is_finished if claim.drawn else lambda cell: len(evidence.rows(claim, cell))
+        if not any(map(has, claim.cells.values())):
+            return None
+        costs: dict[str, Any] = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
+        verdict = from_ledger(claim, evidence)[1]
+    elif (stored := evidence.verdict(claim)) is None:
+        return None
+    else:
+        costs = {key: stored.record[key] for key in COSTS if key in stored.record}
+        if claim.settings:
+            verdict = conclude(claim, stored=stored, registries=registries)[1]
+        else:
+            verdict = judge(stored.table, claim)
+    return noticed(verdict, claim, registries) | costs | {"untuned": False, "untuned_word": None}

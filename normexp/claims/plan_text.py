@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from normexp.claims.evidence.cell_facts import LADDER
+from normexp.claims.evidence.disk_runs import LADDER
 from normexp.claims.evidence.plan import Known
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import RATES

@@ -9,18 +9,24 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.claim_means import write_claim_means
 from normexp.claims.conclude import conclude, noticed, of_the_grid, unregistered
-from normexp.claims.evidence.cell_facts import complete_cells
-from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns, keep_out_of_git
+from normexp.claims.evidence.curves import write_claim_means
+from normexp.claims.evidence.disk_runs import (
+    MOST_FAILURES,
+    DiskRuns,
+    complete_cells,
+    estimated_seconds,
+    keep_out_of_git,
+    launch_folder,
+    train,
+)
 from normexp.claims.evidence.keep import keep_verdict
-from normexp.claims.evidence.plan import Known, most_missing, plan
+from normexp.claims.evidence.plan import Known, cost, most_missing, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.fork_map import fork_map
 from normexp.claims.judge import judge
@@ -29,7 +35,7 @@ from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, untestable, wr
 from normexp.claims.pages.figure import draw
 from normexp.claims.plan_text import by_setting, by_the_bank, plan_text
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import GRID
+from normexp.claims.spec.registry import GRID
 from normexp.cli.errors import one_line
 from normexp.config.process import command as to_type
 from normexp.config.process import full_errors
@@ -116,8 +122,7 @@ class Verification:
             self._run(found, options)
 
     def _seconds(self, specs: Sequence[RunSpec], threads: int) -> list[float | None]:
-        """Seconds of each run with so many threads, from a few steps of each kind; None on a GPU, and for one that
-        cannot run, which its own process will say."""
+        """Seconds of each run with so many threads."""
         import torch
 
         from normexp.sweeps.grid import Estimates
@@ -125,14 +130,7 @@ class Verification:
         torch.set_num_threads(threads)
         if self._estimates is None:
             self._estimates = Estimates(each_norm=False)
-        together = Counter(spec.together for spec in specs)
-        found: list[float | None] = []
-        for spec in specs:
-            try:
-                found.append(self._estimates.seconds(spec, together[spec.together] if spec.together else 1))
-            except ValueError:
-                found.append(None)
-        return found
+        return estimated_seconds(specs, self._estimates)
 
     def run(self, options: Options, conclude: Callable[[Claim, Evidence | None], None]) -> None:
         """Train in rounds what is missing; `conclude` is called for each claim when nothing is, with its table and
@@ -164,16 +162,12 @@ class Verification:
         return found
 
     def _run(self, found: list[tuple[Known, list[RunSpec]]], options: Options) -> int:
-        from normexp.sweeps.engine import place_of, run  # loads torch
+        from normexp.sweeps.engine import place_of  # loads torch
 
         specs = [spec for _, own in found for spec in own]
-        shown = {
-            path: words
-            for known in self.known.values()
-            if known.disk
-            for path, words in known.disk.shown.items()
-        }
-        folder = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+        disks = [known.disk for known in self.known.values() if known.disk]
+        shown = {path: words for disk in disks for path, words in disk.shown.items()}
+        folder = launch_folder(self.out / "cache")
         place = place_of(specs, options, folder)
         threads = max(place.threads, 1)
         times = self._seconds(specs, threads)
@@ -186,14 +180,7 @@ class Verification:
         if not options.plan:
             keep_out_of_git(self.out)
         command = self.command.format(id=",".join(claim.id for claim in self.claims))
-        status = run(
-            cells,
-            options,
-            folder,
-            command,
-            argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
-            place=place,
-        )
+        status = train(cells, options, folder, command, place=place)
         for cell in cells:
             self._note(cell)
         return status
@@ -278,25 +265,13 @@ def verify_all(
     claims: list[Claim],
     out: Path,
     *,
-    tuned: bool = True,
-    command: str,
     options: Options | None = None,
-    evidence: StoredEvidence | None = None,
-    registries: Sequence[Path] | None = None,
-    keep_in: Path | None = None,
+    **given: Any,
 ) -> int:
     """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
     at the end and makes the exit status 1; any verdict makes it 0. The other arguments are those of `Verification`."""
     start, options = time.perf_counter(), options or Options()
-    own = Verification(
-        claims,
-        out,
-        tuned=tuned,
-        command=command,
-        evidence=evidence,
-        registries=registries,
-        keep_in=keep_in,
-    )
+    own = Verification(claims, out, **given)
     own.show_plan()
     if options.plan:
         own.show_runs(options)
@@ -356,7 +331,7 @@ def in_one_setting(known: Known) -> Evidence:
         "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
         # For these the grid may be too narrow.
         "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
-        "runs": known.cost(),
+        "runs": cost(known.disk.known(), known.disk) if known.disk else {},
     }
 
 

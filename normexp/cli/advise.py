@@ -4,7 +4,7 @@ from pathlib import Path
 
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.registration import REGISTRY, default_registry
+from normexp.claims.spec.registry import REGISTRY, default_registry
 from normexp.cli.errors import say_error
 from normexp.config.folder import read_options
 from normexp.config.process import command, prepare
@@ -73,7 +73,7 @@ def answer(options: dict[str, str], words: list[str], register: bool) -> str:
         predicted = told.predictions(forecast, settings, bank.name)
         subject = told.subject(settings, bank.name)
         return line(record(path, subject, predicted, options["reason"], [[0, settings.seeds]]))
-    registry = Path(options["registry"]) if options["registry"] else evidence / REGISTRY
+    registry = Path(options["registry"]) if options["registry"] else evidence / REGISTRY.name
     own = told.serious(forecast, settings, bank.name, evidence, registry)
     source = f"registered in row {own['row']}" if own["row"] else "not registered"
     return "\n".join(filter(None, (f"{settings.name}, {source}:", own["table"], own["held"], own["late"])))

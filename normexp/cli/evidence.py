@@ -6,7 +6,7 @@ from pathlib import Path
 
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
-from normexp.claims.spec.registration import GRID
+from normexp.claims.spec.registry import GRID
 from normexp.claims.spec.select import find
 from normexp.cli.errors import say_error
 from normexp.config.folder import read_options
@@ -202,8 +202,7 @@ def audit(bank: Bank, options: dict[str, str], engine) -> int:
 
 def keep(options: dict[str, str]) -> int:
     """Write the finished runs of claims into a ledger."""
-    from normexp.claims.evidence.cell_facts import complete_cells
-    from normexp.claims.evidence.disk_runs import DiskRuns
+    from normexp.claims.evidence.disk_runs import DiskRuns, complete_cells
     from normexp.claims.evidence.keep import grid_claim, keep_runs
     from normexp.claims.evidence.plan import Known
     from normexp.claims.evidence.stored import ledger_of_bank

@@ -4,25 +4,23 @@ import json
 from pathlib import Path
 
 from normexp.claims.evidence import protocol as found
-from normexp.claims.evidence.cell_facts import complete_cells
+from normexp.claims.evidence.disk_runs import complete_cells
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import (
+from normexp.claims.spec.registry import (
+    CORRECTED,
     GRID,
+    WITHDRAWN,
+    Row,
     default_registry,
+    digest,
     grid_subject,
+    latest,
+    notice,
     open_registry,
     outside_history,
     population_subject,
-)
-from normexp.claims.spec.registry import (
-    CORRECTED,
-    WITHDRAWN,
-    Row,
-    digest,
-    latest,
-    notice,
     read_registry,
     register,
     subject_of,

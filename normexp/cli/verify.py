@@ -10,9 +10,7 @@ from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
-from normexp.claims.spec.papers import arxiv_id
-from normexp.claims.spec.select import ENDINGS, find
-from normexp.claims.spec.topics import matching, topic
+from normexp.claims.spec.select import ENDINGS, arxiv_id, find, matching, topic
 from normexp.cli.errors import say_error
 from normexp.config import folder
 from normexp.config.folder import read_options
@@ -172,7 +170,7 @@ def page(path: Path, options: dict[str, str]) -> str:
         return write_page(path, own, verdicts_in(own, Path(options["out"])))
     claims = load_claims(CONFIGS)
     if options["out"] == DEFAULTS["out"]:
-        from normexp.claims.judge_again import judge_all_again
+        from normexp.claims.conclude import judge_all_again
 
         return write_page(path, claims, judge_all_again(claims))
     return write_page(path, claims, verdicts_in(claims, Path(options["out"])))

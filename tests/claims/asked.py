@@ -8,7 +8,7 @@ import pandas as pd
 from normexp.claims.conclude import conclude, from_ledger
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import IN_CHECKOUT
+from normexp.claims.spec.registry import REGISTRY
 from normexp.claims.verify_claims import Verification
 
 
@@ -24,5 +24,5 @@ def over_settings(claim: Claim, root: Path) -> tuple[pd.DataFrame, dict[str, Any
     """Table and verdict of a claim over settings; `root` holds registry and ledger."""
     if claim.evidence == "training":
         return from_ledger(claim, StoredEvidence(root / PLACE))
-    paths = [path for path in [root / IN_CHECKOUT] if path.exists()]
+    paths = [path for path in [root / REGISTRY] if path.exists()]
     return conclude(claim, registries=paths)

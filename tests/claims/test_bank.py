@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from normexp.claims.evidence.cell_facts import complete
 from normexp.claims.evidence.curves import bank_curves, read_curves
+from normexp.claims.evidence.disk_runs import complete
 from normexp.claims.evidence.keep import export, grid_claim, keep_runs
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import StoredEvidence

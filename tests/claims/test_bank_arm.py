@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from normexp.claims.bank_arm import arm_claim, show
+from normexp.claims.bank_arm import arm_claim, message_of, show, svg
 from normexp.claims.conclude import conclude
 from normexp.claims.evidence.keep import write_manifest
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import StoredEvidence
-from normexp.claims.pages.badge import message_of, svg
 from normexp.claims.spec.bank import load_bank
 from normexp.cli.bank import main
 

@@ -9,11 +9,11 @@ from asked import verify
 from committed import CLAIMS, ROOT
 from test_verify_settings import INITIAL
 
+from normexp.claims.conclude import judge_again, judge_all_again
 from normexp.claims.evidence import initial
 from normexp.claims.evidence.keep import keep_verdict, write_manifest
 from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.stored import KEPT, PLACE, StoredEvidence
-from normexp.claims.judge_again import judge_again, judge_all_again
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, digest, register
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from committed import CLAIMS, ROOT
 
+from normexp.claims.conclude import judge_all_again
 from normexp.claims.evidence.stored import StoredEvidence
-from normexp.claims.judge_again import judge_all_again
-from normexp.claims.pages.site.facts import PROTOCOLS
+from normexp.claims.pages.site.write import PROTOCOLS
 from normexp.claims.pages.verdicts_page import FIRST_JUDGE, table, write_page
 from normexp.claims.spec.registry import REGISTRY, digest, read_registry
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from committed import BANK, CLAIMS, ROOT, judged
 
+from normexp.claims.conclude import judge_again
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge_again import judge_again
 
 # README.md has the table until findings over drawn settings replace it.
 PAGES = [p for p in ("README.md", "docs/bank.md") if "| setting | none |" in (ROOT / p).read_text()]

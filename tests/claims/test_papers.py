@@ -3,8 +3,7 @@
 import pytest
 
 from normexp.claims.spec.claim_files import load_claims
-from normexp.claims.spec.papers import PAPERS, arxiv_id, is_of
-from normexp.claims.spec.select import select
+from normexp.claims.spec.select import PAPERS, arxiv_id, is_of, select
 from normexp.cli.verify import CONFIGS, read
 
 

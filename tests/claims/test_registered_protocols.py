@@ -7,7 +7,7 @@ from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence.protocol import cells, resolved_cells
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
-from normexp.claims.pages.site.facts import PROTOCOLS
+from normexp.claims.pages.site.write import PROTOCOLS
 from normexp.claims.spec.registry import REGISTRY, latest, read_registry, subject_of
 from normexp.config.folder import CONFIGS
 

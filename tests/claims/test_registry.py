@@ -11,7 +11,6 @@ from committed import CLAIMS, ROOT
 from repository import git
 
 from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
-from normexp.claims.spec.registration import history_of, kept_commits, not_after, open_registry
 from normexp.claims.spec.registry import (
     CORRECTED,
     REGISTRY,
@@ -19,7 +18,11 @@ from normexp.claims.spec.registry import (
     Row,
     alpha_of,
     digest,
+    history_of,
+    kept_commits,
     latest,
+    not_after,
+    open_registry,
     read_registry,
     register,
 )

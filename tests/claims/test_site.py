@@ -15,11 +15,10 @@ from normexp.claims.evidence.stored import LEDGER
 from normexp.claims.judge import judge
 from normexp.claims.pages.figure import lines_of
 from normexp.claims.pages.site.drawings import forest, over_rate
-from normexp.claims.pages.site.facts import index_row
-from normexp.claims.pages.site.write import write_site
+from normexp.claims.pages.site.write import index_row, write_site
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.topics import OTHER, topic
+from normexp.claims.spec.select import OTHER, topic
 from normexp.cli.verify import main
 from normexp.report.drawing import NARROW
 

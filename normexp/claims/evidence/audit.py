@@ -8,15 +8,13 @@ that the ledger keeps. Elsewhere sums are rounded in another order, which traini
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.cell_facts import complete_cells
 from normexp.claims.evidence.curves import level_text
-from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
+from normexp.claims.evidence.disk_runs import DiskRuns, RunKey, complete_cells, launch_folder, train
 from normexp.claims.evidence.keep import grid_claim
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.spec.bank import Bank
@@ -106,8 +104,11 @@ def audit(
         for spec in disk.missing(asked.keys):
             specs[spec.folder] = replace(spec, together=own if len(asked.keys) > 1 else "")
     names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
-    if specs and (status := _train(list(specs.values()), names, options, out / str(seed), command)):
-        return status
+    if specs:
+        cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
+        folder = launch_folder(out / str(seed))
+        if status := train(cells, options, folder, command, what="rows trained again"):
+            return status
     if options.plan:
         return 0
     wrong = 0
@@ -151,14 +152,3 @@ def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> li
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
-
-
-def _train(specs: list[RunSpec], names: dict[Path, str], options: Options, out: Path, command: str) -> int:
-    from normexp.sweeps.engine import run  # loads torch
-
-    cells = cells_of(specs, [names[spec.folder] for spec in specs], [None] * len(specs))
-    folder = out / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-    return run(
-        cells, options, folder, command, argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
-        what="rows trained again",
-    )  # fmt: skip

@@ -1,19 +1,21 @@
-"""Learning curves of the runs in a ledger, and the runs that a claim's page draws.
+"""Learning curves of the runs in a ledger, the runs that a claim's page draws, and means over seeds for TensorBoard.
 
 `bank/<cell>.curves.csv.gz` has those of the grid, `claims/<id>/curves.csv.gz` those of a claim's own runs: one row per
 run and validation. They lie in the ledger's second archive.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from normexp.claims.evidence.disk_runs import RunKey
 from normexp.claims.evidence.plan import KEY, Known
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvidence, grid_arms
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.runs import failed, finished_summary
 from normexp.runs.read import read_metrics
 from normexp.runs.table import half_widths
 
@@ -158,3 +160,20 @@ def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd
         if len(curves):
             found[cell.name] = mean_curves(curves.assign(arm=arm_names(curves)))
     return found
+
+
+def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path | None:
+    """Write a run for each arm and level under `folder`, over the seeds of these runs with their folders; failed runs
+    are left out. Returns the folder of the runs, or None if no arm has two seeds."""
+    from normexp.report.tensorboard_means import FOLDER, in_path, write_means  # loads TensorBoard
+
+    found = [(run, place, finished_summary(place)) for run, place in runs]
+    done = [(run, place, own["steps"]) for run, place, own in found if not failed(own)]
+    if not done:
+        return None
+    rows = read_metrics([place for _, place, _ in done], [steps for _, _, steps in done])
+    place = [in_path(f"{run.arm} {run.level if run.level is not None else ''}".strip()) for run, _, _ in done]
+    seed = [run.seed for run, _, _ in done]
+    own = rows.pop("run").to_numpy()
+    rows = rows.assign(place=pd.Categorical(place).take(own), seed=pd.Series(seed).to_numpy()[own])
+    return write_means(rows, folder / FOLDER)

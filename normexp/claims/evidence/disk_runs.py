@@ -1,4 +1,5 @@
-"""The runs of claims on this disk: where each lies, what it came to, and what must be trained."""
+"""The runs of claims on this disk: where each lies, what it came to, and what must be trained; and what a cell of a
+bank leaves out, found in its configuration and its data: rates, the kind of test, and facts."""
 
 import dataclasses
 import hashlib
@@ -6,6 +7,7 @@ import itertools
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,13 +19,63 @@ from normexp.claims.evidence.stored import FLOAT32
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import equal_passes
-from normexp.claims.spec.registration import UNKNOWN
+from normexp.claims.spec.registry import UNKNOWN
 from normexp.config.code import changed, in_words
 from normexp.config.compose import composer
+from normexp.config.process import fast_imports
 from normexp.runs.read import read_checked
 
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
+    from normexp.sweeps.cell import Cell
+    from normexp.sweeps.grid import Estimates
+    from normexp.sweeps.places.place import Options
+
+LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the configuration's own rate
+
+
+def complete_cells(claim: Claim) -> Claim:
+    """The claim with complete cells. Raises ValueError with one line for data that cannot be read."""
+    if claim.evidence != "training" or all(cell.is_complete for cell in claim.cells.values()):
+        return claim
+    cells = {name: complete(cell) for name, cell in claim.cells.items()}
+    return dataclasses.replace(claim, cells=cells)
+
+
+def complete(cell: BankCell) -> BankCell:
+    """The cell with everything that it left out. It reads the data, with the seed 0.
+
+    Rates are the configuration's own, times 0.1, 0.3, 1, 3 and 10. The chance is the share of the most frequent answer
+    on validation; the loss of a guess is the entropy of the answers on the training split.
+    """
+    if cell.is_complete:
+        return cell
+    with fast_imports():
+        import torch
+
+        from normexp.claims.evidence.initial import plain
+        from normexp.config.construct import load_data
+
+    config = plain(cell.overrides)
+    data = load_data(config, None)
+    answers = {split: data.splits[split].y.flatten() for split in ("train", "val", "test")}
+    frequency = torch.bincount(answers["val"])
+    return dataclasses.replace(
+        cell,
+        rates=cell.rates or tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
+        test=cell.test or ("blocks" if data.kind == "text" else _kind_of_split(cell)),
+        validation=cell.validation or len(answers["val"]),
+        chance=cell.chance or frequency.max().item() / len(answers["val"]),
+        guess_loss=cell.guess_loss or data.chance_loss("train"),
+        test_to_train=cell.test_to_train or len(answers["test"]) / len(answers["train"]),
+    )
+
+
+def _kind_of_split(cell: BankCell):
+    """Whether each seed cuts its own split: a setting of the data follows the seed."""
+    follows = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
+    return "cut again" if follows else "test set"
+
 
 OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
 # Of validation accuracy, as in `summary.json`.
@@ -154,6 +206,33 @@ class DiskRuns:
         own = [*claim.fixed, *claim.arms[arm], *factor]
         length = equal_passes(cell, own) if cell else []
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas
+
+
+def launch_folder(cache: Path) -> Path:
+    """The folder of a launch that trains into this cache, for its logs and its record."""
+    return cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+
+
+def train(cells: "Sequence[Cell]", options: "Options", folder: Path, command: str, **more: Any) -> int:
+    """Train cells, each with the command line of its first run; see `normexp.sweeps.engine.run`."""
+    from normexp.sweeps.engine import run  # loads torch
+
+    return run(
+        cells, options, folder, command, argv=lambda one: ["normexp", "train", *one.specs[0].overrides], **more
+    )  # fmt: skip
+
+
+def estimated_seconds(specs: "Sequence[RunSpec]", estimates: "Estimates") -> list[float | None]:
+    """Seconds of each run, from a few steps of each kind; None on a GPU, and for one that cannot run, which its own
+    process will say."""
+    together = Counter(spec.together for spec in specs)
+    found: list[float | None] = []
+    for spec in specs:
+        try:
+            found.append(estimates.seconds(spec, together[spec.together] if spec.together else 1))
+        except ValueError:
+            found.append(None)
+    return found
 
 
 def keep_out_of_git(out: Path) -> None:

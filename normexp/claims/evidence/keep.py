@@ -20,7 +20,7 @@ from normexp.claims.evidence.stored import COSTS, MANIFEST, SECOND_ARCHIVE, Stor
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registration import COMMITS, GRID, REGISTRY, kept_commits, open_registry
+from normexp.claims.spec.registry import COMMITS, GRID, REGISTRY, kept_commits, open_registry
 from normexp.config.code import different_code, in_words
 from normexp.config.code.parts import MONITORS, NORMEXP, parts
 from normexp.runs import TestExamples
@@ -228,9 +228,9 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
             code = {room: parts(room) for room in (NORMEXP, MONITORS)}
         if names is None or not old:
             old, names = {}, [found.relative_to(folder).as_posix() for found in stored.files()]
-        if (folder / REGISTRY).exists():
+        if (folder / REGISTRY.name).exists():
             _keep_commits(folder)
-            names = [*names, REGISTRY, COMMITS]
+            names = [*names, REGISTRY.name, COMMITS]
         digests = {name: file_digest(folder / name) for name in names}
         write_json(
             folder / MANIFEST, {"code": code, "files": dict(sorted((old | digests).items()))}, indent=1
@@ -245,7 +245,7 @@ def _keep_commits(folder: Path) -> None:
         for path in tables
         for one in pd.read_csv(path, usecols=["commit"])["commit"].dropna().unique()
     }
-    found = kept_commits(open_registry(folder / REGISTRY), commits)
+    found = kept_commits(open_registry(folder / REGISTRY.name), commits)
     known = json.loads((folder / COMMITS).read_text()) if (folder / COMMITS).exists() else {}
     write_json(
         folder / COMMITS, known | {name: rows for name, rows in found.items() if rows is not None}, indent=1

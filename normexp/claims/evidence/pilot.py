@@ -10,17 +10,22 @@ import math
 import os
 import statistics
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.cell_facts import complete
-from normexp.claims.evidence.disk_runs import drop_checkpoints, keep_out_of_git, row_of
+from normexp.claims.evidence.disk_runs import (
+    complete,
+    drop_checkpoints,
+    estimated_seconds,
+    keep_out_of_git,
+    launch_folder,
+    row_of,
+    train,
+)
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.settings_of_runs import failed_runs
@@ -190,22 +195,14 @@ class Pilot:
         return Result(float(score), float(learned), failed)
 
     def _train(self, runs: Sequence[PilotRun], options: Options, command: str) -> int:
-        from normexp.sweeps.engine import run as train
         from normexp.sweeps.grid import Estimates  # loads torch
 
         specs = self._specs(runs)
         names = [f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in specs]
-        together = Counter(spec.together for spec in specs.values())
-        own = Estimates(each_norm=False)
-        estimates = [
-            own.seconds(spec, together[spec.together] if spec.together else 1) for spec in specs.values()
-        ]
-        cells = cells_of(list(specs.values()), names, estimates)
-        folder = self.cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-        return train(
-            cells, options, folder, command, argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides],
-            what=f"pilots of {self.cell.name}",
-        )  # fmt: skip
+        each = list(specs.values())
+        cells = cells_of(each, names, estimated_seconds(each, Estimates(each_norm=False)))
+        what = f"pilots of {self.cell.name}"
+        return train(cells, options, launch_folder(self.cache), command, what=what)
 
     # Time.
 

@@ -235,16 +235,6 @@ class Known:
         of_grid = runs["bank"].eq(True) if "bank" in runs else False
         return runs.rename(columns={"hash": "run"}).assign(bank=of_grid).fillna({"commit": ""})
 
-    def cost(self) -> dict[str, Any]:
-        """In one setting: how many runs were trained and read, and their seconds of training."""
-        if self.disk is None:
-            return {}
-        rows = self.disk.known()
-        trained = sum(Path(folder) in self.disk.new for folder in rows["folder"])
-        # The clock of replicas counts for all of them together.
-        seconds = float((rows["seconds"] / rows["replicas"]).sum())
-        return {"trained": trained, "from_cache": len(rows) - trained, "training_seconds": round(seconds, 1)}
-
     def compared(self) -> list[tuple[RunKey, Path]]:
         """In one setting: the runs that the verdict compares, with their folders."""
         if self.disk is None:
@@ -276,6 +266,15 @@ class Known:
         )
         check_complete(table, list(self.claim.arms), self.claim.levels, list(seeds))
         return table
+
+
+def cost(runs: pd.DataFrame, disk: DiskRuns | None) -> dict[str, Any]:
+    """How many of these runs this command trained and how many it read, and their seconds of training: the clock of
+    replicas counts for all of them together."""
+    new = {str(folder) for folder in disk.new} if disk else set()
+    trained = int(runs["folder"].isin(new).sum()) if "folder" in runs else 0
+    seconds = round(float((runs["seconds"] / runs.get("replicas", 1)).sum()), 1)
+    return {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}
 
 
 def fresh_seeds(claim: Claim) -> range:

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
-from normexp.claims.judge.plain_words import SHARES
-from normexp.claims.judge.verdict_text import describe_effect, title
+from normexp.claims.judge.plain_words import SHARES, describe_effect, title
 from normexp.report.style import FAINT, INK, Style, shorten
 
 KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}

@@ -10,9 +10,8 @@ import matplotlib
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
-from normexp.claims.judge.plain_words import in_words
+from normexp.claims.judge.plain_words import describe_question, in_words
 from normexp.claims.judge.verdict import BEGUN, COUNTED
-from normexp.claims.judge.verdict_text import describe_question
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page
 from normexp.claims.pages.figure import MOST_NAMED, draw_forest, draw_values, lines_of, units_of_effect

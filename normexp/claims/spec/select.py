@@ -1,15 +1,89 @@
-"""Select claims by id, name, covered sentence, glob, `all`, or the path of a user's own file."""
+"""Find claims: by id, name, covered sentence, paper, glob, `all`, the path of a user's own file, topic or words."""
 
 import difflib
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_each, read_claim
-from normexp.claims.spec.papers import arxiv_id, is_of
 from normexp.config.folder import CONFIGS, brought_hint, config_file, more_folders
+
+# id -> the words with which `source` names the paper
+PAPERS = {
+    "1502.03167": "Ioffe, Szegedy 2015",
+    "1607.06450": "Ba et al. 2016",
+    "1702.03275": "Ioffe 2017",
+    "1712.05877": "Jacob et al. 2018",
+    "1803.08494": "Wu, He 2018",
+    "1805.11604": "Santurkar et al. 2018",
+    "1806.02375": "Bjorck et al. 2018",
+    "1902.08129": "Yang et al. 2019",
+    "1906.03548": "Summers, Dinneen 2020",
+    "1910.07467": "Zhang, Sennrich 2019",
+    "1911.07013": "Xu et al. 2019",
+    "2002.04745": "Xiong et al. 2020",
+    "2003.01652": "Daneshmand et al. 2020",
+    "2003.07845": "Shen et al. 2020",
+    "2101.08692": "Brock et al. 2021",
+    "2105.07576": "Wu, Johnson 2021",
+    "2106.03970": "Daneshmand et al. 2021",
+    "2210.05153": "Wang et al. 2022",
+    "2305.18399": "Joudaki et al. 2023",
+    "2310.02012": "Meterez et al. 2024",
+    "2502.02732": "Kim et al. 2025",
+    "2502.05795": "Sun et al. 2025",
+    "2503.10622": "Zhu et al. 2025",
+}
+ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
+
+
+def arxiv_id(word: str) -> str:
+    """The id in a word such as 2503.10622, arXiv:2503.10622v2 or the address of its page; empty if there is none."""
+    match = ARXIV.fullmatch(word.rstrip("/").rpartition("/")[2].removesuffix(".pdf"))
+    return match[1] if match else ""
+
+
+def is_of(paper: str, source: str) -> bool:
+    """Whether the `source` of a claim names the paper of an arXiv id, by the id or by its authors."""
+    return paper in source or (paper in PAPERS and PAPERS[paper] in source)
+
+
+# The first topic whose words stand in the sentence is the claim's. They match without regard to case.
+TOPICS = {
+    "Batch size": r"batch size|batch of|batch falls|larger (the )?batch|micro-batch|at a time|ghost|identically dis",
+    "In training and in use": r"running|momentum|kept part|eval mode|test time|inference|whole training|test batch",
+    "Learning rate, warm-up and decay": r"learning[- ]rate|warm-up|rate of 0|best rate|decay",
+    "Depth, vanishing and exploding gradients": r"vanish|explo|deeper|depth|more layers|parallel|too large or|"
+    r"apart over|saturat|bounded|gram matrix|gradients? .*(a layer|last feed)",
+    "Internal covariate shift and smoothness": r"covariate|smooth|drift|varies less|predicts itself|distribution of",
+    "Transformers and language models": r"pre-ln|post-ln|transformer|language model|branch|block k|text|QK|DyT|Derf|"
+    r"the sum|stream|token",
+    "Invariance": r"invarian|insensitive|unaffected|\(a W\)|re-scaling|re-centering|proportion to the length|jacobian",
+    "Variance, eps and rounding": r"eps\b|varia|deviation|biased|\bstd|half precision|float|rounding|divides by",
+    "Gain and shift": r"\bgain|shift|gamma|bias\b",
+    "Which norm is more accurate": r"accura|loss|errors|diverge",
+}
+OTHER = "Definitions and examples"
+
+
+def topic(claim: Claim) -> str:
+    """The topic of a claim."""
+    text = claim.sentence
+    return next((name for name, words in TOPICS.items() if re.search(words, text, re.I)), OTHER)
+
+
+def matching(claims: Iterable[Claim], words: str) -> list[Claim]:
+    """The claims in whose id, name, sentence, source or topic every one of the words stands."""
+    asked = words.lower().split()
+
+    def text(claim: Claim) -> str:
+        return " ".join((claim.id, claim.name, claim.sentence, claim.source, topic(claim))).lower()
+
+    return [claim for claim in claims if all(word in text(claim) for word in asked)]
+
 
 RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
 ENDINGS = (".yaml", ".yml")
