@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 from normexp.claims.evidence.plan import missing_keys
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.comparison import PRACTICAL, Comparison
+from normexp.claims.judge.estimate import ends
 from normexp.claims.spec.bank import Bank, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import LENGTHS
@@ -151,9 +152,8 @@ def row_of(counts: dict[str, Any]) -> dict[str, Any]:
 
 def cells_of(row: dict[str, Any]) -> list[str]:
     """A row as texts."""
-    low, high = row["share_interval"]
     median = "none" if row["median"] is None else f"{100 * row['median']:+.2f}"
-    share = f"{row['share']:.2f} ({low:.2f} to {high:.2f})"
+    share = f"{row['share']:.2f}{ends(row['share_interval'], '.2f')}"
     return [row["against"], *(str(row[word]) for word in COUNTS), share, median]
 
 

@@ -285,11 +285,6 @@ def test_mistakes_in_the_file_are_one_line(tmp_path, change, message):
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_cell_names_the_nearest(tmp_path):
-    with pytest.raises(ValueError, match="cell=smal: no such cell; nearest: small"):
-        bank_of(tmp_path).cell("smal")
-
-
 def test_what_a_cell_leaves_out_is_found_in_configuration_and_data():
     """As the cell of the project says it: 29 of 288 images are of the most frequent digit."""
     words = ("data=digits", "data.split_seed=${seed}", "model=mlp", "recipe=plain", "lr=0.2")

@@ -35,7 +35,7 @@ def test_errors_are_those_of_each_seeds_best_rate(name):
     first = errors["none"]
     expected = [f"{first.mean():.2f}", *(f"{(errors[norm] - first).mean():+.2f}" for norm in BANK.norms[1:])]
     low, high = stats.ttest_1samp(errors["batchnorm"] - first, 0).confidence_interval(0.95)
-    (line,) = re.findall(rf"^\| {re.escape(BANK.cell(name).what)} \| (.*\(.*) \|$", PAGE.read_text(), re.M)[
+    (line,) = re.findall(rf"^\| {re.escape(BANK.cells[name].what)} \| (.*\(.*) \|$", PAGE.read_text(), re.M)[
         :1
     ]
     assert [cell.split()[0] for cell in line.split(" | ")] == expected

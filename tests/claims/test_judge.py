@@ -78,7 +78,7 @@ def test_trend_minus_a_number_asks_for_that_slope():
     found = judge(table_of({"a": values}, factors), [Comparison(**asked, target=-0.5)])[0]
     assert (found.verdict, found.effect) == ("supported", pytest.approx(0.0, abs=0.01))
     assert describe_question(found.comparison) == "a slope of -0.5 within 0.1"
-    assert describe_effect(found.comparison) == "slope of a minus -0.5 ="
+    assert describe_effect(found.comparison) == "slope of a minus -0.5"
     assert judge(table_of({"a": values}, factors), [Comparison(**asked)])[0].verdict == "refuted"
 
 

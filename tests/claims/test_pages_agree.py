@@ -47,7 +47,7 @@ def errors(page: str) -> dict[str, dict[str, float]]:
 def test_differences_of_a_verdict_are_those_of_the_table(arm, baseline, page):
     table, found = errors(page), 0
     for row in compared(arm, baseline)["settings"]:
-        own = table[BANK.cell(row["name"]).what]
+        own = table[BANK.cells[row["name"]].what]
         # The verdict has the mean of log ratios, the table two decimals of means.
         assert 100 * row["points"] == pytest.approx(own[arm] - own[baseline], abs=0.02), row["name"]
         found += 1

@@ -48,7 +48,7 @@ def test_a_grid_grows_twice_at_most():
 def test_nothing_is_asked_before_the_grid_is_finished():
     assert grids(runs(LOW).iloc[:-1], CELL, "error", 10) == [RATES]
     assert expanded_lr_grid(BANK, runs(LOW).iloc[:-1]) == BANK
-    assert expanded_lr_grid(BANK, runs(LOW)).cell("c").rates[1:] == RATES
+    assert expanded_lr_grid(BANK, runs(LOW)).cells["c"].rates[1:] == RATES
 
 
 def test_runs_at_wider_rates_are_ignored_where_the_rule_does_not_ask():

@@ -69,12 +69,6 @@ class StoredSource:
 
 def table_of(parts: dict[str, list[Setting]]) -> pd.DataFrame:
     """One row per part, setting, arm, level and seed."""
-    tables = [as_table(settings).assign(part=part) for part, settings in parts.items()]
-    return pd.concat(tables, ignore_index=True)
-
-
-def as_table(settings: list[Setting]) -> pd.DataFrame:
-    """One row per setting, arm, level and seed, for `evidence.csv`."""
     return pd.DataFrame(
         {
             "setting": setting.name,
@@ -83,7 +77,9 @@ def as_table(settings: list[Setting]) -> pd.DataFrame:
             "seed": seed,
             "value": value,
             "failed": bool(failed),
+            "part": part,
         }
+        for part, settings in parts.items()
         for setting in settings
         for (arm, level), own in setting.outcomes.items()
         for seed, value, failed in zip(own.seeds, own.values, own.failed, strict=True)

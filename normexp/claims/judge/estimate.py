@@ -51,6 +51,17 @@ class SeedMean:
         return float(2 * stats.t.sf(distance / self.error, self.df)) if self.error else 0.0
 
 
+def number(value: Any) -> str:
+    """A number with three digits; JSON has infinities as text."""
+    return f"{float(value):.3g}"
+
+
+def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
+    """An interval behind its number: ` (-1.5 to 2)`."""
+    low, high = (f"{scale * float(end):{form}}" for end in interval)
+    return f" ({low} to {high})"
+
+
 def share_interval(count: int, of: int, level: float) -> Ends:
     """Clopper and Pearson's interval of a share: it misses in at most 1 - level, whatever the settings' effects are."""
     if not of:

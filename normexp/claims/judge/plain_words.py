@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
+from normexp.claims.judge.estimate import ends, number
 from normexp.claims.judge.verdict import BEGUN, COUNTED, NOT_SEEN, SEEN, every_one_of
 from normexp.format import pluralize
 
@@ -43,14 +44,9 @@ def _counts(own: dict[str, Any], *, drawn: bool, alone: bool) -> str:
     return "; ".join(parts)
 
 
-def ends(interval: Any) -> str:
-    """An interval behind its number."""
-    return f" ({number(interval[0])} to {number(interval[1])})"
-
-
-def number(value: Any) -> str:
-    """A number with three digits; JSON has infinities as text."""
-    return f"{float(value):.3g}"
+def capital(text: str) -> str:
+    """With a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
@@ -75,18 +71,18 @@ def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
 
 
 def describe_effect(comparison: dict[str, Any]) -> str:
-    """What the number of a verdict means, for its line on the screen."""
+    """What the number of a verdict means."""
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
     if comparison["kind"] in ("increasing", "decreasing", "flat"):
         what = f"slope of {what}" + (f" over {comparison['over']}" if "over" in comparison else "")
-    return f"{what}{' (logarithms)' if comparison.get('log') else ''} ="
+    return f"{what}{' (logarithms)' if comparison.get('log') else ''}"
 
 
 def named_effect(comparison: dict[str, Any]) -> str:
     """A comparison beside others of its claim."""
     level = f" at {comparison['at']}" if "at" in comparison else ""
-    return f"{describe_effect(comparison).removesuffix(' =')}{level}"
+    return f"{describe_effect(comparison)}{level}"
 
 
 def describe_question(comparison: dict[str, Any]) -> str:
@@ -126,7 +122,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     elif verdict["comparison"]["kind"] != "every":
         rests = f"{verdict['level']:.4g} interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
     if verdict["note"]:
-        rests = f"{rests.rstrip()} {verdict['note'][0].upper()}{verdict['note'][1:]}."
+        rests = f"{rests.rstrip()} {capital(verdict['note'])}."
     lines = [f"{title(verdict, upper=True)}: {verdict['sentence']}", in_words(verdict), rests.strip()]
     if verdict["as_expected"] is False:
         lines.append(
@@ -161,7 +157,7 @@ def in_words(verdict: dict[str, Any]) -> str:
     if settings:
         each = verdict["comparisons"]
         named = [f"{named_effect(own['comparison'])}: " * (len(each) > 1) for own in each]
-        named[1:] = [f"{name[:1].upper()}{name[1:]}" for name in named[1:]]
+        named[1:] = map(capital, named[1:])
         each_told = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
         return f"{measure}: {' '.join(name + one for name, one in zip(named, each_told, strict=True))}"
     told = stated(comparison, measure, float(verdict["effect"]), ends)

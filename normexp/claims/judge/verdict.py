@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.estimate import ALPHA, share_interval
+from normexp.claims.judge.estimate import ALPHA, ends, number, share_interval
 from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
@@ -148,8 +148,7 @@ def _universal(claim: "Claim", settings: Sequence[Setting], again: Setting | Non
     if again is None or again.name != worst:
         return UNDECIDED, f"the worst setting, {worst}, is to be trained again with fresh seeds"
     p, mean = counterexample(again, claim.comparisons[0], ALPHA)
-    low, high = mean.interval(1 - ALPHA)
-    shown = f"{worst}, {mean.df + 1:.0f} fresh seeds: {mean.effect:.3g} ({low:.3g} to {high:.3g})"
+    shown = f"{worst}, {mean.df + 1:.0f} fresh seeds: {number(mean.effect)}{ends(mean.interval(1 - ALPHA))}"
     return (
         (REFUTED, f"counterexample: {shown}") if p <= ALPHA else (NO_COUNTEREXAMPLE, f"the worst is {shown}")
     )

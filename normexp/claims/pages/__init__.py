@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from matplotlib.figure import Figure
+
+from normexp.runs.files import atomic_write
 
 
 def markdown_page(template: str, **values: Any) -> str:
@@ -16,6 +19,13 @@ def markdown_page(template: str, **values: Any) -> str:
     environment.filters["plain"] = plain_norm
     environment.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     return environment.get_template(template).render(table=markdown_table, **values)
+
+
+def save_figure(figure: Figure, path: Path, **options: Any) -> None:
+    """Write a figure whole or not at all, in the format that the path names."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        figure.savefig(file, format=path.suffix[1:], **options)
 
 
 def plain_norm(norm: str) -> str:

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from normexp.claims.evidence.measured import Measured
 from normexp.claims.evidence.settings_of_runs import failed_runs
 from normexp.claims.judge.comparison import Comparison, practical_margin
-from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.estimate import ends, median_interval, share_interval
 from normexp.claims.judge.settings_count import SettingNumber, count, number_in
-from normexp.claims.pages import markdown_page, markdown_table, plain_norm
+from normexp.claims.pages import markdown_page, markdown_table, plain_norm, save_figure
 from normexp.claims.pages.findings import spans
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.population import EARLY, FINAL
@@ -23,7 +23,6 @@ from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
 from normexp.runs.files import atomic_write
 
 LEVEL = 0.95
-POINT = 0.01
 TICKS = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
 MOST_ROWS = 24  # of the figure of failures
 BATCHNORM = "batchnorm"
@@ -46,8 +45,7 @@ def told(settings: Sequence[Measured], arm: str, baseline: str) -> str:
     words = f"better in {found['beyond']}, worse in {found['opposite']} of {found['n']}"
     if found["median"] is None:
         return words
-    low, high = found["median_interval"]
-    return f"{words}; median {100 * found['median']:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+    return f"{words}; median {100 * found['median']:+.1f} points{ends(found['median_interval'], '+.1f', 100)}"
 
 
 def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, int]:
@@ -72,21 +70,15 @@ class Kinds:
         self.names = sorted({own.cell.labels["model"] for own in settings})
 
     def look(self, own: Measured, *, filled: bool = True) -> dict:
-        place = self.names.index(own.cell.labels["model"])
-        color = FREE[place % len(FREE)]
-        face = color if filled else "white"
-        return {
-            "color": color,
-            "marker": MARKERS[place % len(MARKERS)],
-            "markerfacecolor": face,
-            "markersize": 3.4,
-        }
+        look = self._of(self.names.index(own.cell.labels["model"]))
+        return look | {"markerfacecolor": look["color"] if filled else "white", "markersize": 3.4}
+
+    def _of(self, place: int) -> dict:
+        return {"color": FREE[place % len(FREE)], "marker": MARKERS[place % len(MARKERS)]}
 
     def legend(self, figure: Figure) -> None:
-        handles = [
-            matplotlib.lines.Line2D([], [], linestyle="", color=FREE[i % len(FREE)], marker=MARKERS[i % len(MARKERS)])
-            for i in range(len(self.names))
-        ]  # fmt: skip
+        places = range(len(self.names))
+        handles = [matplotlib.lines.Line2D([], [], linestyle="", **self._of(place)) for place in places]
         figure.legend(handles, self.names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
 
 
@@ -170,8 +162,8 @@ def thirds(
     for first, last in pairwise(np.linspace(0, len(ordered), 4).astype(int)):
         if part := ordered[first:last]:
             values = np.array([row.number for _, row in part])
-            ends = batch(part[0][0]), batch(part[-1][0])
-            found.append((*ends, float(np.median(values)), median_interval(values, LEVEL)))
+            low, high = batch(part[0][0]), batch(part[-1][0])
+            found.append((low, high, float(np.median(values)), median_interval(values, LEVEL)))
     return found
 
 
@@ -194,8 +186,9 @@ def draw_best(settings: Sequence[Measured], norms: Sequence[str]) -> Figure:
     figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.7 + 0.27 * len(norms)))
     style, n = Style(norms), len(settings)
     for y, (norm, k) in enumerate(near_best(settings, norms).items()):
-        ends = share_interval(k, n, LEVEL)
-        axes.plot([100 * end for end in ends], [y, y], color=style.colour[norm], linewidth=2)
+        axes.plot(
+            [100 * end for end in share_interval(k, n, LEVEL)], [y, y], color=style.colour[norm], linewidth=2
+        )
         axes.plot([100 * k / n], [y], "o", color=style.colour[norm])
         axes.text(102, y, f"{k} of {n}", va="center", fontsize=8, color=style.colour[norm])
     axes.set_yticks(range(len(norms)), norms, fontsize=8.5)
@@ -244,14 +237,9 @@ def draw_failures(
 def short(own: Measured) -> str:
     """A setting in a few words."""
     labels = own.cell.labels
-    words = [
-        labels["model"],
-        *(f"{labels[k]} deep" for k in ("depth",) if k in labels),
-        labels.get("activation", ""),
-    ]
-    return ", ".join(
-        filter(None, [*words, f"batch {labels['batch size']}" if "batch size" in labels else ""])
-    )
+    depth = f"{labels['depth']} deep" if "depth" in labels else ""
+    batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
+    return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
 
 
 # The page.
@@ -282,10 +270,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
         if lost:
             figures["failures"] = draw_failures(lost, bank.norms)
         for name, figure in figures.items():
-            place = path.parent / "images" / f"atlas_{bank.name}_{name}.png"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(place) as file:
-                figure.savefig(file, format="png")
+            save_figure(figure, path.parent / "images" / f"atlas_{bank.name}_{name}.png")
     text = markdown_page(
         "atlas.md.j2",
         bank=bank.name,
@@ -311,8 +296,8 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
 def in_thirds(settings: Sequence[Measured], arm: str, baseline: str) -> str:
     """The medians of the thirds by batch size, in words."""
     return "; ".join(
-        f"batch of {low} to {high}: {100 * middle:+.1f} ({100 * ends[0]:+.1f} to {100 * ends[1]:+.1f})"
-        for low, high, middle, ends in thirds(sorted_rows(settings, arm, baseline))
+        f"batch of {low} to {high}: {100 * middle:+.1f}{ends(interval, '+.1f', 100)}"
+        for low, high, middle, interval in thirds(sorted_rows(settings, arm, baseline))
     )
 
 

@@ -10,12 +10,11 @@ from matplotlib.axes import Axes
 
 from normexp.claims.evidence.choose_rates import runs_at
 from normexp.claims.evidence.settings_of_runs import failed_runs, setting_of_runs
-from normexp.claims.judge.estimate import SeedMean
-from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.judge.estimate import SeedMean, ends
+from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.drawing import new_figure
 from normexp.report.style import SETTINGS, Style, percent, plain_log_scale
-from normexp.runs.files import atomic_write
 
 COLUMNS = 3  # panels side by side
 
@@ -49,8 +48,7 @@ def _table(columns: tuple[str, ...], norms: Sequence[str], rows: list[tuple]) ->
 def _points(differences: np.ndarray) -> str:
     """`-1.00 (-1.52 to -0.48)`."""
     mean = SeedMean.of(differences)
-    low, high = mean.interval(0.95)
-    return f"{mean.effect:+.2f} ({low:+.2f} to {high:+.2f})"
+    return f"{mean.effect:+.2f}{ends(mean.interval(0.95), '+.2f')}"
 
 
 def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
@@ -88,8 +86,7 @@ def draw_rates(bank: Bank, ledger: pd.DataFrame, path: Path) -> None:
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(bank.norms)
         )
-        with atomic_write(path) as place:
-            figure.savefig(place, format=path.suffix[1:], dpi=130)
+        save_figure(figure, path, dpi=130)
 
 
 def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[str], style: Style) -> None:

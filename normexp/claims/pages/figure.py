@@ -106,8 +106,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         axes, width = figure.subplots(), 85
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(
-            f"{describe_effect(verdict['comparison']).removesuffix(' =')}; bars: one standard error; gray: too small "
-            "to matter",
+            f"{describe_effect(verdict['comparison'])}; bars: one standard error; gray: too small to matter",
             fontsize=8,
         )
     else:

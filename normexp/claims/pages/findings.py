@@ -10,10 +10,10 @@ import matplotlib
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
-from normexp.claims.judge.plain_words import describe_question, in_words
+from normexp.claims.judge.plain_words import capital, describe_question, in_words
 from normexp.claims.judge.verdict import BEGUN, COUNTED
 from normexp.claims.judge.when import When
-from normexp.claims.pages import markdown_page
+from normexp.claims.pages import markdown_page, save_figure
 from normexp.claims.pages.figure import MOST_NAMED, draw_forest, draw_values, lines_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
@@ -45,9 +45,7 @@ def write_findings(
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[own["id"]], own, whens.get(own["id"])) for own in chosen]
     for own in chosen:
-        place = path.parent / "images" / f"finding_{own['id']}.png"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draw(claims[own["id"]], own, place, root)
+        draw(claims[own["id"]], own, path.parent / "images" / f"finding_{own['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
     with atomic_write(path) as file:
         file.write(markdown_page("findings.md.j2", rows=rows, missing=missing).encode())
@@ -81,7 +79,7 @@ def answer(verdict: Mapping[str, Any]) -> str:
     word = verdict["verdict"]
     if word == COUNTED:
         return f"True in {verdict['holds']} of {verdict['n']} settings that we chose"
-    return ANSWERS.get(word, word[0].upper() + word[1:])
+    return ANSWERS.get(word, capital(word))
 
 
 def how_sure(verdict: Mapping[str, Any]) -> str:
@@ -89,9 +87,8 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
     if not verdict["settings"]:
         scope = verdict["scope"]
         values = f"{verdict['n_seeds']} seeds; asked was {describe_question(verdict['comparison'])}"
-        return f"{scope[0].upper()}{scope[1:]}." if scope else f"By direct computation, {values}."
-    told = in_words(dict(verdict)).partition(": ")[2]
-    parts = [f"{told[0].upper()}{told[1:]}"]
+        return f"{capital(scope)}." if scope else f"By direct computation, {values}."
+    parts = [capital(in_words(dict(verdict)).partition(": ")[2])]
     if not verdict["drawn"]:
         return f"{parts[0]} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])
@@ -103,8 +100,7 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
     failures = verdict["failures"].values()
     if lost := sum(own["failed"] for own in failures):
         parts.append(f"{lost} of {sum(own['of'] for own in failures)} runs failed and count as guesses.")
-    note = verdict["note"]
-    return " ".join([*parts, f"{note[:1].upper()}{note[1:]}." if note else ""]).strip()
+    return " ".join([*parts, f"{capital(verdict['note'])}." if verdict["note"] else ""]).strip()
 
 
 def where(verdict: Mapping[str, Any]) -> str:
@@ -155,5 +151,4 @@ def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
             if axes.get_yscale() != "linear":  # powers of ten as plain text
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_ylabel(textwrap.fill(axes.get_ylabel().replace("\n", " "), 40), fontsize=7)
-        with atomic_write(path) as file:
-            figure.savefig(file, format="png")
+        save_figure(figure, path)

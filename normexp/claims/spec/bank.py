@@ -5,9 +5,8 @@ overrides and no more: rates and facts that are absent are found in the configur
 """
 
 import dataclasses
-import difflib
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -172,27 +171,9 @@ class Bank:
         early = self.known_population.length["early"]
         return [at_length(self.cells[name], at, early) for at in LENGTHS]
 
-    @property
-    def runs(self) -> int:
-        return sum(map(self.runs_of, self.cells.values()))
-
-    def runs_of(self, cell: BankCell, norms: Collection[str] | None = None) -> int:
-        """The number of runs of a cell when all are there, or of those with some of its norms."""
-        return len(cell.rates) * len(self.norms if norms is None else norms) * self.seeds
-
-    def has_all(self, cell: BankCell, runs: pd.DataFrame, norms: Collection[str] | None = None) -> bool:
-        """Whether every run of a cell is among these, or each with some of its norms."""
-        own = runs[runs["cell"] == cell.name]
-        if norms is not None and len(own):
-            own = own[own["norm"].isin(norms)]
-        return len(own) == self.runs_of(cell, norms)
-
-    def cell(self, name: str) -> BankCell:
-        """The cell with this name. Raises ValueError with the nearest names if there is none."""
-        if name not in self.cells:
-            near = difflib.get_close_matches(name, self.cells, n=3, cutoff=0.3) or list(self.cells)
-            raise ValueError(f"cell={name}: no such cell; nearest: {', '.join(near)}")
-        return self.cells[name]
+    def has_all(self, cell: BankCell, runs: pd.DataFrame) -> bool:
+        """Whether every run of a cell is among these."""
+        return int((runs["cell"] == cell.name).sum()) == len(cell.rates) * len(self.norms) * self.seeds
 
     def with_labels(self, asked: Mapping[str, str | list[str]]) -> list[str]:
         """Names of the cells whose labels have these values, or one of each list of values."""

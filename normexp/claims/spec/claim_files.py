@@ -12,7 +12,7 @@ from normexp.claims.spec.bank import LOADER, SMALL, Bank, load_bank
 from normexp.claims.spec.claim import EVIDENCE, VERDICTS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, is_sample, shorten
 from normexp.claims.spec.population import sample
-from normexp.claims.spec.settings import TUNING_SEEDS, Settings, check_family, overrides_of
+from normexp.claims.spec.settings import TUNING_SEEDS, check_family, read_settings
 from normexp.config.folder import CONFIGS
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -95,11 +95,10 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
             )
     elif asked:
         bank = bank or load_bank()
-        read = Settings(bank, path)
         is_other = is_sample(asked) or _is_other(asked, bank, node["evidence"], path)
-        cells = bank.cells if is_other else read.read(asked)
+        cells = bank.cells if is_other else read_settings(asked, bank, path)
         found = {
-            "settings": overrides_of(cells),
+            "settings": {name: list(cell.overrides) for name, cell in cells.items()},
             "cells": dict(cells),
             "bank": bank.name if is_other else SMALL,
         }

@@ -18,56 +18,35 @@ Cells = dict[str, list[str]]  # name -> overrides
 POINTS = ("test/accuracy", "val/accuracy")
 
 
-class Settings:
-    """Reads the settings of one claim.
+def read_settings(node: Any, bank: Bank, path: Path) -> dict[str, BankCell]:
+    """The cells by name: a list of names and of names with overrides, a mapping of names to overrides, or of labels to
+    their values. Raises ValueError with one line.
 
     Args:
         bank: in which names are looked up first, and whose labels are asked. Names of shipped cells are always known.
         path: of the claim, for messages.
     """
-
-    def __init__(self, bank: Bank, path: Path):
-        self.bank, self.path = bank, path
-
-    def read(self, node: Any, key: str = "settings") -> dict[str, BankCell]:
-        """The cells by name: a list of names and of names with overrides, a mapping of names to overrides, or of
-        labels to their values. Raises ValueError with one line."""
-        if isinstance(node, dict) and not is_own(node):
-            return self._labeled(node, key)
-        found: dict[str, BankCell] = {}
-        for item in [node] if isinstance(node, dict) else node:
-            for name, overrides in (item if isinstance(item, dict) else {item: None}).items():
-                if name in found:
-                    raise ValueError(f"{self.path}: {key}: {name} stands there twice; keep one")
-                found[name] = self._named(name, key) if overrides is None else self._own(name, overrides)
-        return found
-
-    def _labeled(self, node: dict[str, Any], key: str) -> dict[str, BankCell]:
-        if names := self.bank.with_labels(node):
-            return {name: self.bank.cells[name] for name in names}
-        known = sorted(
-            {f"{name}: {value}" for c in self.bank.cells.values() for name, value in c.labels.items()}
-        )
-        raise ValueError(
-            f"{self.path}: {key}={node}: no cell of bank={self.bank.name} has these; it has {known}"
-        )
-
-    def _named(self, name: str, key: str) -> BankCell:
-        cell = self.bank.cells.get(name) or shipped_cell(name)
-        if cell is None:
-            raise ValueError(
-                f"{self.path}: {key}: {name} is no cell of bank={self.bank.name} (its cells are "
-                f"{', '.join(self.bank.cells)}); write its overrides as {{{name}: [model=mlp, ...]}}"
-            )
-        return cell
-
-    def _own(self, name: str, overrides: list[str]) -> BankCell:
-        return BankCell(name=name, overrides=tuple(overrides), labels=labels_of(overrides))
-
-
-def is_own(node: Mapping[str, Any]) -> bool:
-    """Whether a mapping gives names their overrides, such as {a: [model=mlp]}, and not labels their values."""
-    return is_named(node, is_texts) and any("=" in word for words in node.values() for word in words)
+    if isinstance(node, dict) and not is_own(node):
+        if names := bank.with_labels(node):
+            return {name: bank.cells[name] for name in names}
+        known = sorted({f"{name}: {value}" for c in bank.cells.values() for name, value in c.labels.items()})
+        raise ValueError(f"{path}: settings={node}: no cell of bank={bank.name} has these; it has {known}")
+    found: dict[str, BankCell] = {}
+    for item in [node] if isinstance(node, dict) else node:
+        for name, own in (item if isinstance(item, dict) else {item: None}).items():
+            if name in found:
+                raise ValueError(f"{path}: settings: {name} stands there twice; keep one")
+            if own is not None:
+                found[name] = BankCell(name=name, overrides=tuple(own), labels=labels_of(own))
+                continue
+            cell = bank.cells.get(name) or shipped_cell(name)
+            if cell is None:
+                raise ValueError(
+                    f"{path}: settings: {name} is no cell of bank={bank.name} (its cells are "
+                    f"{', '.join(bank.cells)}); write its overrides as {{{name}: [model=mlp, ...]}}"
+                )
+            found[name] = cell
+    return found
 
 
 def shipped_cell(name: str) -> BankCell | None:
@@ -75,9 +54,9 @@ def shipped_cell(name: str) -> BankCell | None:
     return next((cell for bank in ("small", "gpu") if (cell := load_bank(bank).cells.get(name))), None)
 
 
-def overrides_of(cells: Mapping[str, BankCell]) -> Cells:
-    """Name -> overrides."""
-    return {name: list(cell.overrides) for name, cell in cells.items()}
+def is_own(node: Mapping[str, Any]) -> bool:
+    """Whether a mapping gives names their overrides, such as {a: [model=mlp]}, and not labels their values."""
+    return is_named(node, is_texts) and any("=" in word for words in node.values() for word in words)
 
 
 def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:

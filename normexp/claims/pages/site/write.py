@@ -17,8 +17,8 @@ from normexp.claims.evidence.curves import (
     own_curves,
     setting_names,
 )
-from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER
-from normexp.claims.judge.plain_words import counts, in_words, with_scope
+from normexp.claims.evidence.stored import KEPT, LEDGER, OWN_LEDGER, PLACE
+from normexp.claims.judge.plain_words import capital, counts, in_words, with_scope
 from normexp.claims.judge.verdict import BEGUN
 from normexp.claims.pages.figure import COLORS, KINDS, number
 from normexp.claims.pages.findings import MOST, QUESTIONS
@@ -31,8 +31,7 @@ from normexp.format import pluralize
 from normexp.report.drawing import dark_colors
 from normexp.report.style import FREE, OWN, Style
 
-KEPT = Path("docs") / "evidence" / "verdicts"
-PROTOCOLS = Path("docs") / "evidence" / "protocols"
+PROTOCOLS = PLACE / "protocols"
 # Where a sentence comes from: a paper by its authors and year, or another source by its number.
 PAPER = re.compile(
     r"[A-Z][a-z]+(?:, [A-Z][a-z]+)*(?: et al\.)? \d{4}|document \d{3}|arXiv \d{4}\.\d{5}|pytorch issue \d+"
@@ -62,7 +61,7 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
         "paper": sorted(set(PAPER.findall(claim.source))) or ["other"],
         "kind": claim.kind or "not said",
         "topic": topic(claim),
-        "answer": sentence_of(in_words(verdict)) if verdict else "",
+        "answer": capital(in_words(verdict)) if verdict else "",
         "evidence": claim.evidence,
         "scope": scope_of(verdict),
         "model": chosen(claim, "model"),
@@ -150,11 +149,6 @@ def facts(
     }
 
 
-def sentence_of(text: str) -> str:
-    """With a capital."""
-    return text[:1].upper() + text[1:]
-
-
 def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Path]:
     """Name of a download -> the file in the repository with runs that a verdict rests on, or their curves."""
     files = {}
@@ -192,8 +186,7 @@ def write_site(
 ) -> str:
     """Write every page. `root` holds `docs/evidence`. Returns a line on what was written."""
     (folder / "claims").mkdir(parents=True, exist_ok=True)
-    path = root / REGISTRY
-    registry = read_registry(path) if path.exists() else []
+    registry = read_registry(root / REGISTRY)
     dark = dark_colors([*OWN.values(), *FREE, *COLORS.values()])
     rows = [index_row(claim, verdicts.get(name)) for name, claim in claims.items()]
     options = {name: sorted({one for row in rows for one in _listed(row[name])}) for name in FILTERS}
