@@ -25,7 +25,7 @@ from normexp.claims.evidence.disk_runs import (
     launch_folder,
     train,
 )
-from normexp.claims.evidence.keep import keep_verdict
+from normexp.claims.evidence.keep import keep_claim, keep_verdict
 from normexp.claims.evidence.plan import Known, cost, most_missing, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.fork_map import fork_map
@@ -252,9 +252,16 @@ class Verification:
         if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
             draw(table, verdict, folder / "figure.png")
         (folder / "section.md").write_text(section(verdict))
-        if self.keep_in and not untuned and not (claim.settings and claim.evidence == "training"):
-            keep_verdict(self.keep_in, claim, table, verdict)
+        if self.keep_in and not untuned:
+            self._keep(self.keep_in, claim, table, verdict)
         return verdict
+
+    def _keep(self, folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
+        """Keep what a verdict was read from: the runs of a training claim over settings, the values of any other."""
+        if claim.settings and claim.evidence == "training":
+            print(keep_claim(folder, self.known[claim.id]), flush=True)
+        else:
+            keep_verdict(folder, claim, table, verdict)
 
     def folder(self, claim: Claim) -> Path:
         """The folder of a claim's verdict. The verdict without tuning lies in a folder below."""

@@ -203,9 +203,8 @@ def audit(bank: Bank, options: dict[str, str], engine) -> int:
 def keep(options: dict[str, str]) -> int:
     """Write the finished runs of claims into a ledger."""
     from normexp.claims.evidence.disk_runs import DiskRuns, complete_cells
-    from normexp.claims.evidence.keep import grid_claim, keep_runs
+    from normexp.claims.evidence.keep import grid_claim, keep_claim
     from normexp.claims.evidence.plan import Known
-    from normexp.claims.evidence.stored import ledger_of_bank
 
     if not options["claim"]:
         raise ValueError("claim=: is missing; name the claims whose runs to keep, or claim=bank")
@@ -224,9 +223,7 @@ def keep(options: dict[str, str]) -> int:
     for claim in claims:
         claim = complete_cells(claim)
         stored = StoredEvidence(folder) if (folder / "manifest.json").exists() else None
-        known = Known(claim, stored, DiskRuns(claim, Path(options["out"]) / "cache"))
-        own = ledger_of_bank(claim.drawn_from, folder) if claim.drawn_from else folder
-        print(f"{claim.id}: {keep_runs(own, known)} runs in {own}")
+        print(keep_claim(folder, Known(claim, stored, DiskRuns(claim, Path(options["out"]) / "cache"))))
     return 0
 
 

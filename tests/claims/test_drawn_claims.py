@@ -182,6 +182,25 @@ def test_the_bank_is_kept_in_a_ledger_of_its_own_and_shared_with_claims(tmp_path
     assert {key.arm for key in missing_keys(few, Known(few, stored, None))} == {"few"}
 
 
+def test_verify_keeps_the_runs_of_a_claim_over_drawn_settings(tmp_path, bank, capsys):
+    def accuracy(key):
+        return 0.5 if key.arm == "none" else 0.8
+
+    claim = claim_of(tmp_path, bank, **TWO_NORMS)
+    own = Verification(
+        [claim], tmp_path / "out", command="x claim={id}", registries=[], keep_in=tmp_path / "kept"
+    )
+    own.known[claim.id] = Known(claim, None, MadeRuns(tmp_path / "runs", accuracy))
+    found = own.verdict(claim, own._judged(own.known[claim.id]))
+    assert isinstance(found, dict), found
+    kept = tmp_path / "kept" / "tiny"
+    count = len(pd.read_csv(kept / "claims" / claim.id / "runs.csv"))
+    assert count >= 24
+    assert f"{claim.id}: {count} runs in {kept}" in capsys.readouterr().out
+    again = Known(claim, StoredEvidence(tmp_path / "kept"), None)
+    assert missing_keys(claim, again) == []
+
+
 def test_an_arm_that_repeats_what_a_setting_has_shares_its_runs(tmp_path, bank):
     cell = bank.at_lengths("d001")[0]
     same, other = f"batch_size={cell.labels['batch size']}", "batch_size=4"

@@ -36,7 +36,7 @@ def fabricated_runs(monkeypatch):
 
     monkeypatch.setattr(Known, "values", values)
     monkeypatch.setattr(Known, "tuned", lambda known: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1})
-    monkeypatch.setattr(Known, "cost", lambda known: {"training_seconds": 0.0})
+    monkeypatch.setattr(verify_claims, "cost", lambda runs, disk: {"training_seconds": 0.0})
     monkeypatch.setattr(verify_claims, "plan", lambda claim, known: [])
     monkeypatch.setattr(verify_claims, "most_missing", lambda claim, known: 0)
     monkeypatch.setattr(verify_claims, "write_claim_means", lambda runs, folder: None)

@@ -16,7 +16,14 @@ from normexp.claims.evidence.choose_rates import Grid, grids, runs_at, tuned_run
 from normexp.claims.evidence.curves import bank_curves, curves_of_runs, own_curves, read_curves, write_curves
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.plan import Known, missing_keys
-from normexp.claims.evidence.stored import COSTS, MANIFEST, SECOND_ARCHIVE, StoredEvidence, file_digest
+from normexp.claims.evidence.stored import (
+    COSTS,
+    MANIFEST,
+    SECOND_ARCHIVE,
+    StoredEvidence,
+    file_digest,
+    ledger_of_bank,
+)
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
@@ -77,6 +84,14 @@ def keep_verdict(folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[
     _write_csv(place / f"{claim.id}.csv.gz", table, na_rep="nan", compression={"method": "gzip", "mtime": 0})
     write_json(place / f"{claim.id}.json", record)
     write_manifest(folder, [f"verdicts/{claim.id}.csv.gz", f"verdicts/{claim.id}.json"])
+
+
+def keep_claim(folder: Path, known: Known) -> str:
+    """Write the finished runs of a claim over settings into a ledger, or into the part of it that its drawn bank has.
+    Returns a line on them. Raises ValueError if some are missing."""
+    claim = known.claim
+    own = ledger_of_bank(claim.drawn_from, folder) if claim.drawn_from else folder
+    return f"{claim.id}: {keep_runs(own, known)} runs in {own}"
 
 
 def keep_runs(folder: Path, known: Known) -> int:
