@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increa
 TRENDS = ("increasing", "decreasing", "flat")
 DIFFERENCES = ("greater", "smaller", "different", "equivalent")
 EQUAL = ("equivalent", "flat")
-PRACTICAL = "practical"
+PRACTICAL: Final = "practical"
 Side = Literal["beyond", "within", "opposite"]
 Region = list[tuple[float, float]]  # of effects, as intervals
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
