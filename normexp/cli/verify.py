@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
@@ -68,8 +68,8 @@ EXAMPLES = {
     "claim=M1 allow_targets=[pkg]": "a claim of yours may build classes of that package",
     "claim=M1 registry=FILE": "where its row stands, else registry.jsonl here (normexp register)",
     "claim=S37 keep=docs/evidence": "also keep its values there, to be committed and judged again",
-    "page=docs/verdicts.md": "judge all again from the ledger and write the page",
-    "page=docs/findings.md": "the same as at most ten findings with figures; docs/when.md: when\nclaims hold",
+    "page=docs/verdicts.md": "judge all again from the ledger and write the page; several with\ncommas: "
+    "docs/when.md (when claims hold), docs/findings.md\n(at most ten, with figures)",
     "page=FILE out=DIR": "write the page of the verdicts in DIR",
     "page=site claim=mine.yaml": "a site of these claims alone, from their verdicts",
 }
@@ -91,7 +91,8 @@ def main(arguments: list[str]) -> int:
         if options["find"]:
             return find_claims(options["find"])
         if options["page"]:
-            print(page(Path(options["page"]), options))
+            for line in write_pages([Path(one) for one in options["page"].split(",")], options):
+                print(line, flush=True)
             return 0
         words = DEMO if options["claim"] == "demo" else options["claim"]
         chosen, left_out, others = find(words, load_bank(options["bank"]))
@@ -153,27 +154,32 @@ def ledger(place: str) -> StoredEvidence | None:
     return StoredEvidence(Path(place) if place else EVIDENCE)
 
 
-def page(path: Path, options: dict[str, str]) -> str:
-    """Write the page of all verdicts, or a site of them where `path` does not end in .md: from `out` if it was named,
-    else judged again from the ledger. If claims were named, the page has those alone, from `out`."""
-    if path.is_dir() and (
-        path.suffix == ".md" or not {"index.html", "claims"} <= {one.name for one in path.iterdir()}
-    ):
-        raise ValueError(
-            f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
-        )
+def write_pages(paths: Sequence[Path], options: dict[str, str]) -> Iterator[str]:
+    """Write pages of all verdicts, or a site of them where a path does not end in .md: from `out` if it was named, else
+    judged again from the ledger, once for all pages. If claims were named, the pages have those alone, from `out`.
+    Yields a line on each."""
+    for path in paths:
+        if path.is_dir() and (
+            path.suffix == ".md" or not {"index.html", "claims"} <= {one.name for one in path.iterdir()}
+        ):
+            raise ValueError(
+                f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
+            )
     if options["claim"] != DEFAULTS["claim"]:
         chosen, left_out, _ = find(options["claim"], load_bank(options["bank"]))
         for mistake in left_out:
             raise ValueError(mistake)
-        own = {claim.id: claim for claim in chosen}
-        return write_page(path, own, verdicts_in(own, Path(options["out"])))
-    claims = load_claims(CONFIGS)
-    if options["out"] == DEFAULTS["out"]:
+        claims = {claim.id: claim for claim in chosen}
+    else:
+        claims = load_claims(CONFIGS)
+    if options["claim"] == DEFAULTS["claim"] and options["out"] == DEFAULTS["out"]:
         from normexp.claims.conclude import judge_all_again
 
-        return write_page(path, claims, judge_all_again(claims))
-    return write_page(path, claims, verdicts_in(claims, Path(options["out"])))
+        verdicts = judge_all_again(claims)
+    else:
+        verdicts = verdicts_in(claims, Path(options["out"]))
+    for path in paths:
+        yield write_page(path, claims, verdicts)
 
 
 def show_help() -> None:

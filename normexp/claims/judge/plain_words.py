@@ -174,6 +174,8 @@ def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
         holds, rest = within, {"higher": beyond, "lower": opposite, "none trained": own["failed"]}
     elif margin != PRACTICAL and margin < 0:
         rest = {"worse": within + opposite, "none trained": own["failed"]}
+    elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
+        rest = {"not so": within + opposite, "none trained": own["failed"]}
     parts = [f"so in {holds} of {pluralize(own['n'], 'setting')}"]
     parts += [f"{word} in {number_of}" for word, number_of in rest.items() if number_of]
     text = f"{asked(comparison, measure)}; {', '.join(parts)}."
@@ -201,7 +203,7 @@ def stated(comparison: dict[str, Any], measure: str, effect: float, ends: list[f
         if words[0].split()[1:] == words[1].split()[1:]:  # both lower, or both higher
             words[0] = words[0].split()[0]
     else:
-        words = [value_of(value, comparison) for value in (*ends, effect)]
+        words = [value_of(value, comparison, measure) for value in (*ends, effect)]
     return f"{arm} {words[2]}{against}" + ("" if math.isnan(ends[0]) else f" ({words[0]} to {words[1]})")
 
 
@@ -215,7 +217,7 @@ def asked(comparison: dict[str, Any], measure: str) -> str:
         either = "no difference that matters" if kind in EQUAL else "a difference that matters"
         return f"{sides.get(kind, either)} in practice was asked"
     if "baseline" not in comparison:
-        low, high = value_of(-margin, comparison), value_of(margin, comparison)
+        low, high = (value_of(edge, comparison, measure) for edge in (-margin, margin))
         bounds = {
             "greater": f"above {high}",
             "smaller": f"below {low}",
@@ -247,10 +249,11 @@ def difference(value: float, comparison: dict[str, Any], measure: str) -> str:
     return f"{number(abs(value))} {way}"
 
 
-def value_of(effect: float, comparison: dict[str, Any]) -> str:
+def value_of(effect: float, comparison: dict[str, Any], measure: str) -> str:
     """The value itself, of a comparison with a number: the effect is counted from that number."""
     target = comparison.get("target") or 0.0
-    return number(math.exp(effect) * (target or 1.0) if comparison.get("log") else effect + target)
+    value = math.exp(effect) * (target or 1.0) if comparison.get("log") else effect + target
+    return f"{number(100 * value)}%" if measure.startswith(SHARES) else number(value)
 
 
 def arm_in_words(arm: str) -> str:

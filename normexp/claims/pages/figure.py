@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,8 @@ SIDES = {
 }  # where a claim does not hold
 
 
-MOST_NAMED = 40  # settings; more are drawn close together
+MOST_NAMED = 40  # rows; of more, single settings stand close together and have no names
+CLOSE = 0.35  # the height of such a row, as a share of another's
 
 
 class Line(NamedTuple):
@@ -98,11 +100,23 @@ def limits(lines: list[Line]) -> tuple[float, float]:
     return min(known), max(known)
 
 
+def places_of(lines: list[Line]) -> tuple[list[float], list[float]]:
+    """Where each row of a forest plot stands, and its height. A row with a name has a height of 1."""
+    heights = [1.0 if len(lines) <= MOST_NAMED or is_summary(line) else CLOSE for line in lines]
+    tops = accumulate(heights, initial=0.0)
+    return [top + height / 2 for top, height in zip(tops, heights, strict=False)], heights
+
+
+def is_summary(line: Line) -> bool:
+    """Whether a row is no single setting."""
+    return line.kind.startswith(("mean", "paper"))
+
+
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
     if verdict["settings"]:
         lines = lines_of(verdict)
-        figure = Figure(figsize=(8.5, 2.2 + 0.3 * len(lines)), layout="constrained")
+        figure = Figure(figsize=(8.5, 2.2 + 0.3 * sum(places_of(lines)[1])), layout="constrained")
         axes, width = figure.subplots(), 85
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(
@@ -149,13 +163,19 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
     Args:
         better: lower or higher; what the sides of zero are called.
     """
+    first = (verdict.get("comparisons") or [{}])[0].get("comparison") or {}
     low, high = limits(lines)
+    if is_plain(first) and all(line.effect >= 0 for line in lines):
+        low = 0.0
     room = 0.1 * (high - low) or 1.0
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlim(low - room, high + room)
-    for y, line in enumerate(lines):
-        kind = line.kind.removeprefix("mean ")
-        axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color="#e6e6e6", linewidth=0)
+    places, heights = places_of(lines)
+    for y, height, line in zip(places, heights, lines, strict=True):
+        kind, close = line.kind.removeprefix("mean "), height < 1
+        axes.fill_betweenx(
+            [y - height / 2, y + height / 2], -line.margin, line.margin, color="#e6e6e6", linewidth=0
+        )
         if math.isnan(line.effect):
             where = axes.get_yaxis_transform()  # in the middle, wherever 0 is
             axes.text(
@@ -163,19 +183,18 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
             )
             continue
         ends = [max(min(end, 1e300), -1e300) for end in line.ends]
-        axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 2)
+        axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 1 if close else 2)
         axes.plot([line.effect], [y], "D" if kind != line.kind else "o", color=COLORS[kind],
-                  fillstyle="none" if kind == "aside" else "full")  # fmt: skip
-    named = [
-        y
-        for y, line in enumerate(lines)
-        if len(lines) <= MOST_NAMED or line.kind.startswith(("mean", "paper"))
-    ]
-    axes.set_yticks(named, [shorten(lines[y].name) for y in named], fontsize=8)
-    axes.set_ylim(len(lines) - 0.4, -0.6)
+                  markersize=3 if close else 6, fillstyle="none" if kind == "aside" else "full")  # fmt: skip
+    named = {y: shorten(line.name) for y, line in zip(places, lines, strict=True) if is_summary(line)}
+    if len(lines) <= MOST_NAMED:
+        named = {y: shorten(line.name) for y, line in zip(places, lines, strict=True)}
+    axes.set_yticks(list(named), list(named.values()), fontsize=8)
+    if len(lines) > MOST_NAMED:
+        axes.set_ylabel(f"{sum(not is_summary(line) for line in lines)} settings", fontsize=8)
+    axes.set_ylim(sum(heights) + 0.1, -0.1)
     axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
-    first = (verdict.get("comparisons") or [{}])[0].get("comparison") or {}
     round_ticks(axes, first, verdict["measure"])
     words = {"lower": ("better", "worse"), "higher": ("worse", "better")}.get(
         better or "", ("lower", "higher")
@@ -215,8 +234,9 @@ def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None
         marks = marks[:: -(-len(marks) // 7)]
         axes.set_xticks([math.log(mark) for mark in marks], [f"×{mark:g}" for mark in marks])
     elif measure.startswith(SHARES):
+        sign = "" if is_plain(comparison) else "+"
         axes.xaxis.set_major_formatter(
-            lambda value, _: f"{100 * value:+.3g}".replace("-", "−") if value else "0"
+            lambda value, _: f"{100 * value:{sign}.3g}".replace("-", "−") if value else "0"
         )
 
 
@@ -266,6 +286,11 @@ def aside(values: pd.Series) -> pd.Series:
     return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
 
 
+def is_plain(comparison: Mapping[str, Any]) -> bool:
+    """Whether the effect is the value of one arm, beside nothing."""
+    return not (comparison.get("log") or comparison.get("baseline") or comparison.get("target"))
+
+
 def units_of_effect(verdict: dict[str, Any]) -> str:
     """What the axis of effects counts."""
     first = verdict["comparisons"][0]["comparison"]
@@ -273,6 +298,8 @@ def units_of_effect(verdict: dict[str, Any]) -> str:
         return f"change of {verdict['measure']} over the factor"
     if first.get("log") and verdict["settings"]:  # whose ticks are percent or factors
         return f"change in {verdict['measure']}"
-    kind = "logarithm of the ratio" if first.get("log") else "difference"
     points = ", in points" if verdict["settings"] and verdict["measure"].startswith(SHARES) else ""
+    if is_plain(first):
+        return f"{verdict['measure']}{points.replace('points', '%')}"
+    kind = "logarithm of the ratio" if first.get("log") else "difference"
     return f"{kind} in {verdict['measure']}{points}"

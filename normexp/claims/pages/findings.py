@@ -11,16 +11,18 @@ import matplotlib
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.judge.plain_words import capital, describe_question, in_words
+from normexp.claims.judge.settings_count import SUPPORTED
 from normexp.claims.judge.verdict import BEGUN, COUNTED
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page, save_figure
-from normexp.claims.pages.figure import MOST_NAMED, draw_forest, draw_values, lines_of, units_of_effect
+from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import SETTINGS
 from normexp.runs.files import atomic_write
 
 MOST = 10
+WIDTH = 120  # of lines of README.md
 ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
@@ -51,7 +53,8 @@ def write_findings(
         file.write(markdown_page("findings.md.j2", rows=rows, missing=missing).encode())
     readme, drawn = root / "README.md", [row for row, own in zip(rows, chosen, strict=True) if is_drawn(own)]
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
-        text = section(drawn, root)
+        n = next(own["n"] for own in chosen if is_drawn(own))
+        text = section(drawn, n, root)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
 
@@ -85,9 +88,11 @@ def answer(verdict: Mapping[str, Any]) -> str:
 def how_sure(verdict: Mapping[str, Any]) -> str:
     """The counts and intervals behind it."""
     if not verdict["settings"]:
-        scope = verdict["scope"]
-        values = f"{verdict['n_seeds']} seeds; asked was {describe_question(verdict['comparison'])}"
-        return f"{capital(scope)}." if scope else f"By direct computation, {values}."
+        if scope := verdict["scope"]:
+            return f"{capital(scope)}."
+        found = "found" if verdict["verdict"] == SUPPORTED else "not found"
+        question = describe_question(verdict["comparison"])
+        return f"{capital(verdict['measure'])}: {question} was asked, and {found} with {verdict['n_seeds']} seeds."
     parts = [capital(in_words(dict(verdict)).partition(": ")[2])]
     if not verdict["drawn"]:
         return f"{parts[0]} Nobody drew these settings, so this says nothing about others."
@@ -120,20 +125,30 @@ def spans(labels: Sequence[Mapping[str, str]]) -> str:
     return "; ".join(filter(None, words))
 
 
-def section(rows: Sequence[Mapping[str, str]], root: Path) -> str:
-    """The section of README.md: a line a finding."""
+def section(rows: Sequence[Mapping[str, str]], n: int, root: Path) -> str:
+    """The section of README.md: a line a finding, of which the first has `n` settings."""
     figure = "docs/images/atlas_drawn_best.png"
+    lead = (
+        f"A written seed drew {n} small networks with their data: {rows[0]['where']} Each trained until it had "
+        "learned, with every norm at its own best learning rate. The figure counts the settings in which a norm is the "
+        "best, or as good in practice."
+    )
+    links = (
+        "[docs/findings.md](docs/findings.md) says of each how sure it is, where it holds and what failed, with a "
+        "figure. [The atlas](docs/atlas.md) has every setting."
+    )
     image = f"![in how many settings each norm is the best, or as good in practice]({figure})\n\n"
     lines = [
         f"- **{row['sentence']}** {row['known']}. {row['sure'].partition('. ')[0].rstrip('.')}."
         for row in rows
     ]
-    return (
-        "## What is known\n\n"
-        "[docs/findings.md](docs/findings.md) says of each how sure it is and where it holds, with a figure; "
-        "[the atlas](docs/atlas.md) has every setting. Settings are small networks that a written seed "
-        f"drew. Those of the first finding: {rows[0]['where']}\n\n"
-        f"{image if (root / figure).exists() else ''}" + "\n".join(lines) + "\n"
+    return "\n".join(
+        [
+            "## What is known\n",
+            f"{textwrap.fill(lead, WIDTH)}\n",
+            f"{image if (root / figure).exists() else ''}" + "\n".join(lines) + "\n",
+            f"{textwrap.fill(links, WIDTH, break_long_words=False, break_on_hyphens=False)}\n",
+        ]
     )
 
 
@@ -141,7 +156,7 @@ def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
     """The figure of a finding, as wide as a phone: the effect in each setting, or the values of one setting."""
     lines = lines_of(dict(verdict), setting_names(claim))
     with matplotlib.rc_context(SETTINGS):
-        height = 1.1 + ROW * min(len(lines), MOST_NAMED) if verdict["settings"] else 2.3
+        height = 1.1 + ROW * sum(places_of(lines)[1]) if verdict["settings"] else 2.3
         figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, height))
         if verdict["settings"]:
             draw_forest(axes, lines, dict(verdict), claim.better)

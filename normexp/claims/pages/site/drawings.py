@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from normexp.claims.pages.figure import MOST_NAMED, draw_forest, lines_of
+from normexp.claims.pages.figure import draw_forest, lines_of, places_of
 from normexp.report.drawing import Drawing, narrow, narrow_all, panels, room, tell
 from normexp.report.style import drawing_style, percent
 
@@ -33,11 +33,11 @@ def forest(
     """Effects with their intervals, one below the other. Effects that are too small to matter are shaded."""
     lines = lines_of(verdict, names)
     with drawing_style(), narrow():
-        row = 0.22 if len(lines) <= MOST_NAMED else max(0.06, 9 / len(lines))
-        figure = Figure(figsize=(room().width, 1.1 + row * len(lines)), layout="constrained")
+        places, heights = places_of(lines)
+        figure = Figure(figsize=(room().width, 1.1 + 0.22 * sum(heights)), layout="constrained")
         axes = figure.subplots()
         draw_forest(axes, lines, verdict, better)
-        for y, line in enumerate(lines):
+        for y, line in zip(places, lines, strict=True):
             if line.effect == line.effect:
                 tell(axes, [line.effect], [y], line.name, [line.words])
         return _inline("forest", "Forest plot", figure)
