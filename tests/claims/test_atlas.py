@@ -62,9 +62,7 @@ def test_failures_are_counted_of_all_runs():
     assert wanted
     assert {own.name for own, _ in rows} == wanted
     assert all(each == {"none": (2, 2), "batchnorm": (0, 2), "layernorm": (0, 2)} for _, each in rows)
-    assert f"no norm in {len(wanted)} ({2 * len(wanted)} of 48 runs at the best rate)" in atlas.lost_text(
-        FINAL, rows, NORMS
-    )
+    assert f"| no norm | {len(wanted)} | {2 * len(wanted)} of 48 |" in atlas.lost_table(FINAL, rows, NORMS)
 
 
 def test_a_drawn_banks_ledger_becomes_a_page_with_figures(tmp_path, capsys):

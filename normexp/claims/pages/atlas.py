@@ -284,7 +284,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
         early=[(*pair, told(early, *pair)) for pair in pairs if early],
         batches=[(*pair, in_thirds(final, *pair)) for pair in batches],
         kinds=by_kind(final, pairs),
-        lost=lost_text(final, lost, bank.norms),
+        lost=lost_table(final, lost, bank.norms),
         shown=min(len(lost), MOST_ROWS),
         failed=len(lost),
     )
@@ -313,13 +313,13 @@ def by_kind(settings: Sequence[Measured], pairs: Sequence[tuple[str, str]]) -> s
     return markdown_table(("model", "settings", *(arm for arm, _ in pairs)), rows, range(1, len(pairs) + 2))
 
 
-def lost_text(settings: Sequence[Measured], lost: Sequence, norms: Sequence[str]) -> str:
-    """In how many settings a run of each norm failed at some rate, and how many runs at each seed's best rate."""
-    words = []
+def lost_table(settings: Sequence[Measured], lost: Sequence, norms: Sequence[str]) -> str:
+    """A table: in how many settings a run of each norm failed at some rate, and how many runs at each seed's best rate
+    did."""
+    rows = []
     for norm in norms:
         some = sum(own[norm][0] > 0 for _, own in lost)
         best = [own.setting.outcomes[norm, ""].failed for own in settings]
-        words.append(
-            f"{plain_norm(norm)} in {some} ({sum(map(sum, best))} of {sum(map(len, best))} runs at the best rate)"
-        )
-    return ", ".join(words)
+        rows.append((plain_norm(norm), some, f"{sum(map(sum, best))} of {sum(map(len, best))}"))
+    columns = ("norm", "settings with a failed run", "failed runs at each seed's best rate")
+    return markdown_table(columns, rows, (1, 2))
