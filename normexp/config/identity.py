@@ -123,10 +123,15 @@ def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str)
 
 
 def model_label(config: Mapping[str, Any], choices: Mapping[str, str]) -> str:
+    """The model of a run; see `network_label`."""
+    return network_label(choices["model"], config["model"].get("name"), config["model"].get("path"))
+
+
+def network_label(model: str, name: str | None, path: str | None) -> str:
     """The chosen model, with the network of a library or of a user, which a folder does not name: `torchvision
     resnet18`, `module my_package.Net`."""
-    which = config["model"].get("name") or config["model"].get("path")
-    return f"{choices['model']} {which}" if which else choices["model"]
+    which = name or path
+    return f"{model} {which}" if which else model
 
 
 def saved_identity(folder: Path) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from normexp.config.identity import network_label
 from normexp.runs.read import read_checked, read_metrics
 from normexp.runs.summary import SUMMARY, flatten, repeating, varying
 
@@ -130,8 +131,8 @@ def load(
 
 def networks(summaries: "pd.DataFrame") -> "pd.Series":
     """The model of each run, with the network of a library or of a user, which a folder does not name."""
-    named = summaries.reindex(columns=list(NETWORK))
-    return named.apply(lambda row: " ".join(map(str, row.dropna())), axis=1)
+    named = summaries.reindex(columns=list(NETWORK)).astype(object)
+    return named.where(named.notna(), None).apply(lambda row: network_label(*row), axis=1)
 
 
 def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series") -> "np.ndarray":
