@@ -206,6 +206,8 @@ def train(
             summaries = train_specs(found, f"normexp train {shlex.join(asked)}")
         except SystemExit as interrupted:
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
+        except ValueError as error:  # such as a network that does not take its images
+            raise ValueError(one_line(error)) from error
     folders = [None if spec.config["fast_dev_run"] else spec.folder for spec in found]
     runs = [Run(folder, summary) for folder, summary in zip(folders, summaries, strict=False)]
     return runs[0] if len(found) == 1 else runs

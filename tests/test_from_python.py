@@ -86,6 +86,15 @@ def test_replicas_give_a_list_and_fast_dev_run_no_folder(tmp_path):
         (("lr=-1",), "lr=-1"),
         (("model.widht=3",), "model.widht"),
         (("model=module", "model.path=os.path.join"), r"add allow_targets=\[os\]"),
+        (
+            (
+                "model=module",
+                "model.path=torchvision.models.SqueezeNet",
+                "allow_targets=[torchvision]",
+                "norm=none",
+            ),
+            "cannot take these images.*takes other channels",
+        ),
     ],
 )
 def test_mistakes_are_value_errors_of_one_line_and_change_nothing(overrides, message, tmp_path):
