@@ -127,7 +127,7 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
     """Train the grid of a drawn bank, one setting after the other in the order drawn, and keep each in the ledger.
     Returns the exit status."""
     from normexp.claims.evidence.disk_runs import drop_checkpoints
-    from normexp.claims.evidence.keep import keep_runs, setting_claim
+    from normexp.claims.evidence.keep import keep_claim, setting_claim
     from normexp.claims.evidence.pilot import MORE
     from normexp.claims.evidence.stored import ledger_of_bank
     from normexp.claims.verify_claims import Verification
@@ -156,7 +156,7 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
             return 1
         if not engine.plan:
             known = own.known[name]
-            print(f"{name}: {keep_runs(folder, known)} runs in {folder}", flush=True)
+            print(keep_claim(folder, known), flush=True)
             if known.disk:
                 drop_checkpoints(map(Path, known.disk.known()["folder"]))
         left -= 1

@@ -165,14 +165,14 @@ def write_pages(paths: Sequence[Path], options: dict[str, str]) -> Iterator[str]
             raise ValueError(
                 f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
             )
-    if options["claim"] != DEFAULTS["claim"]:
+    if named := options["claim"] != DEFAULTS["claim"]:
         chosen, left_out, _ = find(options["claim"], load_bank(options["bank"]))
         for mistake in left_out:
             raise ValueError(mistake)
         claims = {claim.id: claim for claim in chosen}
     else:
         claims = load_claims(CONFIGS)
-    if options["claim"] == DEFAULTS["claim"] and options["out"] == DEFAULTS["out"]:
+    if not named and options["out"] == DEFAULTS["out"]:
         from normexp.claims.conclude import judge_all_again
 
         verdicts = judge_all_again(claims)

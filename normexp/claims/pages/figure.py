@@ -102,14 +102,10 @@ def limits(lines: list[Line]) -> tuple[float, float]:
 
 def places_of(lines: list[Line]) -> tuple[list[float], list[float]]:
     """Where each row of a forest plot stands, and its height. A row with a name has a height of 1."""
-    heights = [1.0 if len(lines) <= MOST_NAMED or is_summary(line) else CLOSE for line in lines]
-    tops = accumulate(heights, initial=0.0)
-    return [top + height / 2 for top, height in zip(tops, heights, strict=False)], heights
-
-
-def is_summary(line: Line) -> bool:
-    """Whether a row is no single setting."""
-    return line.kind.startswith(("mean", "paper"))
+    summaries = ("mean", "paper")
+    named = [len(lines) <= MOST_NAMED or line.kind.startswith(summaries) for line in lines]
+    heights = [1.0 if own else CLOSE for own in named]
+    return [top - height / 2 for top, height in zip(accumulate(heights), heights, strict=True)], heights
 
 
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
@@ -186,12 +182,10 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
         axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 1 if close else 2)
         axes.plot([line.effect], [y], "D" if kind != line.kind else "o", color=COLORS[kind],
                   markersize=3 if close else 6, fillstyle="none" if kind == "aside" else "full")  # fmt: skip
-    named = {y: shorten(line.name) for y, line in zip(places, lines, strict=True) if is_summary(line)}
-    if len(lines) <= MOST_NAMED:
-        named = {y: shorten(line.name) for y, line in zip(places, lines, strict=True)}
-    axes.set_yticks(list(named), list(named.values()), fontsize=8)
-    if len(lines) > MOST_NAMED:
-        axes.set_ylabel(f"{sum(not is_summary(line) for line in lines)} settings", fontsize=8)
+    named = [(y, shorten(own.name)) for y, h, own in zip(places, heights, lines, strict=True) if h == 1]
+    axes.set_yticks([y for y, _ in named], [name for _, name in named], fontsize=8)
+    if close_together := heights.count(CLOSE):
+        axes.set_ylabel(f"{close_together} settings", fontsize=8)
     axes.set_ylim(sum(heights) + 0.1, -0.1)
     axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
@@ -287,8 +281,9 @@ def aside(values: pd.Series) -> pd.Series:
 
 
 def is_plain(comparison: Mapping[str, Any]) -> bool:
-    """Whether the effect is the value of one arm, beside nothing."""
-    return not (comparison.get("log") or comparison.get("baseline") or comparison.get("target"))
+    """Whether the effect is the value of one arm: no slope, and beside nothing."""
+    beside = any(comparison.get(key) for key in ("log", "baseline", "target"))
+    return not beside and comparison.get("kind") not in TRENDS
 
 
 def units_of_effect(verdict: dict[str, Any]) -> str:
@@ -298,8 +293,8 @@ def units_of_effect(verdict: dict[str, Any]) -> str:
         return f"change of {verdict['measure']} over the factor"
     if first.get("log") and verdict["settings"]:  # whose ticks are percent or factors
         return f"change in {verdict['measure']}"
-    points = ", in points" if verdict["settings"] and verdict["measure"].startswith(SHARES) else ""
+    shares = verdict["settings"] and verdict["measure"].startswith(SHARES)
     if is_plain(first):
-        return f"{verdict['measure']}{points.replace('points', '%')}"
+        return f"{verdict['measure']}{', in %' * bool(shares)}"
     kind = "logarithm of the ratio" if first.get("log") else "difference"
-    return f"{kind} in {verdict['measure']}{points}"
+    return f"{kind} in {verdict['measure']}{', in points' * bool(shares)}"
