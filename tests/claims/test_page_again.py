@@ -61,14 +61,10 @@ def test_claims_about_initial_networks_are_over_settings_or_searched(verdicts):
     assert over <= verdicts.keys()
 
 
-def test_no_two_settings_that_somebody_chose_are_the_same_network():
-    """A norm removes the scale of the weights: settings that differ in it alone would be one, counted twice.
-
-    Independent draws may coincide, and an arm that fixes the activation makes more of them one: the exact interval of
-    their share allows for that.
-    """
+def test_no_two_settings_of_a_claim_are_the_same_network():
+    """A norm removes the scale of the weights: settings that differ in it alone would be one, counted twice."""
     for name, claim in UNTRAINED.items():
-        if not claim.settings or claim.drawn:
+        if not claim.settings:
             continue
         own = StoredEvidence().verdict(claim).table
         own = own[(own["part"] == "")]
