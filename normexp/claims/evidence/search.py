@@ -18,6 +18,7 @@ from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim
 
 TRIES = 20  # draws for one case; a network whose signal or gradient is dead is no case
+LEAST_GAIN = 1e-4  # of the excess; less may be rounding, and rounding differs from processor to processor
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def search(claim: Claim) -> pd.DataFrame:
         row = {"arm": next(iter(claim.arms)), "factor": "", "seed": index, "value": value, "censored": False}
         rows.append(row | {"case": str(case)})
         excess = max(outside(c, next(pd.DataFrame([row]).itertuples()), [""]) for c in claim.comparisons)
-        if case.kind not in nearest or excess > nearest[case.kind][0]:
+        if case.kind not in nearest or excess - nearest[case.kind][0] > LEAST_GAIN * abs(excess):
             nearest[case.kind] = excess, case
     return pd.DataFrame(rows)
 
