@@ -25,7 +25,9 @@ def test_no_default_and_no_new_key_changed_a_registered_configuration(name):
     """A new key of the configuration must be no part of the identity at its default; see `identity`. The rules of the
     first judge are text of the protocol, and its contrasts are gone."""
     row = LAST[name]
-    kept = json.loads((ROOT / PROTOCOLS / f"{name}-{row.protocol[:12]}.json").read_text())
+    kept = json.loads(
+        (ROOT / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json").read_text()
+    )
     today = resolved_cells(cells(CLAIMS[name]))
     assert today["cells"].keys() <= kept["cells"].keys()
     for cell, own in today["cells"].items():
