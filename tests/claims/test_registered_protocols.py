@@ -5,10 +5,10 @@ import json
 import pytest
 from committed import CLAIMS, ROOT
 
-from normexp.claims.evidence.protocol import cells, resolved_cells
+from normexp.claims.evidence.protocol import cells, resolved_cells, resolved_protocol
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.pages.site.write import PROTOCOLS
-from normexp.claims.spec.registry import REGISTRY, latest, read_registry, subject_of
+from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry, subject_of
 from normexp.config.folder import CONFIGS
 
 ROWS = read_registry(CONFIGS.parent / REGISTRY)
@@ -28,6 +28,9 @@ def test_no_default_and_no_new_key_changed_a_registered_configuration(name):
     kept = json.loads(
         (ROOT / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json").read_text()
     )
+    if CLAIMS[name].drawn_from is not None:  # registered under the judge of today, so all of it is fixed
+        assert digest(kept) == digest(resolved_protocol(CLAIMS[name])) == row.protocol
+        return
     today = resolved_cells(cells(CLAIMS[name]))
     assert today["cells"].keys() <= kept["cells"].keys()
     for cell, own in today["cells"].items():
