@@ -12,7 +12,7 @@ from scipy import optimize, special
 
 from normexp.claims.judge import judge
 from normexp.claims.judge.comparison import Comparison, practical_margin
-from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.estimate import ends, median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.judge.plain_words import paragraph, with_scope
 from normexp.claims.judge.settings_count import (
@@ -303,3 +303,9 @@ def test_the_paragraph_has_counts_share_median_and_failures():
     assert "so in 10 of 12 settings, too little to matter in 1, the other way in 1." in text
     assert "beyond 10, within 1, opposite 1 of 12; share 0.83 (0.516 to 0.979)" in text
     assert "failed runs: b 1 of 24; given that all trained it holds in 10 of 12" in text
+
+
+def test_an_interval_of_few_settings_excludes_nothing_and_says_so():
+    assert ends(median_interval(np.array([0.1, 0.2, 0.3, 0.4]), 0.95)) == " (no interval)"
+    assert ends((-1.0, float("inf"))) == " (-1 to inf)"
+    assert ends(("-inf", "inf")) == " (no interval)"  # as JSON has them

@@ -234,3 +234,11 @@ def test_a_sentence_about_every_value_has_a_page(tmp_path, verdict):
     assert "rests on mathematics" in page
     assert "run failed" not in page
     assert "runs failed" not in page
+
+
+def test_a_setting_is_for_a_claim_of_two_comparisons_where_both_hold(verdict):
+    first = verdict["comparisons"][0]
+    second = first | {"settings": [row | {"holds": row["name"] == "cell1"} for row in verdict["settings"]]}
+    lines = lines_of(verdict | {"comparisons": [first, second]})
+    assert [line.name for line in lines if line.kind == "for"] == ["cell1"]
+    assert sum(line.kind == "for" for line in lines_of(verdict)) > 1

@@ -57,9 +57,9 @@ def number(value: Any) -> str:
 
 
 def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
-    """An interval behind its number: ` (-1.5 to 2)`."""
-    low, high = (f"{scale * float(end):{form}}" for end in interval)
-    return f" ({low} to {high})"
+    """An interval behind its number: ` (-1.5 to 2)`; one that excludes no value is ` (no interval)`."""
+    low, high = (scale * float(end) for end in interval)
+    return " (no interval)" if math.isinf(low) and math.isinf(high) else f" ({low:{form}} to {high:{form}})"
 
 
 def share_interval(count: int, of: int, level: float) -> Ends:

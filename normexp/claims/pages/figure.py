@@ -44,9 +44,11 @@ class Line(NamedTuple):
 
 def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Line]:
     """A row per setting, the median of drawn ones, and the paper's effect. A verdict from one setting has one effect.
-    Bars of settings are one standard error over seeds. `names` are those of settings, for people."""
+    Bars of settings are one standard error over seeds. With several comparisons the effects are those of the first,
+    and a setting is for the claim if all hold there. `names` are those of settings, for people."""
     lines, equal = [], (verdict.get("comparison") or {}).get("kind") in EQUAL
-    for row in verdict["settings"]:
+    rest = [own["settings"] for own in verdict["comparisons"][1:]] if verdict["settings"] else []
+    for row, *others in zip(verdict["settings"], *rest, strict=True):
         name = (names or {}).get(row["name"], row["name"])
         lost = sum(row["failures"].values())
         words = f"{row['seeds']} seeds" + (f", {lost} failed runs" if lost else "")
@@ -57,7 +59,9 @@ def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) ->
             continue
         size, error = float(row["number"]), float(row["error"])
         span = (size, size) if math.isnan(error) else (size - error, size + error)
-        kind = "for" if row["holds"] else "open" if equal else SIDES[row["side"]]
+        kind = (
+            "for" if all(own["holds"] for own in (row, *others)) else "open" if equal else SIDES[row["side"]]
+        )
         lines.append(
             Line(name, size, span, kind, f"{number(size)} ± {number(error)}, {words}", row["margin"])
         )
