@@ -203,7 +203,7 @@ def test_a_run_at_chance_has_failed_and_the_table_says_so(kept):
     hopeless = {name: dataclasses.replace(cell, chance=0.99) for name, cell in bank.cells.items()}
     bank = dataclasses.replace(bank, cells=hopeless)
     table = bank_table(bank, stored.grid_rows(["small"]))
-    assert "| 1.00; 5 of 5 failed | +0.00 (-inf to +inf); 5 of 5 failed |" in table
+    assert "| 1.00; 5 of 5 failed | +0.00 (no interval); 5 of 5 failed |" in table
 
 
 def flip(path: Path) -> None:
