@@ -15,7 +15,7 @@ from normexp.sweeps.places.place import options_of, take_flags
 
 DEFAULTS = {
     "claim": "", "bank": SMALL, "out": "outputs/claims", "to": "", "workers": "auto", "allow_targets": "",
-    "config_dir": "", "settings": "", "evidence": "", "n": "20", "seed": "",
+    "config_dir": "", "settings": "", "evidence": "", "n": "20", "seed": "", "keep": "",
 }  # fmt: skip
 ACTIONS = ("check", "keep", "draw", "pilot", "grid", "audit", "export", "page", "atlas")
 HELP = """Finished runs as files that travel: verdicts are judged from them without training.
@@ -31,6 +31,7 @@ HELP = """Finished runs as files that travel: verdicts are judged from them with
                                                settings=N with pilot or grid: at most N, exit status 75 if more are left
   {command} audit n=20 [bank=drawn] [seed=N] [to=DIR]   train random rows of a ledger again: equal to the last digit
                                                on the same kind of machine, elsewhere within what docs/claims.md says
+                                               keep=docs/evidence: and write what was found there, for the atlas
   {command} export to=FILE.zip          the second archive: learning curves, and losses of test examples
   {command} page to=FILE.md             the page of a bank's grid and its figure
   {command} atlas bank=drawn to=FILE.md for each question of practice a figure over all settings of a bank
@@ -197,7 +198,10 @@ def audit(bank: Bank, options: dict[str, str], engine) -> int:
         claims = [one for one in find("training")[0] if one.drawn_from == bank]
     words = f"{command('evidence')} audit n={options['n']} bank={options['bank']} seed={seed}"
     out = Path(options["out"]) / "audit"
-    return run_audit(StoredEvidence(folder), bank, claims, int(options["n"]), seed, out, engine, words)
+    keep = None
+    if options["keep"]:
+        keep = ledger_of_bank(bank, Path(options["keep"])) if bank.drawn else Path(options["keep"])
+    return run_audit(StoredEvidence(folder), bank, claims, int(options["n"]), seed, out, engine, words, keep)
 
 
 def keep(options: dict[str, str]) -> int:
@@ -230,10 +234,12 @@ def keep(options: dict[str, str]) -> int:
 def write_the_atlas(bank: Bank, options: dict[str, str]) -> str:
     """Write the figures over all settings of a bank. Returns a line on them."""
     from normexp.claims.evidence.measured import measured
+    from normexp.claims.evidence.stored import AUDIT, ledger_of_bank
     from normexp.claims.pages.atlas import write_atlas
 
-    settings = measured(bank, Path(options["evidence"]) if options["evidence"] else EVIDENCE)
-    return write_atlas(Path(options["to"]), bank, settings)
+    evidence = Path(options["evidence"]) if options["evidence"] else EVIDENCE
+    audited = StoredEvidence(ledger_of_bank(bank, evidence)).read(AUDIT)
+    return write_atlas(Path(options["to"]), bank, measured(bank, evidence), audited)
 
 
 def write(action: str, bank: Bank, path: Path) -> str:

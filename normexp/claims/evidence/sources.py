@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.outcomes import Setting
@@ -10,10 +11,17 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.settings import Cells, split_options
 
 MANIPULATION = "manipulation"
+NETWORK = "network"  # the part by which networks are told apart
+SAME = 1e-4  # the largest relative difference of equal networks: sums are rounded in another order
+DIFFERENT = {  # of drawn networks before training; a registered protocol holds it
+    "passed over": "a draw that has in every arm and seed the values and directions of an earlier one",
+    "directions": "depth.direction",
+    "within": SAME,
+}
 
 
 class Source(Protocol):
-    """Gives the settings of a part of a claim: "" for the claim itself, or `MANIPULATION`."""
+    """Gives the settings of a part of a claim: "" for the claim itself, `MANIPULATION`, or `NETWORK`."""
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]: ...
 
@@ -30,8 +38,9 @@ class ComputedSource:
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
         from normexp.claims.evidence.initial import initial_setting  # loads torch
 
-        check = self.claim.manipulation if part == MANIPULATION else None
-        function = check.function if check else None
+        check = self.claim.manipulation
+        functions = {MANIPULATION: check and check.function, NETWORK: DIFFERENT["directions"]}
+        function = functions.get(part)
         self.parts[part] = [
             initial_setting(self.claim, name, own, self.claim.seed_range, function)
             for name, own in cells.items()
@@ -65,6 +74,21 @@ class StoredSource:
     def table(self) -> pd.DataFrame:
         """The given table."""
         return self.stored
+
+
+def different(source: Source, cells: Cells) -> list[Setting]:
+    """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
+    claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
+    at the end of its range, do not make networks equal."""
+    kept: list[Setting] = []
+    seen: list[np.ndarray] = []
+    for setting, network in zip(source("", cells), source(NETWORK, cells), strict=True):
+        values = [own.values for one in (setting, network) for own in one.outcomes.values()]
+        numbers = np.concatenate(values)
+        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
+            kept.append(setting)
+            seen.append(numbers)
+    return kept
 
 
 def table_of(parts: dict[str, list[Setting]]) -> pd.DataFrame:

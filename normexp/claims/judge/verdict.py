@@ -53,6 +53,7 @@ def judge(
     asked: int = FEWEST,
     waiting: str = "",
     late: str = "",
+    passed_over: str = "",
     manipulation: list[Setting] | None = None,
     again: Setting | None = None,
     extra: dict[str, Any] | None = None,
@@ -68,6 +69,7 @@ def judge(
             its margin is finished later than others, so a count of the first ones would be biased.
         waiting: what the other drawn settings wait for, in words.
         late: words for the scope if the row came after some of the runs.
+        passed_over: words for the note if draws were the same network as an earlier one.
         manipulation: the settings with the values of the manipulation check.
         again: the worst setting of a universal sentence with fresh seeds.
         extra: more keys of the verdict, such as its cost.
@@ -98,7 +100,7 @@ def judge(
         note = "; ".join(filter(None, (note, check["note"])))
         word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
     if drawn and word != BEGUN:
-        note = "; ".join(filter(None, (note, few(claim))))
+        note = "; ".join(filter(None, (passed_over, note, few(claim))))
     first = counts[0]
     registered = late if row else "unregistered"
     return {
