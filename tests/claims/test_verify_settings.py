@@ -114,6 +114,25 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, set
     assert set(table["setting"]) == set(settings)  # what was passed over stays in the evidence
 
 
+def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(initial):
+    shape = ["model=transformer", "model.depth=2", "model.width=16", "model.heads=2"]
+    places = {place: f"model.norm_position={place}" for place in ("pre", "post")}
+    claim = dataclasses.replace(
+        initial,
+        function="stream.stream_growth",
+        options={"batch_size": 16},
+        arms={place: ["norm=layernorm", word] for place, word in places.items()},
+        seeds=2,
+    )
+    tables = {
+        place: gather(dataclasses.replace(claim, settings={}, fixed=[*shape, word]))
+        for place, word in places.items()
+    }
+    values = {place: own.pivot(index="seed", columns="arm", values="value") for place, own in tables.items()}
+    pd.testing.assert_frame_equal(values["pre"], values["post"], check_exact=True)
+    assert (values["pre"]["pre"] > values["pre"]["post"]).all()  # a Pre-LN stream is never normalized
+
+
 def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_path):
     initial = dataclasses.replace(initial, first=6)  # as if they were drawn
     row = register(

@@ -61,7 +61,10 @@ def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, s
         raise ValueError(f"claim={claim.id}: function: is missing; name one of normexp/claims/laws")
     measure = law(claim.function)
     if claim.evidence == "initialization":
-        key = repr((claim.function, sorted(overrides), sorted(options.items()), seed))
+        last = {
+            override.partition("=")[0]: override for override in overrides
+        }  # an arm replaces the setting's own
+        key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed))
         if key not in _known:
             _known[key] = measure(network(overrides, seed), seed=seed, **options)
         return _known[key]
