@@ -20,7 +20,6 @@ from normexp.claims.evidence.keep import grid_claim, write_manifest
 from normexp.claims.evidence.stored import AUDIT, StoredEvidence
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
-from normexp.config.code import checkout
 from normexp.config.run_spec import RunSpec
 from normexp.runs.files import write_json
 from normexp.sweeps.cell import cells_of
@@ -130,13 +129,12 @@ def audit(
             what = f"the same within the tolerance of other machines (the row: {', '.join(other)})"
         print(f"{asked.name}: {'; '.join(own) or what}", flush=True)
         off = {kind: deviation(asked.row, again, kind) for kind in TOLERANCE}
-        on = {name: str(again[name]) for name in ("processor", "threads", "torch")}
+        on = {name: str(again[name]) for name in ("processor", "threads", "torch", "commit")}
         found.append({"row": asked.name, "other": other, "differences": own, "off": off, "on": on})
     right = sum(not one["differences"] for one in found)
     print(f"{right} of {len(found)} rows came out again")
     if keep:
-        commit = (checkout() or {}).get("commit", "")
-        record = {"of": len(each), "seed": seed, "commit": commit, "tolerance": TOLERANCE, "rows": found}
+        record = {"of": len(each), "seed": seed, "tolerance": TOLERANCE, "rows": found}
         write_json(keep / AUDIT, record, indent=1)
         write_manifest(keep, [AUDIT])
         print(keep / AUDIT)

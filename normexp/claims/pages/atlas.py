@@ -253,23 +253,25 @@ def audit_in_words(record: Mapping[str, Any]) -> str:
     rows, room = record["rows"], record["tolerance"]
     same, others = [one for one in rows if not one["other"]], [one for one in rows if one["other"]]
     equal, near = (sum(not one["differences"] for one in part) for part in (same, others))
-    machines = {f"{on['processor']}, {pluralize(int(on['threads']), 'thread')}, torch {on['torch']}": 0
-                for on in (one["on"] for one in rows)}  # fmt: skip
+    machines = dict.fromkeys(
+        f"{on['processor']}, {pluralize(int(on['threads']), 'thread')}, torch {on['torch']}, commit {on['commit'][:12]}"
+        for on in (one["on"] for one in rows)
+    )
     parts = [
-        f"{len(rows)} of {record['of']:,} rows of the ledger, drawn with seed {record['seed']}, were trained again at "
-        f"commit {record['commit'][:12]} ({'; '.join(machines)}).",
+        f"{len(rows)} of {record['of']:,} rows of the ledger, drawn with seed {record['seed']}, were trained again "
+        f"({'; '.join(machines)}).",
         f"{len(same)} were first trained on the same kind of processor, with as many threads and the same torch: "
         f"{equal} of {len(same)} came out equal to the last digit.",
     ]
     if others:
         sizes = [
-            max((one["off"][kind] for one in others if one["off"][kind] is not None), default=0.0)
+            max((one["off"][kind] for one in others if not one["differences"]), default=0.0)
             for kind in ("loss", "accuracy")
         ]
         parts.append(
             f"{len(others)} were first trained on another kind: {near} of {len(others)} came out within the tolerance "
-            f"of {room['loss']:.0%} of a loss and {100 * room['accuracy']:g} points of accuracy. The largest deviation "
-            f"is {sizes[0]:.2g} of a loss and {100 * sizes[1]:.2g} points."
+            f"of {room['loss']:.0%} of a loss and {100 * room['accuracy']:g} points of accuracy. Their largest "
+            f"deviation is {sizes[0]:.2g} of a loss and {100 * sizes[1]:.2g} points."
         )
     wrong = [f"{one['row']} ({'; '.join(one['differences'])})" for one in rows if one["differences"]]
     return " ".join(parts) + "".join(f"\n\n- not so: {one}" for one in wrong)
