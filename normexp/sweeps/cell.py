@@ -57,6 +57,8 @@ class Cell:
         memory: estimated bytes of its process; 0 where unknown.
         used: what its process used, where the place tells.
         tries: how often in a row it was lost without a new checkpoint.
+        since: the time at which it was submitted or started.
+        saved: the times of its checkpoints then.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Cell:
     other_code: list[str] = field(default_factory=list)
     memory: int = 0
     used: Used | None = None
+    since: float = 0.0
+    saved: Sequence[float] = ()
 
     @property
     def folders(self) -> list[Path]:
