@@ -114,11 +114,6 @@ class Cell:
         """What other launches do, or have done, with this cell."""
         return Elsewhere.NOTHING if self.config["fast_dev_run"] else elsewhere(self.folders)
 
-    def checkpoints(self) -> list[float]:
-        """The times at which its checkpoints were written. They show whether an interrupted try made progress."""
-        paths = [folder / "checkpoints" / "last.ckpt" for folder in self.folders]
-        return [path.stat().st_mtime for path in paths if path.exists()]
-
     def status(self) -> str | None:
         """The status in the summaries of a finished cell; None while one is missing."""
         summaries = [read_summary(folder) for folder in self.folders]

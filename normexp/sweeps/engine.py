@@ -23,7 +23,7 @@ from normexp.runs import finished_summary
 from normexp.runs.files import write_json
 from normexp.sweeps.cell import Cell, Elsewhere, TrainJob, train_job
 from normexp.sweeps.halving import Halving
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, choose_place
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, checkpoints, choose_place
 from normexp.sweeps.places.this_machine import AT_ONCE, STOPS
 from normexp.sweeps.screen import Board, show_end, show_plan
 
@@ -146,7 +146,7 @@ class Engine:
             self._begin(cell) if _key(cell) in found else self._queue.add(cell)
 
     def _begin(self, cell: Cell) -> None:
-        cell.since, cell.saved = time.monotonic(), cell.checkpoints()
+        cell.since, cell.saved = time.monotonic(), checkpoints(cell.folders)
         self._open[_key(cell)] = cell
 
     def _start(self) -> Iterator[Cell]:
@@ -188,7 +188,7 @@ class Engine:
         """Whether to start an ended job again. If so, prints a line."""
         if cell.status() or not (event.lost or event.timed_out):
             return False
-        got_on = cell.checkpoints() != cell.saved
+        got_on = checkpoints(cell.folders) != cell.saved
         if event.timed_out and got_on:
             self.say(f"again: {cell.run}: its time was over; it goes on from its checkpoint")
             return True

@@ -57,14 +57,9 @@ class RayCluster(Place):
             raise ValueError(
                 f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
             ) from None
-        needs: dict[str, Any] = {"num_cpus": threads, "max_retries": 0}  # the engine tries again
-        if options.gpus:
-            needs["num_gpus"] = options.gpus
-        if need := options.memory_in():
-            needs["memory"] = need
-        self._task = ray.remote(run_task).options(**needs)
+        needs = {"num_cpus": threads, "num_gpus": options.gpus or None, "memory": options.memory_in()}
+        self._task = ray.remote(run_task).options(**needs, max_retries=0)  # the engine tries again
         self._jobs: dict[Any, Job] = {}  # by Ray's reference to the result
-        self._started: list[Event] = []
         self._looked = 0.0
         if not self._slots():
             ray.shutdown()
@@ -102,14 +97,12 @@ class RayCluster(Place):
             self._started.append(Started(job))
         return []
 
-    def poll(self, seconds: float) -> list[Event]:
-        events, self._started = self._started, []
+    def _wait(self, seconds: float) -> list[Event]:
         if not self._jobs:
-            time.sleep(0 if events else seconds)
-            return events
-        wait = 0 if events else seconds
-        ended, _ = self._ray.wait(list(self._jobs), num_returns=len(self._jobs), timeout=wait)
-        return [*events, *map(self._end, ended)]
+            time.sleep(seconds)
+            return []
+        ended, _ = self._ray.wait(list(self._jobs), num_returns=len(self._jobs), timeout=seconds)
+        return list(map(self._end, ended))
 
     def _end(self, result: Any) -> Event:
         job, errors = self._jobs.pop(result), self._ray.exceptions

@@ -88,7 +88,6 @@ class ThisMachine(Place):
         self._free = list(reversed(slots))  # without a process
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
-        self._started: list[Event] = []
         # Libraries read these variables when they are loaded.
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
         self._context = processes()  # whose server makes its imports while the caller still checks the grid
@@ -118,29 +117,25 @@ class ThisMachine(Place):
         worker.take(job, seconds)
         return worker
 
-    def poll(self, seconds: float) -> list[Event]:
-        events, self._started = self._started, []
+    def _wait(self, seconds: float) -> list[Event]:
         self._watch_the_clock()
         if not self._busy:
-            time.sleep(0 if events else seconds)  # an empty wait is an error on Windows
-            return events
+            time.sleep(seconds)  # an empty wait is an error on Windows
+            return []
         ends = {end: worker for worker in self._busy for end in (worker.jobs, worker.process.sentinel)}
-        ready = connection.wait(list(ends), timeout=0 if events else seconds)
-        for worker in {id(ends[end]): ends[end] for end in ready}.values():  # type: ignore[index]
-            self._busy.remove(worker)
-            events.append(self._ended(worker))
-        return events
+        ready = connection.wait(list(ends), timeout=seconds)
+        return [self._ended(own) for own in dict.fromkeys(ends[end] for end in ready)]  # type: ignore[index]
 
     def _ended(self, worker: _Worker) -> Ended:
-        code, used = 0, None
+        self._busy.remove(worker)
         answer = worker.answer()
-        if answer is not None:
-            again, used = answer
-        if answer is not None and again:
+        again, used = answer or (False, None)
+        code = 0
+        if again:
             self._idle.append(worker)
         else:
             left = worker.leave()
-            code = left if answer is None else 0
+            code = 0 if answer else left
             self._free.append(worker.slot)
         lost = f"killed by signal {-code}" if code < 0 else None
         return Ended(worker.job, code, lost, worker.timed_out, used)
@@ -265,22 +260,19 @@ class Inside(Place):
     def __init__(self, target):
         super().__init__(target)
         self._next: list[Job] = []
-        self._begun = False
 
     @property
     def room(self) -> int:
         return 1 - len(self._next)
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
-        self._next, self._begun = list(jobs[:1]), False
+        self._next = list(jobs[:1])
+        self._started = [*map(Started, self._next)]
         return list(jobs[1:])
 
-    def poll(self, seconds: float) -> list[Event]:
+    def _wait(self, seconds: float) -> list[Event]:
         if not self._next:
             return []
-        if not self._begun:  # report the start before the job begins
-            self._begun = True
-            return [Started(self._next[0])]
         job, argv = self._next.pop(), list(sys.argv)
         try:
             return [Ended(job, self._run(job))]
