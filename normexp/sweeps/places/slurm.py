@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from normexp.format import duration
 from normexp.runs.files import write_json
 from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, checkpoints, each
-from normexp.sweeps.places.this_machine import STOPS, Share, launch_environment, run_share
+from normexp.sweeps.places.this_machine import STOPS, Share, run_share
 
 if TYPE_CHECKING:
     from submitit.core.utils import DelayedSubmission
@@ -116,8 +116,7 @@ class Slurm(Place):
             own.setdefault("mem", f"{math.ceil(need * self.together / 2**20)}M")
         if self.options.gpus:
             own.setdefault("gpus_per_node", math.ceil(self.options.gpus))
-        own_part = Path.cwd(), launch_environment()
-        calls = [SlurmShare(Share(self.target, share, self.threads, *own_part)) for share in shares]
+        calls = [SlurmShare(Share(self.target, share, self.threads)) for share in shares]
         parameters = {
             "job_name": name,
             "time": max(1, math.ceil(self.limit / 60)),

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -319,18 +319,19 @@ class Share:
     Args:
         threads: CPU threads of each job.
         folder: the working directory of the launch, where relative paths start.
-        environment: environment variables of all jobs.
+        environment: environment variables of all jobs, by default those of the launch.
     """
 
     target: Callable[[Any], Any]
     jobs: Sequence[Job]
     threads: int
-    folder: Path
-    environment: Mapping[str, str]
+    folder: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=launch_environment)
 
 
-def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None]:
-    """Run the jobs. Returns the exit code of each by its key.
+def run_share(share: Share, stopped: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
+    """Run the jobs. Returns the exit code of each by its key. A KeyboardInterrupt, by which Ray cancels a task, ends
+    them cleanly.
 
     Args:
         stopped: whether the jobs must save and end. It is called a few times per second.
@@ -354,8 +355,3 @@ def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None
         place.close()
         place.wait()
     return codes
-
-
-def run_task(share: Share) -> dict[str, int | None]:
-    """The task of a Ray worker: run the jobs. Ray cancels with a KeyboardInterrupt, which ends them cleanly."""
-    return run_share(share, lambda: False)
