@@ -127,20 +127,15 @@ def cells_of(
     specs: "Sequence[RunSpec]", names: Sequence[str], estimates: Sequence[float | None]
 ) -> list[Cell]:
     """A cell for each run, and one for all runs that train side by side. A run that stands twice counts once."""
-    found: dict[str, Cell] = {}
-    seen: set[Path] = set()
+    groups: dict[str, dict[Path, tuple[RunSpec, str, float | None]]] = {}
     for spec, name, estimate in zip(specs, names, estimates, strict=True):
-        if spec.folder in seen:
-            continue
-        seen.add(spec.folder)
         key = f"together {spec.together}" if spec.together else str(spec.folder)
-        if key not in found:
-            found[key] = Cell(name, [spec], estimate)
-        else:
-            cell = found[key]
-            cell.specs = [*cell.specs, spec]
-            cell.estimate = None if estimate is None or cell.estimate is None else cell.estimate + estimate
-    return list(found.values())
+        groups.setdefault(key, {}).setdefault(spec.folder, (spec, name, estimate))
+    cells = []
+    for group in groups.values():
+        own, labels, seconds = zip(*group.values(), strict=True)
+        cells.append(Cell(labels[0], own, None if None in seconds else sum(seconds)))
+    return cells
 
 
 def _reason(exit_code: int | None, log: Path | None) -> str:

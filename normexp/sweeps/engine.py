@@ -42,7 +42,7 @@ class JobQueue:
         look: tells what other launches do with a job.
 
     Attributes:
-        busy: remaining jobs that another launch trains.
+        busy: jobs that another launch trained at the last look.
     """
 
     def __init__(self, jobs: Iterable[Any], look: Callable[[Any], Elsewhere]):
@@ -63,17 +63,13 @@ class JobQueue:
         remaining jobs, or did so a moment ago."""
         if time.monotonic() < self._next_look:
             return None
-        busy: list[Any] = []
-        while self._left:
+        self.busy = []
+        while len(self.busy) < len(self._left):
             job = self._left.popleft()
-            found = self._look(job)
-            if found is not Elsewhere.TRAINING:
-                self._left.extend(busy)
-                self.busy = [one for one in (*self.busy, *busy) if one is not job]
+            if (found := self._look(job)) is not Elsewhere.TRAINING:
                 return job, found
-            busy.append(job)
-        self._left.extend(busy)
-        self.busy = busy
+            self.busy.append(job)
+            self._left.append(job)
         self._next_look = time.monotonic() + LOOK_SECONDS
         return None
 

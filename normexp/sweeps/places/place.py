@@ -330,9 +330,7 @@ def slots(
     gpus = [] if on_cpu else visible_gpus()
     devices = [trainer.get("devices", 1) for trainer in trainers]
     if not gpus:
-        most = (
-            max(n for n in devices if isinstance(n, int)) if any(isinstance(n, int) for n in devices) else 1
-        )
+        most = max((n for n in devices if isinstance(n, int)), default=1)
         return [{}] * (workers or max(1, cores() // max(1, most)))
     if any(n != 1 for n in devices):
         return [{}] * (workers or 1)
