@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.config.code import changed
 from normexp.report.statistics import (
     GROUPS,
     LEVEL,
@@ -24,8 +23,8 @@ from normexp.report.statistics import (
     find_factors,
     is_axis,
 )
-from normexp.runs import TestExamples, finished_summary, load_summaries, load_test_examples
-from normexp.runs.read import check_metric, read_metrics
+from normexp.runs import TestExamples, load_summaries, load_test_examples
+from normexp.runs.read import check_metric, other_code, read_metrics
 from normexp.runs.summary import decided_by, varying
 from normexp.runs.table import NETWORK, open_runs, read_ledgers, samples_seen
 
@@ -279,9 +278,7 @@ class Study:
         that differ. No run if all were computed by one version."""
         runs = self.chosen
         kinds = runs.groupby(["code", "norm"]) if runs["code"].nunique() > 1 else ()
-        differing = [
-            (len(own), changed(finished_summary(self.path / own["run"].iloc[0]))) for _, own in kinds
-        ]
+        differing = [(len(own), other_code(self.path / own["run"].iloc[0])) for _, own in kinds]
         parts = sorted({one for _, names in differing for one in names})
         return sum(n for n, names in differing if names), parts
 

@@ -16,9 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp.config.code import changed
 from normexp.config.identity import config_hash, saved_identity
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import SUMMARY, damaged, digests, read_summary
+from normexp.runs.summary import SUMMARY, damaged, digests, finished_summary, read_summary
 
 if TYPE_CHECKING:  # they take a while to import, and reading a summary does not need them
     import numpy as np
@@ -222,6 +223,11 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
         for name, why in (one for check in checks for one in check(folder, summary)):
             raise damaged(folder / name, why)
     return summary
+
+
+def other_code(folder: Path) -> list[str]:
+    """The parts of today's code that differ from those that computed a finished run."""
+    return changed(finished_summary(folder))
 
 
 Contradictions = Iterator[tuple[str, str]]  # file, and what is wrong with it
