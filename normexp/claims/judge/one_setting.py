@@ -14,7 +14,6 @@ from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.runs.table import FEWEST_SEEDS
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
-LEVEL = 1 - ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +44,10 @@ def judge_one_setting(
     if n < FEWEST_SEEDS:
         raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
     outcomes = Setting.of_table(table).outcomes
-    known = {
-        place: _estimate(outcomes, comparison, trained)
-        for place, comparison in enumerate(comparisons)
-        if comparison.kind != "every"
-    }
-    raw = [_p(estimate, comparisons[place]) for place, (estimate, *_) in known.items()]
-    adjusted = dict(zip(known, holm(raw), strict=True))
-    return [
-        _decided(comparison, *known[place], adjusted[place])
-        if place in known
-        else _judge_universal(table, comparison)
-        for place, comparison in enumerate(comparisons)
-    ]
+    means = [None if c.kind == "every" else _mean(outcomes, c, trained) for c in comparisons]
+    pairs = list(zip(comparisons, means, strict=True))
+    p = iter(holm([own[0].p_of(c, float(c.margin)) for c, own in pairs if own]))
+    return [_decided(c, *own, next(p)) if own else _judge_universal(table, c) for c, own in pairs]
 
 
 def paired_runs(own: dict[Arm, Outcomes]) -> dict[Arm, Outcomes]:
@@ -66,44 +56,33 @@ def paired_runs(own: dict[Arm, Outcomes]) -> dict[Arm, Outcomes]:
     return {arm: outcomes.at(trained) for arm, outcomes in own.items()}
 
 
-def _estimate(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMean, int, str]:
-    """The effect over seeds, the number of seeds behind it, and why nothing is known, if so."""
-    own = comparison.reads(outcomes)
+def _mean(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
+    """The effect over seeds, and what limits it: why nothing is known, or which seeds are left out."""
     seeds = len(next(iter(outcomes.values())).seeds)
-    own = paired_runs(own)
+    own = paired_runs(comparison.reads(outcomes))
     n = len(next(iter(own.values())).seeds) if own else seeds
+    unknown = SeedMean(math.nan, 0.0, n - 1.0)
     if n < seeds and not trained:
-        return SeedMean(math.nan, 0.0, n - 1.0), n, f"{seeds - n} of {seeds} values are not finite"
+        return unknown, f"{seeds - n} of {seeds} values are not finite"
     if n < FEWEST_SEEDS:
-        return SeedMean(math.nan, 0.0, n - 1.0), n, f"every arm trained at {n} of {seeds} seeds"
+        return unknown, f"every arm trained at {n} of {seeds} seeds"
     effects = comparison.effects(own)
     notes = [f"{seeds - n} of {seeds} seeds are left out, in which a run failed"] * (n < seeds)
     notes += ["all effects are equal, so the measure resolves too little"] * (trained and not np.ptp(effects))
-    return SeedMean.of(effects, exact=not trained), n, "; ".join(notes)
+    return SeedMean.of(effects, exact=not trained), "; ".join(notes)
 
 
-def _p(estimate: SeedMean, comparison: Comparison) -> float:
-    """The smallest alpha at which the comparison is supported or refuted."""
-    margin = float(comparison.margin)
-    return min(estimate.p_within(comparison.region(margin)), estimate.p_within(comparison.complement(margin)))
-
-
-def _decided(comparison: Comparison, estimate: SeedMean, n: int, note: str, p: float) -> Judgement:
+def _decided(comparison: Comparison, mean: SeedMean, note: str, p: float) -> Judgement:
     margin, word = float(comparison.margin), UNDECIDED
     if p <= ALPHA:
-        inside = estimate.p_within(comparison.region(margin)) < estimate.p_within(
-            comparison.complement(margin)
+        inside, elsewhere = (
+            mean.p_within(part) for part in (comparison.region(margin), comparison.complement(margin))
         )
-        word = SUPPORTED if inside else REFUTED
+        word = SUPPORTED if inside < elsewhere else REFUTED
     return Judgement(
-        verdict=word,
-        effect=estimate.effect,
-        interval=estimate.interval(LEVEL),
-        n_seeds=n,
-        method="paired t",
-        note=note,
-        comparison=comparison.shown(),
-    )
+        verdict=word, effect=mean.effect, interval=mean.interval(1 - ALPHA), n_seeds=int(mean.df) + 1,
+        method="paired t", note=note, comparison=comparison.shown(),
+    )  # fmt: skip
 
 
 def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
@@ -119,10 +98,9 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
         raise ValueError(f"comparison: no value of arm={comparison.arm} at={comparison.at}; check the yaml")
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
-    worst = rows.iloc[int(np.argmax(excess))]
-    where = f"arm={worst['arm']}" + (f" factor={worst['factor']}" if worst["factor"] != "" else "")
-    where = str(worst["case"]) if "case" in rows else f"{where} seed={worst['seed']}"
-    failing = int((excess > 0).sum())
+    worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
+    level = f" factor={worst['factor']}" if worst["factor"] != "" else ""
+    where = worst["case"] if "case" in rows else f"arm={worst['arm']}{level} seed={worst['seed']}"
     return Judgement(
         verdict=REFUTED if failing else SUPPORTED,
         effect=float(worst["value"]),
@@ -138,17 +116,16 @@ def outside(comparison: Comparison, row: Any, levels: list) -> float:
     """How far a value lies outside its bound; 0 or below if it lies within."""
     if np.isnan(row.value):
         return float("inf")
+
+    def bound(asked: Any) -> Any:
+        asked = asked[row.arm] if isinstance(asked, dict) else asked
+        return asked[levels.index(row.factor)] if isinstance(asked, list) else asked
+
     found = []
     if comparison.at_most is not None:
-        found.append(row.value - _bound(comparison.at_most, row, levels))
+        found.append(row.value - bound(comparison.at_most))
     if comparison.at_least is not None:
-        found.append(_bound(comparison.at_least, row, levels) - row.value)
+        found.append(bound(comparison.at_least) - row.value)
     if comparison.equals is not None:
-        found.append(abs(row.value - _bound(comparison.equals, row, levels)) - comparison.tolerance)
+        found.append(abs(row.value - bound(comparison.equals)) - comparison.tolerance)
     return max(found)
-
-
-def _bound(bound: Any, row: Any, levels: list) -> float:
-    if isinstance(bound, dict):
-        bound = bound[row.arm]
-    return bound[levels.index(row.factor)] if isinstance(bound, list) else bound

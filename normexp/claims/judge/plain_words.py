@@ -6,9 +6,8 @@ import textwrap
 from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
-from normexp.claims.judge.estimate import ends, number
 from normexp.claims.judge.verdict import BEGUN, COUNTED, NOT_SEEN, SEEN, every_one_of
-from normexp.format import pluralize
+from normexp.format import ends, number, pluralize
 
 
 def counts(verdict: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.estimate import ALPHA, ends, number, share_interval
+from normexp.claims.judge.estimate import ALPHA, share_interval
 from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
@@ -24,6 +24,7 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
+from normexp.format import ends, number
 from normexp.runs.files import write_json
 
 if TYPE_CHECKING:

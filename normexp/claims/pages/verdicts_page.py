@@ -6,14 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge.estimate import ALPHA, ends, holm, number
+from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.plain_words import counts, describe_question, with_scope
 from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, WORDS
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
-from normexp.format import duration
+from normexp.format import duration, ends, number
 
 FIRST_JUDGE = Path("docs") / "evidence" / "first_judge.json"
 ERRORS = Path("docs") / "data" / "judge_errors.json"
