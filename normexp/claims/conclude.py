@@ -13,8 +13,7 @@ from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
-from normexp.claims.judge.plain_words import with_scope
-from normexp.claims.judge.verdict import WITHDRAWN_WORD
+from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import (
     REGISTRY,
@@ -78,9 +77,9 @@ def conclude(
         late=f"registered after {late} of {len(runs)} runs" if late else "",
         manipulation=checks,
         again=again,
-        extra={"unregistered_because": why, "runs": cost(runs, known.disk if known else None)},
     )
-    return source.table(), verdict
+    runs_cost = cost(runs, known.disk if known else None)
+    return source.table(), verdict | {"unregistered_because": why, "runs": runs_cost}
 
 
 def waiting(known: Known, names: Sequence[str]) -> str:

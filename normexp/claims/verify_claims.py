@@ -30,8 +30,8 @@ from normexp.claims.evidence.plan import Known, cost, most_missing, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.fork_map import fork_map
 from normexp.claims.judge import judge
-from normexp.claims.judge.plain_words import WIDTH, paragraph, section
-from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, untestable, write_verdict
+from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph, section
+from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
 from normexp.claims.pages.figure import draw
 from normexp.claims.plan_text import by_setting, by_the_bank, plan_text
 from normexp.claims.spec.claim import Claim

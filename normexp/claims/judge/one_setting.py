@@ -11,9 +11,8 @@ import pandas as pd
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.plain_words import REFUTED, SUPPORTED, UNDECIDED
 from normexp.runs.table import FEWEST_SEEDS
-
-SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,15 +15,15 @@ from scipy import stats
 
 from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
-from normexp.claims.judge.one_setting import REFUTED, SUPPORTED, UNDECIDED, paired_runs
+from normexp.claims.judge.one_setting import paired_runs
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
 FAILED = "failed"
 FEWEST = 6  # drawn settings for a word
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
 FRESH_SEEDS = 10  # of the worst setting of a universal sentence
-DIVIDED = "divided"
 RULES = {  # behind every word over settings; a registered protocol holds them
     "judge": "settings are the sample",
     "settings for a word, at least": FEWEST,

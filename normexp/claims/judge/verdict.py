@@ -1,7 +1,8 @@
 """The verdict of a claim, as in `verdict.json`."""
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,24 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, share_interval
-from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.one_setting import Judgement, judge_one_setting
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.settings_count import (
-    FEWEST,
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    COUNTED,
+    NO_COUNTEREXAMPLE,
+    NOT_SEEN,
     REFUTED,
+    SEEN,
     SUPPORTED,
     UNDECIDED,
+    UNTESTABLE,
+    every_one_of,
+    few,
+    limits,
+)
+from normexp.claims.judge.settings_count import (
+    FEWEST,
     count,
     counterexample,
     p_of_share,
@@ -33,16 +44,6 @@ if TYPE_CHECKING:
 
 VERDICT = "verdict.json"
 UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning
-UNTESTABLE = "cannot be tested"
-NO_COUNTEREXAMPLE = "no counterexample"
-SEEN, NOT_SEEN = "seen here", "not seen here"
-WITHDRAWN_WORD = "withdrawn"  # by a row of the registry
-COUNTED = "counted"  # of settings that make no word about a population
-BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
-WORDS = (
-    *(SUPPORTED, REFUTED, "divided", UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
-    *("not yet run", WITHDRAWN_WORD, UNTESTABLE),
-)
 
 
 def judge(
@@ -56,7 +57,6 @@ def judge(
     late: str = "",
     manipulation: list[Setting] | None = None,
     again: Setting | None = None,
-    extra: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Judge a claim's evidence. `comparisons` has the counts of each comparison; see `count`.
 
@@ -71,39 +71,34 @@ def judge(
         late: words for the scope if the row came after some of the runs.
         manipulation: the settings with the values of the manipulation check.
         again: the worst setting of a universal sentence with fresh seeds.
-        extra: more keys of the verdict, such as its cost.
     """
     if isinstance(evidence, pd.DataFrame):
-        return _one_setting(claim, evidence) | (extra or {})
+        return _one_setting(claim, evidence)
     level = 1 - (row.alpha if row else ALPHA)
     counts = [count(evidence, comparison, level) for comparison in claim.comparisons]
-    together = [
-        all(rows) for rows in zip(*([s["holds"] for s in own["settings"]] for own in counts), strict=True)
-    ]
-    holds, n = sum(together), len(evidence)
-    kind = "drawn" if drawn else "hand-picked"
-    what = f"{_holds_in(claim)} in {holds} of {n} {kind} settings"
-    word, note, p = COUNTED, "", None
+    first, n = counts[0], len(evidence)
+    holds = sum(own["holds"] for own in joint_settings(first | {"comparisons": counts}))
+    what = f"{_holds_in(claim)} in {holds} of {n} {'drawn' if drawn else 'hand-picked'} settings"
+    word, notes, p = COUNTED, [""], None
     if drawn and n >= max(asked, FEWEST):
         if claim.universal:
-            word, note = _universal(claim, evidence, again)
+            word, notes[0] = _universal(claim, evidence, again)
         else:
             word, p = word_of(share_interval(holds, n, level)), p_of_share(holds, n)
     elif drawn and n >= asked > 0:
-        note = f"no word is possible with fewer than {FEWEST} settings"
+        notes = [f"no word is possible with fewer than {FEWEST} settings"]
     elif drawn:
         word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
         what += f", {waiting}" if waiting else ""
     check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
     if check and not check["held"]:
-        note = "; ".join(filter(None, (note, check["note"])))
+        notes.append(check["note"])
         word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
     if drawn and word != BEGUN:
-        note = "; ".join(filter(None, (note, few(claim))))
-    first = counts[0]
-    registered = late if row else "unregistered"
+        notes.append(few(claim))
+    registered = (late if row else "unregistered") if drawn else ""
     return {
-        **_head(claim, word, ", ".join(filter(None, (what, registered if drawn else "")))),
+        **_head(claim, word, ", ".join(filter(None, (what, registered)))),
         "effect": first["median"] if drawn else None,
         "interval": first["median_interval"] if drawn else None,
         "level": level,
@@ -114,7 +109,7 @@ def judge(
         "drawn": drawn,
         "p": p,
         "n_seeds": max((s["seeds"] for s in first["settings"]), default=0),
-        "note": note,
+        "note": "; ".join(filter(None, notes)),
         "comparison": first["comparison"],
         "comparisons": counts,
         "arms": arm_means(evidence),
@@ -124,13 +119,14 @@ def judge(
         },
         "manipulation": check,
         "registered": row and {"row": row.number, "hash": row.hash, "date": row.date, "alpha": row.alpha},
-        **(extra or {}),
     }
 
 
-def every_one_of(number: int) -> str:
-    """both, all 3"""
-    return "both" if number == 2 else f"all {number}"
+def joint_settings(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The settings of a verdict, with the numbers of its first comparison; the claim `holds` where all of them do."""
+    rest = [own["settings"] for own in verdict["comparisons"][1:]] if verdict["settings"] else []
+    rows = zip(verdict["settings"], *rest, strict=True)
+    return [first | {"holds": all(own["holds"] for own in (first, *others))} for first, *others in rows]
 
 
 def _holds_in(claim: "Claim") -> str:
@@ -169,10 +165,10 @@ def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: 
 def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     """The verdict from one setting. A law has no scope. Cases never support a universal sentence that mathematics does
     not prove; it then has "no counterexample" among them. Networks show what was seen here, and no more."""
-    trained = claim.evidence == "training"
+    trained, setting = claim.evidence == "training", Setting.of_table(table)
     judgements = judge_one_setting(table, claim.comparisons, trained=trained)
-    decided = deciding(judgements)
-    word, scope = decided.verdict, ""
+    decided = asdict(deciding(judgements))
+    word, scope = decided.pop("verdict"), ""
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
     if claim.search and word == REFUTED:
         scope = f"by a counterexample, after a search of {len(table)} cases"
@@ -180,22 +176,22 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
         word, scope = NO_COUNTEREXAMPLE, f"in {len(table)} cases"
     elif claim.evidence != "law" and not universal:
         word = SEEN if word == SUPPORTED else NOT_SEEN
-    runs = table.assign(lost=~np.isfinite(table["value"].to_numpy(float))).groupby("arm", sort=False)["lost"]
-    means = table.groupby(["arm", "factor"], sort=False)["value"].mean()
-    arms: dict[str, dict[str, float]] = {}
-    for arm, level, mean in means.reset_index().itertuples(index=False):
-        arms.setdefault(str(arm), {})[str(level)] = float(mean)
+    failures: dict[str, dict[str, int]] = {}
+    for (arm, _), own in setting.outcomes.items() if trained else ():
+        before = failures.get(arm, {"failed": 0, "of": 0})
+        failures[arm] = {
+            "failed": before["failed"] + int(own.failed.sum()),
+            "of": before["of"] + len(own.seeds),
+        }
     return {
         **_head(claim, word, scope),
-        **{key: value for key, value in asdict(decided).items() if key != "verdict"},
-        "level": 1.0 if decided.comparison["kind"] == "every" else 1 - ALPHA,
+        **decided,
+        "level": 1.0 if decided["comparison"]["kind"] == "every" else 1 - ALPHA,
         "p": None,
         "comparisons": [asdict(judgement) for judgement in judgements],
-        "arms": arms,
+        "arms": arm_means([setting]),
         "settings": [],
-        "failures": {str(arm): {"failed": int(own.sum()), "of": len(own)} for arm, own in runs}
-        if trained
-        else {},
+        "failures": failures,
     }
 
 
@@ -222,6 +218,7 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
 def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
     """The keys that every verdict has, from the claim and its word."""
     own = ("measure", "source", "evidence", "kind", "paper_effect", "budget", "protocol")
+    expected = claim.expected if word not in (COUNTED, BEGUN) else None
     return {
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
         **{key: getattr(claim, key) for key in own},
@@ -229,7 +226,7 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         "means": claim.note,
         "does_not_show": limits(claim),
         "expected": claim.expected,
-        "as_expected": None if claim.expected is None or word in (COUNTED, BEGUN) else word == claim.expected,
+        "as_expected": None if expected is None else word == expected,
     }
 
 
@@ -246,14 +243,5 @@ def untestable(claim: "Claim", command: str) -> dict[str, Any]:
 def write_verdict(folder: Path, verdict: dict[str, Any]) -> None:
     """Write `verdict.json` atomically. Numbers that are not finite become text, because JSON has no infinity."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / VERDICT, _plain(verdict))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    plain = json.loads(json.dumps(verdict), parse_constant=lambda word: str(float(word)))
+    write_json(folder / VERDICT, plain)

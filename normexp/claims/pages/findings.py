@@ -10,9 +10,7 @@ import matplotlib
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
-from normexp.claims.judge.plain_words import capital, describe_question, in_words
-from normexp.claims.judge.settings_count import SUPPORTED
-from normexp.claims.judge.verdict import BEGUN, COUNTED
+from normexp.claims.judge.plain_words import BEGUN, COUNTED, SUPPORTED, capital, describe_question, in_words
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect

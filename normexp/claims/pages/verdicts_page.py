@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.estimate import ALPHA, holm
-from normexp.claims.judge.plain_words import counts, describe_question, with_scope
-from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, WORDS
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    WORDS,
+    counts,
+    describe_question,
+    with_scope,
+)
+from normexp.claims.judge.verdict import UNTUNED, VERDICT
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim

@@ -18,8 +18,7 @@ from normexp.claims.evidence.curves import (
     setting_names,
 )
 from normexp.claims.evidence.stored import KEPT, LEDGER, OWN_LEDGER, PLACE
-from normexp.claims.judge.plain_words import capital, counts, in_words, with_scope
-from normexp.claims.judge.verdict import BEGUN
+from normexp.claims.judge.plain_words import BEGUN, capital, counts, in_words, with_scope
 from normexp.claims.pages.figure import COLORS, KINDS, number
 from normexp.claims.pages.findings import MOST, QUESTIONS
 from normexp.claims.pages.site.drawings import ENVIRONMENT, forest, learning, over_rate
