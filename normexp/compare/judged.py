@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
-from normexp.claims.judge.one_setting import paired_runs
-from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.settings_count import counted
 from normexp.claims.spec.claim import Claim
 

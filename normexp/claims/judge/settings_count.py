@@ -15,8 +15,7 @@ from scipy import stats
 
 from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
-from normexp.claims.judge.one_setting import paired_runs
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
 FAILED = "failed"
