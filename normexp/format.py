@@ -1,9 +1,7 @@
 """Words for numbers, times and refused arguments: argument, value, remedy; and what a line can show."""
 
-import math
 import re
 from collections.abc import Collection
-from typing import Any
 
 # They move the cursor or end the line, where names are shown on screens and in tables.
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -22,17 +20,6 @@ def duration(seconds: float) -> str:
 def pluralize(number: int, word: str) -> str:
     """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images"""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}{'es' if word.endswith('s') else 's'}"
-
-
-def number(value: Any) -> str:
-    """A number with three digits; JSON has infinities as text."""
-    return f"{float(value):.3g}"
-
-
-def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
-    """An interval behind its number: ` (-1.5 to 2)`; one that excludes no value is ` (no interval)`."""
-    low, high = (scale * float(end) for end in interval)
-    return " (no interval)" if math.isinf(low) and math.isinf(high) else f" ({low:{form}} to {high:{form}})"
 
 
 MOST_LAYERS = 20_000

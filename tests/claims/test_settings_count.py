@@ -14,7 +14,7 @@ from normexp.claims.judge import judge
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.plain_words import paragraph, with_scope
+from normexp.claims.judge.plain_words import ends, paragraph, with_scope
 from normexp.claims.judge.settings_count import (
     count,
     near_margin,
@@ -23,7 +23,6 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
-from normexp.format import ends
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
 SAME = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
 from normexp.claims.spec.bank import labels_of, value_of
-from normexp.format import ends, number, pluralize
+from normexp.format import pluralize
 
 if TYPE_CHECKING:
     from normexp.claims.spec.claim import Claim
@@ -37,6 +37,17 @@ SIZES = {
 MOST_NAMED = 5
 FEW = 24  # drawn settings
 SMALLER = "It does not exclude differences below its margin."
+
+
+def number(value: Any) -> str:
+    """A number with three digits; JSON has infinities as text."""
+    return f"{float(value):.3g}"
+
+
+def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
+    """An interval behind its number: ` (-1.5 to 2)`; one that excludes no value is ` (no interval)`."""
+    low, high = (scale * float(end) for end in interval)
+    return " (no interval)" if math.isinf(low) and math.isinf(high) else f" ({low:{form}} to {high:{form}})"
 
 
 def every_one_of(number: int) -> str:

@@ -23,9 +23,11 @@ from normexp.claims.judge.plain_words import (
     SUPPORTED,
     UNDECIDED,
     UNTESTABLE,
+    ends,
     every_one_of,
     few,
     limits,
+    number,
 )
 from normexp.claims.judge.settings_count import (
     FEWEST,
@@ -35,7 +37,6 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
-from normexp.format import ends, number
 from normexp.runs.files import write_json
 from normexp.runs.table import FEWEST_SEEDS
 

@@ -15,12 +15,12 @@ from normexp.claims.evidence.measured import Measured
 from normexp.claims.evidence.settings_of_runs import failed_runs
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.plain_words import ends
 from normexp.claims.judge.settings_count import count, number_in
 from normexp.claims.pages import markdown_page, markdown_table, plain_norm, save_figure
 from normexp.claims.pages.findings import spans
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.population import EARLY, FINAL
-from normexp.format import ends
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
 from normexp.runs.files import atomic_write

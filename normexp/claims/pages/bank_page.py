@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from normexp.claims.evidence.choose_rates import runs_at
 from normexp.claims.evidence.settings_of_runs import failed_runs, setting_of_runs
 from normexp.claims.judge.estimate import SeedMean
+from normexp.claims.judge.plain_words import ends
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.spec.bank import Bank, BankCell
-from normexp.format import ends
 from normexp.report.drawing import new_figure
 from normexp.report.style import SETTINGS, Style, percent, plain_log_scale
 
