@@ -1,7 +1,7 @@
 """The page of a comparison: finding, table, curves, what failed, and the files for a paper."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -135,9 +135,8 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     """(name, title, caption) of each figure of the page -> its lines."""
     chosen, label = result.chosen, f"{result.measure} ({UNITS[result.measure][1]})"
     column = "accuracy" if result.measure == "error" else "loss"
-    curves = pd.concat(
-        load(run.folder).assign(norm=run.norm, level=run.level) for run in chosen.itertuples(index=False)
-    )
+    each: Iterable[Any] = chosen.itertuples(index=False)
+    curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in each])
     curves = curves[curves["metric"] == f"val/{column}"]
     done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
     over_rates = panels(result, done, "lr", "learning rate", f"test {label}", log="x")
@@ -163,7 +162,8 @@ def values_plot(result: Result, label: str) -> Plot:
         if not several:
             xs, values = list(range(len(own[0].values))), np.array(own[0].values)[:, None]
         mean, *band = (100 * values if result.measure == "error" else values).T.tolist()
-        lines.append(Line(norm, xs, mean, *band, look="points"))
+        low, high = band or (None, None)
+        lines.append(Line(norm, xs, mean, low, high, look="points"))
     x = "batch size" if several else "seed"
     return Plot([Panel("", x, f"test {label}", lines, log="x" if several else "")], "")
 

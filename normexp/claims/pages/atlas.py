@@ -99,7 +99,8 @@ def dots(
     """Differences of all settings at their final length, with one standard error over seeds; hollow where they are too
     small to matter. They stand over a column, or from the setting in which the arm helps most. Returns them."""
     rows, kinds = compared([own for own in settings if own.at == FINAL], arm, baseline), looks(settings)
-    for place, row in enumerate(rows.itertuples(index=False)):
+    each: Iterable[Any] = rows.itertuples(index=False)
+    for place, row in enumerate(each):
         at, y, error = (getattr(row, x) if x else place), 100 * row.number, 100 * row.error
         look = kinds[row.model]
         axes.plot([at, at], [y - error, y + error], color=look["color"], linewidth=0.8, alpha=0.6)

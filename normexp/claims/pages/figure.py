@@ -174,7 +174,7 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
     round_ticks(axes, first, verdict["measure"])
     left, right = {"lower": ("better", "worse"), "higher": ("worse", "better")}.get(better or "", SIDES)
     arm = f"{first['arm']} " if "baseline" in first and len(first["arm"]) < 16 else ""
-    look = {"va": "bottom", "fontsize": 7.5, "color": FAINT, "transform": axes.transAxes}
+    look: dict[str, Any] = {"va": "bottom", "fontsize": 7.5, "color": FAINT, "transform": axes.transAxes}
     axes.text(0, 1.01, f"← {arm}{left}", ha="left", **look)
     axes.text(1, 1.01, f"{arm}{right} →", ha="right", **look)
 
@@ -184,8 +184,8 @@ def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None
     low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     if comparison.get("log") and high - low < math.log(4):
-        steps = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-        step = next((own for own in steps if math.expm1(high - low) <= 8 * own), steps[-1])
+        least = math.expm1(high - low) / 8
+        step = next((own for own in (0.01, 0.02, 0.05, 0.1, 0.2) if least <= own), 0.5)
         marks = [
             step * k for k in range(-int(1 / step) + 1, int(4 / step)) if low < math.log1p(step * k) < high
         ]
