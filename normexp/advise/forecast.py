@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from normexp.claims.evidence.measured import Measured
 from normexp.claims.judge.comparison import Comparison
@@ -50,11 +51,8 @@ def change(effect: float) -> str:
 def effects_of(own: Measured, norms: Sequence[str]) -> list[float]:
     """The log ratio of each norm's errors to those of the first; 0 where both always failed."""
     first, *others = norms
-    rows = [
-        number_in(own.setting, Comparison(kind="different", arm=norm, baseline=first, log=True))
-        for norm in others
-    ]
-    return [float(np.clip(row.number or 0.0, -MOST, MOST)) for row in rows]
+    asked = [Comparison(kind="different", arm=norm, baseline=first, log=True) for norm in others]
+    return [float(np.clip(number_in(own.setting, one).number or 0.0, -MOST, MOST)) for one in asked]
 
 
 def descriptors(labels: Mapping[str, str]) -> dict[str, Any]:
@@ -123,61 +121,56 @@ class Forecast:
     # How well it does on settings that it has not seen.
 
     @cached_property
+    def finals(self) -> list[int]:
+        """The places of the settings at their final length."""
+        return [place for place, own in enumerate(self.settings) if own.at == FINAL]
+
+    @cached_property
     def left_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(settings, norms) prediction, lower and upper end for each setting, at its final length, from all others."""
-        rows = [
-            self._interval(self.x[place : place + 1], own.name)
-            for place, own in enumerate(self.settings)
-            if own.at == FINAL
-        ]
-        middle, low, high = (np.array(part) for part in zip(*rows, strict=True))
+        rows = [self._interval(self.x[[place]], self.settings[place].name) for place in self.finals]
+        middle, low, high = map(np.array, zip(*rows, strict=True))
         return middle, low, high
 
     def coverage(self) -> list[dict[str, Any]]:
         """For each norm but the first: in how many settings the interval held the measured ratio, the width of the
         interval, the mean absolute miss of the prediction and of the median of the other settings, and how often the
         sign was right where the interval excludes 0."""
-        truth = self.y[[own.at == FINAL for own in self.settings]]
-        middle, low, high = self.left_out
+        truth, (middle, low, high) = self.y[self.finals], self.left_out
         others = np.array([np.median(np.delete(truth, place, 0), 0) for place in range(len(truth))])
-        held, sure = (low <= truth) & (truth <= high), (low > 0) | (high < 0)
-        right = sure & (np.sign(middle) == np.sign(truth))
-        return [
-            {
-                "norm": norm,
-                "n": len(truth),
-                "held": int(held[:, place].sum()),
-                "width": float(np.median(high[:, place] - low[:, place])),
-                "missed": float(np.abs(middle - truth)[:, place].mean()),
-                "missed_by_the_median": float(np.abs(others - truth)[:, place].mean()),
-                "sure": int(sure[:, place].sum()),
-                "right": int(right[:, place].sum()),
-            }
-            for place, norm in enumerate(self.norms[1:])
-        ]
+        sure = (low > 0) | (high < 0)
+        columns = {
+            "norm": self.norms[1:],
+            "n": len(truth),
+            "held": ((low <= truth) & (truth <= high)).sum(0),
+            "width": np.median(high - low, 0),
+            "missed": np.abs(middle - truth).mean(0),
+            "missed_by_the_median": np.abs(others - truth).mean(0),
+            "sure": sure.sum(0),
+            "right": (sure & (np.sign(middle) == np.sign(truth))).sum(0),
+        }
+        return pd.DataFrame(columns).to_dict("records")  # type: ignore[return-value]
 
     # Where the measured settings are.
 
     def nearest(self, labels: Mapping[str, str]) -> list[Measured]:
         """The measured settings that are most like this one, at their final length."""
         scaled = self._fitted()[0]
-        places = [place for place, own in enumerate(self.settings) if own.at == FINAL]
         here = scaled.transform(self._columns.transform([descriptors(labels)]))
-        far = np.linalg.norm(scaled.transform(self.x[places]) - here, axis=1)
-        return [self.settings[places[one]] for one in np.argsort(far, kind="stable")[:NEAREST]]
+        far = np.linalg.norm(scaled.transform(self.x[self.finals]) - here, axis=1)
+        return [self.settings[self.finals[one]] for one in np.argsort(far, kind="stable")[:NEAREST]]
 
     def outside(self, labels: Mapping[str, str]) -> list[str]:
         """What of a setting lies outside of what was measured: of networks of its kind, if there are any."""
         known = [own.cell.labels for own in self.settings]
         own = [one for one in known if one["model"] == labels["model"]] or known
         found = []
-        for key in WORDS:
-            values = sorted({one[key] for one in own if key in one})
-            if key in labels and values and labels[key] not in values:
-                found.append(f"{key} {labels[key]} (measured: {', '.join(values)})")
-        for key in NUMBERS:
-            numbers = [float(one[key]) for one in own if key in one]
-            if key in labels and numbers and not min(numbers) <= float(labels[key]) <= max(numbers):
-                span = f"{min(numbers):,g} to {max(numbers):,g}"
-                found.append(f"{key} {float(labels[key]):,g} (measured: {span})")
+        for key in (key for key in (*WORDS, *NUMBERS) if key in labels and any(key in one for one in own)):
+            values = [one[key] for one in own if key in one]
+            if key in WORDS and labels[key] not in values:
+                found.append(f"{key} {labels[key]} (measured: {', '.join(sorted(set(values)))})")
+            elif key in NUMBERS:
+                here, low, high = float(labels[key]), min(map(float, values)), max(map(float, values))
+                if not low <= here <= high:
+                    found.append(f"{key} {here:,g} (measured: {low:,g} to {high:,g})")
         return found
