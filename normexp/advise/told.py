@@ -76,7 +76,7 @@ def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, regis
     """Predictions beside what was measured: the table, how many were held, the registry's row, and why it came late.
     Raises ValueError with one line for registered predictions that were changed."""
     found, known = measured(settings, evidence), open_registry(registry) if registry.exists() else None
-    row, late = known and known.latest(subject(settings, bank)), ""
+    row, late = known.latest(subject(settings, bank)) if known else None, ""
     if known is None or row is None:
         predicted = predictions(forecast, settings, bank)
     else:

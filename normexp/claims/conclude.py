@@ -52,12 +52,13 @@ def conclude(
 
     Raises ValueError with one line if a run is missing, or if runs of the ledger were computed by other code.
     """
-    made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
-    source: Source = known or made
-    cells = claim.settings
+    from normexp.claims.evidence.plan import cost  # what reads runs knows what trains them
+
+    source: Source = known or (StoredSource(claim, stored.table) if stored else ComputedSource(claim))
+    cells, open_ = claim.settings, list[str]()
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
-    open_ = [name for name in claim.settings if name not in cells]
+        open_ = [name for name in claim.settings if name not in cells]
     settings = source("", cells)
     checks = source(MANIPULATION, cells) if claim.manipulation else None
     again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None
@@ -80,10 +81,8 @@ def conclude(
         manipulation=checks,
         again=again,
     )
-    from normexp.claims.evidence.plan import cost
-
-    runs_cost = cost(runs, known.disk if known else None)
-    return source.table(), verdict | {"unregistered_because": why, "runs": runs_cost}
+    spent = cost(runs, known.disk if known else None)
+    return source.table(), verdict | {"unregistered_because": why, "runs": spent}
 
 
 def waiting(known: "Known", names: Sequence[str]) -> str:
@@ -187,7 +186,7 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
 
     Raises ValueError with one line for files that are not those of the manifest, and for evidence with a gap.
     """
-    from normexp.claims.evidence.plan import Known  # what reads runs knows what trains them
+    from normexp.claims.evidence.plan import Known
 
     evidence, registries = StoredEvidence(root / PLACE), registries_of(root / PLACE)
     if claim.settings and claim.evidence == "training":
@@ -196,7 +195,7 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
         if not any(map(has, claim.cells.values())):
             return None
         costs: dict[str, Any] = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
-        verdict = from_ledger(claim, evidence)[1]
+        verdict = conclude(claim, known, registries=registries)[1]
     elif (stored := evidence.verdict(claim)) is None:
         return None
     else:
@@ -205,4 +204,4 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
             verdict = conclude(claim, stored=stored, registries=registries)[1]
         else:
             verdict = judge(stored.table, claim)
-    return noticed(verdict, claim, registries) | costs | {"untuned": False, "untuned_word": None}
+    return noticed(verdict, claim, registries) | costs | {"untuned": False}

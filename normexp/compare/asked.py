@@ -102,7 +102,8 @@ def asked_for(
     rates = tuple(sorted(number("rates", rate) for rate in split(options, "rates")))
     own_recipe = any(word.startswith("recipe=") for word in words)
     shared = tuple(words) if own_recipe else (f"recipe={recipe}", *words)
-    pairs = itertools.product(norms[1:], sizes or [None])
+    levels: list[int | None] = [*sizes] or [None]
+    pairs = itertools.product(norms[1:], levels)
     asked: dict[str, Any] = {"kind": "different", "baseline": norms[0], "margin": margin}
     comparisons = [Comparison(**asked, arm=norm, at=level) for norm, level in pairs]
     looks = tuple(dict.fromkeys(min(FIRST * 2**k, most) for k in range(32) if FIRST * 2 ** (k - 1) < most))

@@ -1,6 +1,5 @@
 """`docs/verdicts.md`: every claim with its verdict in a short row, made only from verdicts and the yaml."""
 
-import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -18,7 +17,7 @@ from normexp.claims.judge.plain_words import (
     number,
     with_scope,
 )
-from normexp.claims.judge.verdict import UNTUNED, VERDICT, joint_settings
+from normexp.claims.judge.verdict import VERDICT, joint_settings
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
@@ -177,15 +176,5 @@ def seconds_of(verdict: dict[str, Any]) -> float:
 
 def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:
     """The verdicts in a folder that have their claim's present protocol, by id."""
-    each = {name: found(out / name, claim) for name, claim in claims.items()}
-    return {name: verdict for name, verdict in each.items() if verdict}
-
-
-def found(folder: Path, claim: Claim) -> dict[str, Any] | None:
-    """The verdict in a folder, if it has the claim's present protocol. `untuned_word` is the word of `tune=none`."""
-    verdict = _read(folder / VERDICT)
-    if verdict is None or claim.evidence == "none" or verdict["protocol"] != claim.protocol:
-        return None
-    untuned = _read(folder / UNTUNED / VERDICT)
-    same = untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol
-    return verdict | {"untuned_word": untuned["verdict"] if same else None}
+    each = {name: _read(out / name / VERDICT) for name, claim in claims.items() if claim.evidence != "none"}
+    return {name: own for name, own in each.items() if own and own["protocol"] == claims[name].protocol}
