@@ -168,13 +168,6 @@ def _opened(path: Path, written: int) -> Registry:
     return open_registry(path)
 
 
-def from_ledger(claim: Claim, evidence: StoredEvidence) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The same for a training claim, from the ledger alone."""
-    from normexp.claims.evidence.plan import Known
-
-    return conclude(claim, Known(claim, evidence, None), registries=registries_of(evidence.folder))
-
-
 def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:
     """The verdict of every claim of which the ledger has something, by id. Raises ValueError as `judge_again` does."""
     found = {name: judge_again(claim, root) for name, claim in claims.items() if claim.evidence != "none"}

@@ -233,11 +233,9 @@ def judge_one_setting(
 
 def deciding(judgements: list[Judgement]) -> Judgement:
     """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-    for word in (REFUTED, UNDECIDED, SUPPORTED):
-        for judgement in judgements:
-            if judgement.verdict == word:
-                return judgement
-    raise ValueError("claim: it has no comparison; add one")
+    if not judgements:
+        raise ValueError("claim: it has no comparison; add one")
+    return min(judgements, key=lambda own: (REFUTED, UNDECIDED, SUPPORTED).index(own.verdict))
 
 
 def _mean(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
