@@ -58,42 +58,28 @@ class Comparison:
         which begins with `path`, for values that do not belong together."""
         if node.get("kind") not in get_args(Kind):
             raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
-        comparison = cls(**node)
-        limits = [comparison.at_most, comparison.at_least, comparison.equals]
-        if comparison.kind == "every" and all(limit is None for limit in limits):
-            raise ValueError(f"{path}: kind=every: give at_most, at_least or equals")
-        if comparison.kind != "every" and comparison.arm is None:
-            raise ValueError(f"{path}: kind={comparison.kind}: name the arm")
-        comparison._check_against(path)
-        comparison._check_margin(path)
-        return comparison
-
-    def _check_against(self, path: str) -> None:
-        """Require exactly one of baseline and target for a difference, and at most one for a slope."""
-        given = [name for name in ("baseline", "target") if getattr(self, name) is not None]
-        if len(given) == 2:
-            raise ValueError(f"{path}: target={self.target}: there is baseline={self.baseline} too; keep one")
-        if self.kind in DIFFERENCES and not given:
-            raise ValueError(f"{path}: kind={self.kind}: needs a baseline or a target; write target: 0 for 0")
-        if self.kind in DIFFERENCES and self.log and self.target is not None and self.target <= 0:
-            raise ValueError(
-                f"{path}: target={self.target}: has no logarithm; give one above 0 or leave out log"
-            )
-
-    def _check_margin(self, path: str) -> None:
-        if isinstance(self.margin, str):
-            if self.kind not in DIFFERENCES or self.baseline is None or self.log:
-                raise ValueError(
-                    f"{path}: margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; "
-                    "give a baseline and leave out log, or write a number"
-                )
-            return
-        if self.kind in EQUAL and self.margin <= 0:
-            raise ValueError(f"{path}: kind={self.kind}: needs a margin above 0, or nothing could show it")
-        if self.kind == "different" and self.margin < 0:
-            raise ValueError(
-                f"{path}: comparison.margin={self.margin}: must be 0 or above for kind=different"
-            )
+        own = cls(**node)
+        given = [name for name in ("baseline", "target") if getattr(own, name) is not None]
+        differs, size = own.kind in DIFFERENCES, None if isinstance(own.margin, str) else own.margin
+        mistakes = [
+            (own.kind == "every" and own.at_most is own.at_least is own.equals is None,
+             "kind=every: give at_most, at_least or equals"),
+            (own.kind != "every" and own.arm is None, f"kind={own.kind}: name the arm"),
+            (len(given) == 2, f"target={own.target}: there is baseline={own.baseline} too; keep one"),
+            (differs and not given, f"kind={own.kind}: needs a baseline or a target; write target: 0 for 0"),
+            (differs and own.log and own.target is not None and own.target <= 0,
+             f"target={own.target}: has no logarithm; give one above 0 or leave out log"),
+            (size is None and (not differs or own.baseline is None or own.log),
+             f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
+             "and leave out log, or write a number"),
+            (size is not None and own.kind in EQUAL and size <= 0,
+             f"kind={own.kind}: needs a margin above 0, or nothing could show it"),
+            (size is not None and own.kind == "different" and size < 0,
+             f"comparison.margin={own.margin}: must be 0 or above for kind=different"),
+        ]  # fmt: skip
+        for words in (words for wrong, words in mistakes if wrong):
+            raise ValueError(f"{path}: {words}")
+        return own
 
     @property
     def named_arm(self) -> str:
