@@ -43,10 +43,7 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
 
 def errors(own: Measured, norms: Sequence[str]) -> str:
     """The errors of a measured setting in %; a failed run counts as a guess."""
-    guess = own.setting.guess or 1.0
-    return ", ".join(
-        f"{100 * own.setting.outcomes[norm, ''].guessing(guess).values.mean():.2f}%" for norm in norms
-    )
+    return ", ".join(f"{100 * own.setting.values_of(norm).mean():.2f}%" for norm in norms)
 
 
 # Predictions for the settings of another bank.

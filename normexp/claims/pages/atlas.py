@@ -63,8 +63,7 @@ def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, i
     """In how many settings each norm errs at most a margin of practice more than the best one."""
     found = dict.fromkeys(norms, 0)
     for own in settings:
-        guess = own.setting.guess or 1.0
-        means = {norm: own.setting.outcomes[norm, ""].guessing(guess).values.mean() for norm in norms}
+        means = {norm: own.setting.values_of(norm).mean() for norm in norms}
         best = min(means.values())
         for norm, mean in means.items():
             found[norm] += bool(mean - best <= practical_margin(float(best), "error"))
