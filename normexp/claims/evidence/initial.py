@@ -19,8 +19,7 @@ from normexp.claims.evidence.protocol import names_data, unchecked
 from normexp.claims.evidence.sources import initial_labels
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.laws.network import Network
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import split_options
+from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.construct import construct, resolve_target
 from normexp.config.process import fast_imports

@@ -11,8 +11,7 @@ from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.settings_of_runs import setting_of_runs
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.spec.bank import Bank, BankCell
-from normexp.claims.spec.population import EARLY, FINAL
+from normexp.claims.spec.bank import EARLY, FINAL, Bank, BankCell
 from normexp.config.code import in_words
 
 

@@ -22,8 +22,7 @@ from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.bank import BankCell
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import TUNING_SEEDS, Cells
+from normexp.claims.spec.claim import TUNING_SEEDS, Cells, Claim
 from normexp.config.code import in_words
 from normexp.runs import load_test_examples
 

@@ -12,9 +12,8 @@ from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
 from normexp.claims.judge.tuning import RATE_RULES
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.registry import Seeds, digest
-from normexp.claims.spec.settings import split_options
 from normexp.config.compose import compose, plain_values
 from normexp.config.identity import identity
 

@@ -6,8 +6,7 @@ import pandas as pd
 
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.bank import labels_of
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import Cells, split_options
+from normexp.claims.spec.claim import Cells, Claim, split_options
 
 MANIPULATION = "manipulation"
 
