@@ -202,7 +202,7 @@ class DiskRuns:
         if replicas:  # they differ from single runs in rounding, so keep them apart
             study += "-replicas"
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
-        factor = [f"{name}={level}" for name in claim.factor]
+        factor = claim.factor_of(level)
         own = [*claim.fixed, *claim.arms[arm], *factor]
         length = equal_passes(cell, own) if cell else []
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas

@@ -16,7 +16,6 @@ import pandas as pd
 from torch import Tensor, nn
 
 from normexp.claims.evidence.protocol import names_data, unchecked
-from normexp.claims.evidence.sources import initial_labels
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.laws.network import Network
 from normexp.claims.spec.claim import Claim, split_options
@@ -69,21 +68,21 @@ def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, s
     return measure(norm_factory(overrides), seed=seed, **options)
 
 
-def initial_setting(
-    claim: Claim, name: str, overrides: list[str], seeds: range, function: str | None = None
-) -> Setting:
-    """A setting of networks made anew, at these seeds. `function` replaces the claim's own."""
-    overrides, options = split_options(overrides)
-    own = dataclasses.replace(
-        claim,
-        settings={},
-        fixed=[*overrides, *claim.fixed],
-        options={**claim.options, **options},
-        function=function or claim.function,
-        first_seed=seeds.start,
-        seeds=len(seeds),
-    )
-    return Setting.of_table(gather(own), name, labels=initial_labels(claim, overrides))
+def initial_settings(claim: Claim, manipulation: bool) -> list[Setting]:
+    """The settings of a claim, of networks made anew, by its own function or that of its manipulation check."""
+    check = claim.manipulation if manipulation else None
+    found = []
+    for name, words in claim.settings.items():
+        overrides, options = split_options(words)
+        own = dataclasses.replace(
+            claim,
+            settings={},
+            fixed=[*overrides, *claim.fixed],
+            options={**claim.options, **options},
+            function=(check.function if check else None) or claim.function,
+        )
+        found.append(Setting.of_table(gather(own), name))
+    return found
 
 
 class Sizes(NamedTuple):

@@ -234,7 +234,7 @@ def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:
     found = {}
     for arm, own in claim.arms.items():
         for level in claim.levels:
-            words = [*claim.fixed_of(arm), *own, *(f"{name}={level}" for name in claim.factor)]
+            words = [*claim.fixed_of(arm), *own, *claim.factor_of(level)]
             if cell.draw:
                 words = [
                     w for w in words if value_of(w.partition("=")[0], cell.overrides) != w.partition("=")[2]

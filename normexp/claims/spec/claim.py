@@ -132,6 +132,10 @@ class Claim:
         """Values of the factor; one empty level if there is no factor."""
         return next(iter(self.factor.values())) if self.factor else [""]
 
+    def factor_of(self, level: Any) -> list[str]:
+        """The override of a level; none if there is no factor."""
+        return [f"{name}={level}" for name in self.factor]
+
     def metric_of(self, arm: str) -> str:
         metric = self.metric[arm] if isinstance(self.metric, dict) else self.metric
         if metric is None:

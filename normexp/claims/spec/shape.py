@@ -54,7 +54,8 @@ def check(node: Any, shape: Shape, where: str, key: str = "") -> None:
         return
     own, more = shape.get("properties", {}), shape.get("additionalProperties", {})
     if not FITS["object"](node) or len(node) < shape.get("minProperties", 0):
-        raise ValueError(f"{value}: must be {shape.get('title', 'the keys ' + ', '.join(own))}")
+        keys = f"the keys {', '.join(own)}" if own else "names with values"
+        raise ValueError(f"{value}: must be {shape.get('title', keys)}")
     inside = {name: f"{key}.{name}" if key else name for name in (*shape.get("required", ()), *node)}
     for name, place in inside.items():
         if name not in node:
