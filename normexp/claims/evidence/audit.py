@@ -60,7 +60,7 @@ def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tupl
         known = rows["cell"].isin(claim.cells) & rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
         others += int((~known).sum())
         for group in _together(rows[known]):
-            each = group.to_dict("records")
+            each: list[Any] = group.to_dict("records")
             keys = [
                 RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
                 for row in each
@@ -112,7 +112,7 @@ def audit(
         return 0
     wrong = 0
     for asked in chosen:
-        again = disks[asked.claim.id].rows([asked.keys[asked.place]]).to_dict("records")[0]
+        again: Any = disks[asked.claim.id].rows([asked.keys[asked.place]]).iloc[0].to_dict()
         other = [f"{x} {asked.row.get(x)}, not {again[x]}" for x in SAME if asked.row.get(x) != again[x]]
         found = differences(asked.row, again, same=not other)
         wrong += bool(found)

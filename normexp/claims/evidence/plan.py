@@ -80,7 +80,8 @@ class Known:
     def examples(self, cell: BankCell, runs: pd.DataFrame) -> Examples:
         """A function from the hash of one of these runs to its test examples."""
         stored = self.stored.examples(self.claim, cell) if self.stored else lambda run: None
-        folders = runs.dropna(subset="folder").set_index("hash")["folder"] if "folder" in runs else {}
+        here = runs.dropna(subset="folder") if "folder" in runs else runs.iloc[:0]
+        folders = dict(zip(here["hash"], here["folder"], strict=True)) if len(here) else {}
         return lambda run: load_test_examples(folders[run]) if run in folders else stored(run)
 
     # Over several settings.
@@ -110,17 +111,18 @@ class Known:
         if cell.draw:
             cell = cell.with_rates(self._first_rates(cell, *arms[0]))
         own = self.claim.rate == "own"
-        grid, wider = (), cell.rates if own else (cell.rate(self.claim.rate),)
-        while grid != wider:
-            grid = wider
+        grid = cell.rates if own else (cell.rate(self.claim.rate),)
+        while True:
             keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in grid]
             rows = self.rows(keys)
             missing = self.missing(keys, rows)
-            if own and not missing:
-                wider = grids(rows, cell, self.measure, len(arms) * len(seeds))[-1]
-        if not missing:
-            self._whole[place] = rows
-        return rows, missing
+            if missing:
+                return rows, missing
+            wider = grids(rows, cell, self.measure, len(arms) * len(seeds))[-1] if own else grid
+            if wider == grid:
+                self._whole[place] = rows
+                return rows, []
+            grid = wider
 
     def _first_rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
         choice = self.claim.arms[arm] if self.claim.rate == "own" else []  # else the same in every arm

@@ -266,7 +266,8 @@ def runs_before_registration(
         runs: as in `not_after`, with `bank` true for runs of a grid.
         bank: whose grid they are.
     """
-    each, own = runs.to_dict("records"), registry.latest(grid_subject(bank))
+    each: list[Any] = runs.to_dict("records")
+    own = registry.latest(grid_subject(bank))
     early = [run for run in each if _why_not(row, run, registry.rows_at)]
     wrong = [run for run in early if not run["bank"] or own is None or _why_not(own, run, registry.rows_at)]
     if wrong:

@@ -5,10 +5,11 @@ it is checked key by key, so that the first mistake inside it is named. Texts ar
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 Shape = dict[str, Any]
-FITS = {
+FITS: dict[str, Callable[[Any], bool]] = {
     "string": lambda x: isinstance(x, str) and bool(x.strip()),
     "boolean": lambda x: isinstance(x, bool),
     "integer": lambda x: isinstance(x, int) and not isinstance(x, bool),
