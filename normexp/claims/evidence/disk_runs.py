@@ -92,6 +92,10 @@ class RunKey(NamedTuple):
     seed: int
     lr: float | None
 
+    def __str__(self) -> str:
+        rate = f"lr {self.lr:g}" if self.lr is not None else ""
+        return " ".join(filter(None, (self.arm, str(self.level), f"seed {self.seed}", rate)))
+
 
 class DiskRuns:
     """The runs of one claim in a cache that all claims share.

@@ -18,7 +18,7 @@ from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
 from normexp.claims.evidence.sources import MANIPULATION, table_of
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_bank
-from normexp.claims.judge.outcomes import Setting, check_complete, make_table
+from normexp.claims.judge.outcomes import COLUMNS, Setting, check_complete
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import TUNING_SEEDS, Cells, Claim
@@ -145,12 +145,15 @@ class Known:
     @property
     def ready(self) -> list[BankCell]:
         """The settings that a claim may train in: not those in which the bank's grid is still to train its arms."""
-
-        def waits(cell: BankCell) -> bool:
-            in_ledger = not self.stored or f"bank/{cell.name}.csv" in self.stored.manifest
-            return bool(cell.draw and not in_ledger and grid_arms(self.claim, cell))
-
-        return [cell for cell in self.claim.cells.values() if not waits(cell)]
+        kept = self.stored.manifest if self.stored else None
+        return [
+            cell
+            for cell in self.claim.cells.values()
+            if not cell.draw
+            or kept is None
+            or f"bank/{cell.name}.csv" in kept
+            or not grid_arms(self.claim, cell)
+        ]
 
     def runs_in(self, cell: BankCell) -> tuple[pd.DataFrame, list[RunKey]]:
         """`cell_runs` at the seeds that are judged there."""
@@ -202,9 +205,9 @@ class Known:
         for cell in (self.claim.cells[name] for name in cells):
             rows, missing = self.runs_in(cell)
             if missing:
-                what = " ".join(f"{word}" for word in _words(missing[0]))
                 raise ValueError(
-                    f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first {what}"
+                    f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first "
+                    f"{missing[0]}"
                 )
             found.append(self.setting(cell, rows, part, keep=True))
         self.parts[part] = found
@@ -237,7 +240,7 @@ class Known:
         if self.disk is None:
             return []
         keys = seed_keys(self.claim, self.tuned(), self.claim.seed_range)
-        return [(key, spec.folder) for key, spec in zip(keys, self.disk.specs(keys), strict=True)]
+        return list(zip(keys, (spec.folder for spec in self.disk.specs(keys)), strict=True))
 
     # In one setting.
 
@@ -263,11 +266,7 @@ class Known:
     def values(self, seeds: range) -> pd.DataFrame:
         """The claim's metric of every arm, level and seed."""
         runs = self.rows(seed_keys(self.claim, self.tuned(), seeds))
-        table = make_table(
-            runs.rename(columns={"norm": "arm", "level": "factor"})[
-                ["arm", "factor", "seed", "value", "censored"]
-            ].to_dict("records")
-        )
+        table = runs.rename(columns={"norm": "arm", "level": "factor"})[COLUMNS]
         check_complete(table, list(self.claim.arms), self.claim.levels, list(seeds))
         return table
 
@@ -306,9 +305,11 @@ def missing_keys(claim: Claim, known: Known) -> list[RunKey]:
         if not missing and claim.universal and claim.drawn and len(known.ready) == len(claim.cells):
             missing = known.worst(known("", claim.settings))[1]
         return missing
-    if missing := _missing(known, tuning_keys(claim)):
+    tuning = tuning_keys(claim)
+    if missing := known.missing(tuning, known.rows(tuning)):
         return missing
-    return _missing(known, seed_keys(claim, known.tuned(), claim.seed_range))
+    keys = seed_keys(claim, known.tuned(), claim.seed_range)
+    return known.missing(keys, known.rows(keys))
 
 
 def most_missing(claim: Claim, known: Known) -> int:
@@ -320,25 +321,16 @@ def most_missing(claim: Claim, known: Known) -> int:
     return len(different) + more
 
 
-def _missing(known: Known, keys: list[RunKey]) -> list[RunKey]:
-    return known.missing(keys, known.rows(keys))
-
-
 def tuning_keys(claim: Claim) -> list[RunKey]:
     """The runs that choose learning rates, for each arm at each level, over seeds that no verdict sees."""
     if claim.tune is None:
         return []
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
-    cells = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
-    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in cells]
+    each = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
+    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in each]
 
 
 def seed_keys(claim: Claim, rates: Rates, seeds: range) -> list[RunKey]:
     """The runs of every arm, level and seed."""
-    cells = itertools.product(claim.arms, claim.levels, seeds)
-    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in cells]
-
-
-def _words(key: RunKey) -> list[str]:
-    rate = f"lr {key.lr:g}" if key.lr is not None else ""
-    return [word for word in (key.arm, str(key.level), f"seed {key.seed}", rate) if word]
+    each = itertools.product(claim.arms, claim.levels, seeds)
+    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in each]
