@@ -145,7 +145,10 @@ def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
 @functools.cache
 def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values, which are not checked. Callers share it and must not change it."""
-    return plain_values(compose(with_recipe(overrides))[0])
+    watched = any(word.startswith("monitor") for word in overrides)
+    # Without monitors, as runs are planned: so both are composed once. A protocol has no monitor but those of its claim.
+    words = overrides if watched else ("monitor=none", *overrides)
+    return plain_values(compose(with_recipe(words))[0])
 
 
 def precision_of(overrides: Iterable[str]) -> str:
