@@ -11,9 +11,8 @@ from normexp.claims.evidence.plan import missing_keys
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.comparison import PRACTICAL, Comparison
 from normexp.claims.judge.estimate import ends
-from normexp.claims.spec.bank import Bank, value_of
+from normexp.claims.spec.bank import LENGTHS, Bank, value_of
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.population import LENGTHS
 from normexp.claims.verify_claims import Verification
 from normexp.config.code import in_words
 from normexp.format import pluralize

@@ -10,7 +10,7 @@ import pandas as pd
 
 from normexp.claims.evidence.plan import Known, cost
 from normexp.claims.evidence.protocol import resolved_protocol
-from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
+from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import with_scope
@@ -51,8 +51,7 @@ def conclude(
 
     Raises ValueError with one line if a run is missing, or if runs of the ledger were computed by other code.
     """
-    made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
-    source: Source = known or made
+    source: Source = known or InitialSource(claim, stored.table if stored else None)
     cells = claim.settings
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
