@@ -146,7 +146,7 @@ def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
 def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values, which are not checked. Callers share it and must not change it."""
     watched = any(word.startswith("monitor") for word in overrides)
-    # Without monitors, as runs are planned: so both are composed once. A protocol has no monitor but those of its claim.
+    # Without monitors, as runs are planned, so both are composed once. A protocol has no monitor but its claim's own.
     words = overrides if watched else ("monitor=none", *overrides)
     return plain_values(compose(with_recipe(words))[0])
 
