@@ -14,6 +14,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from normexp.check.finding import declared
 from normexp.check.inputs import (
@@ -58,14 +59,21 @@ class Network:
         step: has a `training_step`.
         batches: of at most as many samples as the user allows.
         batch_size: samples of a batch that is not cut.
-        loader: what the user passed as data.
+        data: what the user passed as data.
     """
 
-    def __init__(self, step: nn.Module, batches: Batches, batch_size: int, loader: Any, asked: Asked) -> None:
+    def __init__(self, step: nn.Module, batches: Batches, batch_size: int, data: Any, asked: Asked) -> None:
         self.step, self.batches, self.batch_size = step, batches, batch_size
-        self.loader, self.asked, self.root = loader, asked, root_of(step)
+        self.data, self.asked, self.root = data, asked, root_of(step)
         self.samples = size_of(batches.training) or batch_size  # that the passes see
         self.modules = dict(self.root.named_modules())
+
+    @cached_property
+    def training_loader(self) -> Any:
+        """The loader of the training, alone or of a data module; None if the user passed batches."""
+        if hasattr(self.data, "train_dataloader"):
+            return self.data.train_dataloader()
+        return self.data if isinstance(self.data, DataLoader) else None
 
     @cached_property
     def places(self) -> list[Place]:
@@ -131,28 +139,25 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
     found = Modes(running, running, running)
     for place in tracked:
         place.module.train()
-    moments: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    moments: dict[Place, list[tuple[Tensor, Tensor]]] = {}
     for batch in (batches.training, batches.held_out):
         passed = trace(step, batch, tracked)
         found.batch = passed.loss
         for call in passed.calls:
             # not those of each sample, as InstanceNorm's
             if call.mean.shape == call.place.module.running_mean.shape:
-                moments.setdefault(call.place.path, []).append((call.mean, call.var))
+                moments.setdefault(call.place, []).append((call.mean, call.var))
         del passed  # and what it keeps of the activations
     step.eval()
-    for place in tracked:
-        if own := moments.get(place.path):
-            means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
-            mean, var = place.module.running_mean, place.module.running_var
-            off = (
-                torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
-                / var.sqrt().norm()
-            )
-            found.apart[place.path], found.var[place.path] = float(off.amax()), variances[0]
-            # Of all batches together: the mean of their variances and the variance of their means.
-            mean.copy_(means.mean(0))
-            var.copy_(variances.mean(0) + means.var(0, correction=0))
+    for place, own in moments.items():
+        means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
+        mean, var = place.module.running_mean, place.module.running_var
+        off = torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
+        found.apart[place.path] = float(off.amax() / var.sqrt().norm())
+        found.var[place.path] = variances[0]
+        # Of all batches together: the mean of their variances and the variance of their means.
+        mean.copy_(means.mean(0))
+        var.copy_(variances.mean(0) + means.var(0, correction=0))
     found.precise = float(loss_of(step, copied(batches.held_out)))
     return found
 
