@@ -19,7 +19,6 @@ from torch.utils.data import DataLoader
 from normexp.check.finding import declared
 from normexp.check.inputs import (
     PRECISIONS,
-    PROBE,
     Asked,
     Step,
     as_step,
@@ -115,10 +114,10 @@ class Network:
         return self.attempt
 
     @property
-    def has_loss(self) -> bool:
-        """Whether the loss is one, and not a probe, as the training pass tells."""
-        _ = self.trace
-        return not (isinstance(self.step, Step) and self.step.told.how == PROBE)
+    def loss(self) -> str:
+        """How the training pass computes the loss, in words; PROBE if it is none."""
+        _ = self.attempt
+        return self.step.told.how if isinstance(self.step, Step) else "its training_step"
 
     @cached_property
     def modes(self) -> Modes:
@@ -187,13 +186,10 @@ def check(
         ValueError: an unknown precision or library, no norm in the network, or a module whose input is not known.
         TypeError: another option.
     """
-    begun = time.perf_counter()
-    given = Asked(**asked)
+    begun, given, name = time.perf_counter(), Asked(**asked), type(module).__name__
     at_least_one("samples", samples)
     if not isinstance(module, nn.Module):
-        raise ValueError(
-            f"module={type(module).__name__}: is no torch module; pass a network or a LightningModule"
-        )
+        raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
     if loss is None and not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
@@ -202,30 +198,22 @@ def check(
     batches, batch_size, said = two_batches(loader, module, samples)
     network = Network(step, batches, batch_size, loader, given)
     if not network.places:
-        raise ValueError(
-            f"module={type(module).__name__}: has no normalization layer; there is nothing to check"
-        )
-    result = Result(type(module).__name__)
-    for name, kind in declared().items():
+        raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
+    result = Result(name)
+    for id, kind in declared().items():
         try:
             found = kind.findings(network)
+            result.findings += found
+            result.healthy += [] if found else [id]
         except NotChecked as reason:
-            result.not_checked[name] = str(reason)
-            continue
-        result.findings += found
-        if not found:
-            result.healthy.append(name)
+            result.not_checked[id] = str(reason)
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.layers = list(network.attempt.layers.values())
     counts = Counter(type(place.module).__name__ for place in network.places)
     norms = ", ".join(f"{count} {name}" for name, count in counts.items())
-    how = step.told.how if isinstance(step, Step) else "its training_step"
-    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {how}", *said]
+    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
     result.seconds = time.perf_counter() - begun
     return result
-
-
-LINES = 5
 
 
 class CheckNorms(Callback):
@@ -256,18 +244,18 @@ class CheckNorms(Callback):
         """
         if self.result is not None:
             return
-        precision = str(trainer.precision)
+        precision, steps = str(trainer.precision), trainer.num_training_batches
         self.result = check(
             module,
             [batch],
-            optimizer=trainer.optimizers[0] if trainer.optimizers else None,
+            optimizer=next(iter(trainer.optimizers), None),
             precision=precision if precision in PRECISIONS else None,
             accumulate=trainer.accumulate_grad_batches,
             devices=trainer.world_size,
-            steps=int(trainer.num_training_batches) if trainer.num_training_batches < float("inf") else None,
+            steps=int(steps) if steps < float("inf") else None,
             samples=self.samples,
         )
-        lines = self.result.lines(LINES)
+        lines = self.result.lines()
         for line in lines:
             rank_zero_info(line)
         if self.strict and not self.result.ok:

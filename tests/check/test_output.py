@@ -3,6 +3,8 @@
 import importlib
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -136,6 +138,10 @@ def test_api_is_the_function_before_and_after_the_package_is_imported():
     second = normexp.check(module, torch.randn(8, 6))
     assert isinstance(first, Result)
     assert isinstance(second, Result)
+    code = "import normexp; print(normexp.check.CheckNorms.__name__)"  # as the pages write it
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "CheckNorms\n"
+    )
     assert "check" in COMMANDS
 
 

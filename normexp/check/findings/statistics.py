@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.inputs import matched
+from normexp.check.inputs import PROBE, matched
 from normexp.check.result import NotChecked
 from normexp.check.run import Network, modes
 from normexp.check.trace import TINY, Call
@@ -32,7 +32,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     if all(place.seen == 0 or not place.follows_batches for place in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
-    if not network.has_loss:
+    if network.loss == PROBE:
         raise NotChecked("pass loss=, or batches with targets")
     found = network.modes
     gap, finite = found.running - found.batch, math.isfinite(found.running)
@@ -169,4 +169,4 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     )
     stale = ((p, x) for p, x in found.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     largest = max(theirs.values(), default=0.0)
-    yield from above(stale, limit.apart, own=largest, losses=losses if network.has_loss else "")
+    yield from above(stale, limit.apart, own=largest, losses="" if network.loss == PROBE else losses)
