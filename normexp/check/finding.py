@@ -115,5 +115,6 @@ def verdicts() -> dict[str, Link]:
 
 
 def links(ids: tuple[str, ...]) -> tuple[Link, ...]:
-    """The verdicts with these ids; those that the page does not have are left out."""
-    return tuple(verdicts()[name] for name in ids if name in verdicts())
+    """The verdicts with these ids, those without a word last; those that the page does not have are left out."""
+    found = [verdicts()[name] for name in ids if name in verdicts()]
+    return tuple(sorted(found, key=lambda link: link.word.startswith(("not yet run", "begun"))))
