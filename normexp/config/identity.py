@@ -38,6 +38,7 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
         **_BLOCK, "position": "learned", "rope_base": 10_000.0, "qk_norm_place": "before", "tied_embedding": False,
         "embedding_scale": "none",
     },
+    "normexp.optimizers.Muon": {"precision": "bfloat16"},
     "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
     "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
     **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},
