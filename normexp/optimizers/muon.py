@@ -16,8 +16,8 @@ Precision = Literal["bfloat16", "float32"]
 
 
 def orthogonalized(matrix: Tensor, steps: int, precision: Precision = "bfloat16") -> Tensor:
-    """About U V^T for a matrix U S V^T, in `precision`: `steps` times X <- a X + (b A + c A^2) X with A = X X^T, from X of
-    Frobenius norm 1. Its singular values come out between 0.7 and 1.2, not 1."""
+    """About U V^T for a matrix U S V^T, in `precision`: `steps` times X <- a X + (b A + c A^2) X with A = X X^T, from X
+    of Frobenius norm 1. Its singular values come out between 0.7 and 1.2, not 1."""
     a, b, c = QUINTIC
     wide = matrix.shape[0] <= matrix.shape[1]
     x = matrix.to(getattr(torch, precision), copy=True)
@@ -40,9 +40,9 @@ class Muon(Optimizer):
     Sources: Jordan et al. 2024, Muon; Liu et al. 2025, Muon is Scalable for LLM Training, arXiv:2502.16982. On matrices
     the step is that of `torch.optim.Muon`, bit for bit; that class refuses all other parameters.
 
-    Bits: by default the orthogonalization multiplies in bfloat16, whose last bit is 65,536 times as coarse as that of float32. On
-    one machine, runs are equal bit for bit, also when they resume. A GPU, or a CPU with other instructions for
-    bfloat16, gives other bits: one that was held to AVX2 gave matrices that differ in the third digit.
+    Bits: by default the orthogonalization multiplies in bfloat16, whose last bit is 65,536 times as coarse as that of
+    float32. On one machine, runs are equal bit for bit, also when they resume. A GPU, or a CPU with other instructions
+    for bfloat16, gives other bits: one that was held to AVX2 gave matrices that differ in the third digit.
 
     Args:
         params: parameters, or groups. A group may say `muon`: true for matrices, false for AdamW. One that does not is
