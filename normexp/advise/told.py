@@ -28,7 +28,7 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
         f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from "
-        f"{len(forecast.names)} settings of bank {bank}):",
+        f"{len(forecast.settings)} settings of bank {bank}):",
         *(f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in rows),
     ]
     if all(own.low <= 0 <= own.high for own in told):
@@ -117,7 +117,7 @@ def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) 
     columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
     own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
     return markdown_page(
-        "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
+        "advise.md.j2", bank=bank.name, n=len(forecast.settings), level=f"{LEVEL:.0%}", first=forecast.norms[0],
         coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,
     )  # fmt: skip
 

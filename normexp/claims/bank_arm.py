@@ -13,9 +13,8 @@ from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.comparison import PRACTICAL, Comparison
 from normexp.claims.judge.plain_words import ends
 from normexp.claims.rounds import Rounds
-from normexp.claims.spec.bank import Bank, value_of
+from normexp.claims.spec.bank import LENGTHS, Bank, value_of
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.population import LENGTHS
 from normexp.config.code import in_words
 from normexp.format import pluralize
 from normexp.runs.files import atomic_write, write_json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.protocol import resolved_protocol
-from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
+from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
@@ -54,7 +54,7 @@ def conclude(
     """
     from normexp.claims.evidence.plan import cost  # what reads runs knows what trains them
 
-    source: Source = known or (StoredSource(claim, stored.table) if stored else ComputedSource(claim))
+    source: Source = known or InitialSource(claim, stored.table if stored else None)
     cells, open_ = claim.settings, list[str]()
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}

@@ -19,8 +19,7 @@ from normexp.claims.judge.plain_words import ends
 from normexp.claims.judge.settings_count import count, number_in
 from normexp.claims.pages import markdown_page, markdown_table, plain_norm, save_figure
 from normexp.claims.pages.findings import spans
-from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.population import EARLY, FINAL
+from normexp.claims.spec.bank import EARLY, FINAL, Bank
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
 from normexp.runs.files import atomic_write
