@@ -217,8 +217,9 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
     """
     folder = Path(folder)
     summary = read_summary(folder)
-    for check in (_identity, _samples, _curve, _examples, _digests) if summary is not None else ():
-        for name, why in check(folder, summary):
+    if summary is not None:
+        checks = (_identity, _samples, _curve, _examples, _digests)
+        for name, why in (one for check in checks for one in check(folder, summary)):
             raise damaged(folder / name, why)
     return summary
 
@@ -277,8 +278,8 @@ def _curve(folder: Path, summary: dict[str, Any]) -> Contradictions:
     found = [line.split(b",") for line in text.split(b"\n") if b",val/accuracy," in line]
     rows: dict[int, dict[str, float]] = {}
     try:
-        for step, epoch, seconds, _, value in reversed(found):
-            rows[int(step)] = {"epochs": float(epoch), "seconds": float(seconds), "accuracy": float(value)}
+        for step, epoch, seconds, _, accuracy in reversed(found):
+            rows[int(step)] = {"epochs": float(epoch), "seconds": float(seconds), "accuracy": float(accuracy)}
     except ValueError as error:
         yield METRICS, str(error)
     curve = [{"steps": step, **rows[step]} for step in sorted(rows)]

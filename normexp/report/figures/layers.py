@@ -42,8 +42,8 @@ def by_layer(study: Study, statistic: str) -> pd.DataFrame:
     rows = study.recorded(statistic + LAYER)
     rows = rows.assign(layer=rows["metric"].map(lambda name: name.partition("/")[2]).astype(object))
     # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
-    places = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else []
-    return rows.assign(depth=pd.Series(places, rows.index, dtype=int))
+    places = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else rows["level"]
+    return rows.assign(depth=places.astype(int))
 
 
 def percentiles(study: Study) -> tuple[str, pd.DataFrame]:

@@ -297,7 +297,7 @@ class Inside(Place):
         return 0
 
     def stop(self, *, force: bool) -> None:
-        self._next = []
+        self._started, self._next = [Ended(job, 143) for job in self._next], []
 
     def __str__(self) -> str:
         return "one by one, in here"
