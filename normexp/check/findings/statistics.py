@@ -104,7 +104,7 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     gains = {place: getattr(place.module, "weight", None) for place in follows}
     frozen = [place for place, gain in gains.items() if gain is not None and not gain.requires_grad]
     calls = [call for call in network.trace.calls if call.place in frozen and call.training]
-    yield from above(((call.place.path, moves(call)) for call in calls), case="moving")
+    yield from above(((call.place.path, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
         resting = [p for p in follows if not p.module.training]
         with network.quiet(train=True):
