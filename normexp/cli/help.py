@@ -126,9 +126,14 @@ def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
     return lines
 
 
+def terminal_width() -> int | None:
+    """Characters of a line; None where lines are not broken."""
+    return min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+
+
 def help_for(words: list[str]) -> str:
     """The help of each word, or of everything, as wide as the terminal. Raises ValueError for an unknown word."""
-    width = min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    width = terminal_width()
     return "\n\n".join(explain(word, width) for word in words) if words else help_text(width)
 
 

@@ -34,7 +34,7 @@ HYDRA_FLAGS = (
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
-OF_VERIFY = ("claim", "page", "budget")  # keys of another command
+OF_VERIFY = ("claim", "page")  # keys of another command
 
 
 def main() -> None:

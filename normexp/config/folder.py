@@ -11,7 +11,7 @@ size, also with aliases written out. Imports neither torch nor Hydra.
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,34 +48,6 @@ def long_flags(arguments: Iterable[str]) -> list[str]:
             argument = f"{flag}={value}"
         found.append(argument)
     return found
-
-
-def as_option(arguments: Iterable[str]) -> list[str]:
-    """`--config-dir X` as the option `config_dir=X`. Raises ValueError if X is missing."""
-    found = [argument.replace("--config-dir=", f"{KEY}=", 1) for argument in long_flags(arguments)]
-    if {"--config-dir", "-cd", f"{KEY}="} & set(found):
-        raise ValueError("--config-dir: a folder is missing; write --config-dir my_configs")
-    return found
-
-
-def read_options(arguments: list[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The defaults, changed by the arguments. The user's packages and own folder, if a command takes them, are used
-    from then on, also in the processes that this one starts.
-
-    Raises ValueError for anything but key=value with a known key.
-    """
-    options = dict(defaults)
-    for argument in as_option(arguments):
-        key, equals, value = argument.partition("=")
-        if key not in options or not equals or not value:
-            raise ValueError(
-                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
-            )
-        options[key] = value
-    if "config_dir" in options:
-        allow_from([f"allow_targets={options['allow_targets']}"])
-        use_folder(options["config_dir"])
-    return options
 
 
 def use_folder(folder: str | Path | None) -> None:

@@ -205,8 +205,9 @@ def full_errors() -> bool:
 
 
 @contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
+def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
+    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
+    `interrupted` is what it says of Ctrl-C."""
     with note_interrupt() as interrupt:
         try:
             yield
@@ -216,7 +217,7 @@ def one_line_errors() -> Iterator[None]:
             # Training handles Ctrl-C itself. This one came during an import, composing or building.
             early = interrupt.came and not getattr(error, "in_training", False)
             if early or isinstance(error, KeyboardInterrupt):
-                say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
+                say_and_exit(interrupted, INTERRUPTED)
             from normexp.cli.errors import one_line
 
             fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
