@@ -24,7 +24,6 @@ def _fresh(monkeypatch):
 def test_installed_command_is_named_without_its_folder(monkeypatch, program):
     monkeypatch.setattr(sys, "argv", [program, "train", "norm=none", "name=a b"])
     assert invocation.command("report") == "normexp report"
-    assert invocation.program("report") == "normexp report"
     assert invocation.typed(sys.argv) == "normexp train norm=none 'name=a b'"
 
 
@@ -32,7 +31,6 @@ def test_script_is_named_as_it_was_started(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["../train.py", "norm=none"])
     assert invocation.command("train") == "python train.py"
     assert invocation.command("verify") == "python scripts/verify.py"
-    assert invocation.program("report") == "report.py"
     assert invocation.typed(sys.argv) == "python ../train.py norm=none"
     assert invocation.start() == "python ../train.py"
     invocation.restore_command()  # nothing was hidden

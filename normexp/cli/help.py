@@ -187,35 +187,19 @@ def explain(word: str, width: int | None = None) -> str:
 
 
 def docstrings(target: str) -> list[str]:
-    """Docstrings of one of this project's classes and of its bases, nearest first. Empty for classes of libraries."""
-    found: list[str] = []
-    waiting = [target]
+    """Docstrings of one of this project's classes and of its bases, nearest first, read without an import. Empty for
+    classes of libraries."""
+    package, _, name = target.rpartition(".")
+    room = PACKAGE.parent.joinpath(*package.split("."))
+    files = room.rglob("*.py") if room.is_dir() else [room.with_suffix(".py")]
+    trees = [ast.parse(path.read_text()) for path in files] if package.startswith(f"{PACKAGE.name}.") else []
+    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    found, waiting = [], [name]
     while waiting:
-        if place := definition(waiting.pop(0)):
-            node, names = place
+        if node := classes.get(waiting.pop(0)):
             found.append(inspect.cleandoc(ast.get_docstring(node) or ""))
-            waiting += [names.get(base.id, "") for base in node.bases if isinstance(base, ast.Name)]
+            waiting += [base.id for base in node.bases if isinstance(base, ast.Name)]
     return [text for text in found if text]
-
-
-def definition(name: str) -> tuple[ast.ClassDef, dict[str, str]] | None:
-    """The class of a dotted name, and the imports of its file: name -> dotted name."""
-    module, _, wanted = name.rpartition(".")
-    path = PACKAGE.parent.joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not module.startswith("normexp") or not file.is_file():
-        return None
-    tree = ast.parse(file.read_text())
-    names = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
-    own = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    if wanted in own:
-        return own[wanted], names | {each: f"{module}.{each}" for each in own}
-    return definition(names[wanted]) if wanted in names else None
 
 
 def sections(docstring: str) -> tuple[str, dict[str, str]]:
