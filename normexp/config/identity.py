@@ -45,6 +45,9 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+LATER_KEYS = {"early_stopping": None, "label_smoothing": 0}
+
+
 def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) -> dict[str, Any]:
     """The part of a resolved configuration that makes two runs the same run.
 
@@ -53,17 +56,11 @@ def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) 
     When a later version adds a key, it must omit the key's default value here, so that old runs stay valid; options of
     a group stand in LATER_OPTIONS.
     """
-    kept = _identity_of(config)
-    if kept.get("max_steps") is not None:
-        kept.pop("max_epochs", None)  # max_steps decides, max_epochs is ignored
-    if kept.get("early_stopping") is None:
-        kept.pop("early_stopping", None)  # runs from before there was the key
-    if not kept.get("label_smoothing"):
-        kept.pop("label_smoothing", None)  # the same
-    kept["fingerprint"] = fingerprint
-    if processes > 1:
-        kept["processes"] = processes
-    return kept
+    # max_steps decides, max_epochs is ignored; the others are later keys at the values of runs from before them
+    omitted = [key for key, value in LATER_KEYS.items() if config.get(key, value) == value]
+    omitted += ["max_epochs"] if config.get("max_steps") is not None else []
+    kept = {key: value for key, value in _identity_of(config).items() if key not in omitted}
+    return {**kept, "fingerprint": fingerprint, **({"processes": processes} if processes > 1 else {})}
 
 
 def processes_of(config: dict[str, Any]) -> int | None:
