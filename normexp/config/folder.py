@@ -195,7 +195,7 @@ def read_yaml(path: Path) -> str:
         )
     try:
         text = content.decode()
-        _count(yaml.compose(text, yaml.SafeLoader), {}, 0)
+        _check_size(yaml.compose(text, yaml.SafeLoader))
     except RecursionError:
         raise ValueError(f"{path}: cannot be read (nested more than {DEEPEST} deep)") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -203,24 +203,19 @@ def read_yaml(path: Path) -> str:
     return text
 
 
-def _count(node: Any, known: dict[int, tuple[int, int]], level: int) -> tuple[int, int]:
-    """Number of values in a node, and how deep they are nested. `known` holds the result of each counted node, and
-    zeros while a node is being counted."""
-    if level > DEEPEST:
-        raise ValueError(f"nested more than {DEEPEST} deep")
-    if not isinstance(node, yaml.CollectionNode):
-        return 1, 0
-    if id(node) not in known:
-        known[id(node)] = 0, 0
-        pairs = isinstance(node, yaml.MappingNode)
-        children = [item for pair in node.value for item in pair] if pairs else node.value
-        counted = [_count(child, known, level + 1) for child in children]
-        size, depth = 1 + sum(size for size, _ in counted), 1 + max((d for _, d in counted), default=0)
-        known[id(node)] = size, depth
-    if known[id(node)] == (0, 0):
-        raise ValueError("an alias stands for the value that it is part of")
-    if known[id(node)][0] > MOST_VALUES:
-        raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
-    if known[id(node)][1] > DEEPEST:
-        raise ValueError(f"nested more than {DEEPEST} deep with its aliases written out")
-    return known[id(node)]
+def _check_size(root: Any) -> None:
+    """Raise ValueError for a node that is nested too deep, or has too many values with every alias written out."""
+    waiting, count = [(root, ())], 0
+    while waiting:
+        node, above = waiting.pop()
+        count += 1
+        if id(node) in above:
+            raise ValueError("an alias stands for the value that it is part of")
+        if len(above) > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        if count > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
+        if isinstance(node, yaml.CollectionNode):
+            pairs = isinstance(node, yaml.MappingNode)
+            inner = [item for pair in node.value for item in pair] if pairs else node.value
+            waiting += [(item, (*above, id(node))) for item in inner]
