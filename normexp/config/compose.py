@@ -28,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.folder import CONFIGS, allowed_packages, check_files, long_flags, own_folder
-from normexp.config.settings import ROOT
+from normexp.config.settings import ROOT, value_at
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
 VALUES = frozenset(setting.key for setting in ROOT) - {"recipe"}
@@ -215,9 +215,7 @@ def judge(node: DictConfig, named: tuple[str, ...] = ()) -> None:
     keys on the command line."""
     plain = OmegaConf.to_container(node, resolve=False)
     for key, values in {**AS_SHIPPED, **dict.fromkeys(LOGGING, _shipped_logging())}.items():
-        value: Any = plain
-        for part in key.split("."):
-            value = value.get(part, "???") if isinstance(value, dict) else "???"
+        value = value_at(plain, key, "???")
         if value != "???" and value not in values and not _is_named(f"hydra.{key}", named):
             raise _refusal(f"hydra.{key}", value)
     for key in ("launcher", "sweeper"):

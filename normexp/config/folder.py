@@ -205,7 +205,8 @@ def read_yaml(path: Path) -> str:
 
 def _check_size(root: Any) -> None:
     """Raise ValueError for a node that is nested too deep, or has too many values with every alias written out."""
-    waiting, count = [(root, ())], 0
+    waiting: list[tuple[Any, tuple[int, ...]]] = [(root, ())]
+    count = 0
     while waiting:
         node, above = waiting.pop()
         count += 1

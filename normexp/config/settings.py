@@ -109,6 +109,13 @@ def shown(column: str) -> bool:
     return not any(".".join(parts[:length]) in NOT_SHOWN for length in range(1, len(parts) + 1))
 
 
+def value_at(config: Any, key: str, absent: Any = None) -> Any:
+    """The value of a key such as `norm.eps` in a configuration."""
+    for part in key.split("."):
+        config = config.get(part, absent) if isinstance(config, dict) else absent
+    return config
+
+
 Metric = Literal["accuracy", "loss"]
 STOP = (
     Setting("early_stopping.patience", int, least=1),
