@@ -12,7 +12,7 @@ import pytest
 from fabricated import edit_summary, write_run, write_study
 from forked import forked
 
-from normexp.cli.command import commands
+from normexp.cli.help import commands
 from normexp.cli.train import study_of
 
 ROOT = Path(__file__).parents[1]

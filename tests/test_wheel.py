@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from normexp import __version__
-from normexp.cli.command import commands
+from normexp.cli.help import commands
 from normexp.config.folder import CONFIGS, configs_folder
 
 ROOT = Path(__file__).parents[1]

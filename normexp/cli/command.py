@@ -6,9 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import yaml
-
-from normexp.cli.help import columns, terminal_width
+from normexp.cli.help import columns, commands, terminal_width
 from normexp.config.folder import allow_from, long_flags, use_folder
 from normexp.config.process import command as to_type
 from normexp.config.process import cut_quietly, is_bad_input, one_line_errors, prepare
@@ -16,13 +14,6 @@ from normexp.config.process import cut_quietly, is_bad_input, one_line_errors, p
 WIDTH = 118  # characters of a line where no terminal says it
 Command = Callable[[Sequence[str]], int]
 OWN = {"allow_targets": "", "config_dir": ""}  # words of the commands that take a user's packages and folder
-
-
-@functools.cache
-def commands() -> dict[str, dict[str, Any]]:
-    """The table of all commands."""
-    text = Path(__file__).with_name("commands.yaml").read_text()
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def command(more: Callable[[], str] = str) -> Callable[[Callable[[Any], int | None]], Command]:

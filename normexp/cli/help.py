@@ -3,6 +3,7 @@ Imports nothing heavy."""
 
 import ast
 import difflib
+import functools
 import inspect
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -22,15 +24,13 @@ MOST = 50  # characters of the left column; the text of a longer name starts on 
 GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
 )  # fmt: skip
-EXAMPLES = {
-    "norm=layernorm": "train, show the result, leave a run folder",
-    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
-    "norm=none monitor=full": "measure everything while it trains",
-    "model=gpt data=python_docs max_steps=300": "",
-    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
-    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep; for a fair comparison: normexp compare",
-    "--cfg job": "print the whole configuration and stop",
-}
+
+
+@functools.cache
+def commands() -> dict[str, dict[str, Any]]:
+    """The table of all commands."""
+    text = Path(__file__).with_name("commands.yaml").read_text()
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def choices(group: str) -> dict[str, str]:
@@ -139,10 +139,11 @@ def help_for(words: list[str]) -> str:
 
 def help_text(width: int | None = None) -> str:
     """The text of `--help`. Lines are broken at `width`, or not at all."""
-    examples = {f"{command('train')} {arguments}": what for arguments, what in EXAMPLES.items()}
+    own = commands()["train"]
+    examples = {f"{command('train')} {words}": what for words, what in own["examples"].items()}
     examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
-        "normexp: train a network with a norm of your choice and look at what happens.",
+        own["help"].rstrip(),
         "",
         *columns(examples, width),
         "",

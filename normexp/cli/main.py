@@ -25,7 +25,8 @@ def main() -> int:
             os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" train ", " ", 1)
         hide_command()
         return train.main() or 0
-    from normexp.cli.command import commands, overview
+    from normexp.cli.command import overview
+    from normexp.cli.help import commands, suggest
 
     if words:  # Hydra knows of no other command, and would print errors
         print(*commands() if len(words) < 4 else ())
@@ -34,8 +35,6 @@ def main() -> int:
     elif name in commands():
         return importlib.import_module(f"normexp.cli.{name}").main(sys.argv[2:])
     else:
-        from normexp.cli.help import suggest
-
         fail(f"{name}: no such command; {suggest(name, list(commands()))}", BAD_INPUT)
     return 0
 

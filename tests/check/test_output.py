@@ -14,7 +14,7 @@ from normexp.check.finding import declared, links
 from normexp.check.result import Finding, Result
 from normexp.check.run import check
 from normexp.check.show import show
-from normexp.cli.command import commands
+from normexp.cli.help import commands
 
 OWN = """
 import torch
