@@ -64,7 +64,7 @@ def parse(name: str, arguments: Sequence[str]) -> SimpleNamespace:
     asked = {key: spec.get("default", None if "kind" in spec else "") for key, spec in words.items()}
     asked = {key: Path(v) if v and words[key].get("kind") == "path" else v for key, v in asked.items()}
     others: list[str] = []
-    rest, given = long_flags(arguments), []
+    rest = long_flags(arguments)
     if own.get("sweeps"):
         from normexp.sweeps.places.place import options_of, take_flags
 

@@ -240,7 +240,9 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     asked = {"seeds": asked} if isinstance(asked, int) else asked
     check_keys(asked, ("seeds", "lr"), "replicas.")
     seeds, rates = asked.get("seeds", 1), asked.get("lr")
-    sizes = [len(v) if isinstance(v, list) else v for v in (seeds, rates) if type(v) in (int, list)]
+    sizes: list[Any] = [
+        len(v) if isinstance(v, list) else v for v in (seeds, rates) if type(v) in (int, list)
+    ]
     if (count := math.prod(sizes)) > MOST:
         raise ValueError(
             f"replicas={count}: as many models in memory at once, and as many folders; at most {MOST}, or a sweep"
