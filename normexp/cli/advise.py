@@ -28,7 +28,7 @@ def main(asked: SimpleNamespace) -> None:
     if asked.page:
         with atomic_write(asked.page) as file:
             file.write(told.page(forecast, bank, settings, evidence).encode())
-        print(f"{asked.page}: advice from {len(forecast.names)} settings")
+        print(f"{asked.page}: advice from {len(forecast.settings)} settings")
     elif settings is None:
         print(told.advice(forecast, told.labels_of_own(asked.others), bank.name))
     elif asked.register:

@@ -3,10 +3,11 @@
 import difflib
 import re
 import shlex
+import traceback
 
 from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import brought_hint
-from normexp.config.process import command, is_bad_input, start
+from normexp.config.process import command, full_errors, is_bad_input, start
 
 TAKE_SHAPE = (
     "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
@@ -20,6 +21,14 @@ MISFITS = {
     r"same reduction dim|shapes cannot be multiplied":
         f"a linear layer takes another number of features {TAKE_SHAPE}",
 }  # fmt: skip
+
+
+def why(error: Exception) -> str:
+    """An error in one line, after its traceback if the user asked for it: of one of several things, of which the others
+    go on."""
+    if full_errors():
+        traceback.print_exc()
+    return one_line(error)
 
 
 def one_line(error: BaseException) -> str:

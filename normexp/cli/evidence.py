@@ -15,7 +15,7 @@ from normexp.cli.command import command
 from normexp.config.process import command as to_type
 
 if TYPE_CHECKING:
-    from normexp.claims.verify_claims import Verification
+    from normexp.claims.rounds import Rounds
 
 
 @command()
@@ -69,11 +69,11 @@ def grid(asked: SimpleNamespace, bank: Bank) -> int:
     from normexp.claims.evidence.disk_runs import drop_checkpoints
     from normexp.claims.evidence.keep import grid_claim, keep_claim, setting_claim
     from normexp.claims.evidence.pilot import MORE
-    from normexp.claims.verify_claims import Verification
+    from normexp.claims.rounds import Rounds
 
     words = f"{to_type('evidence')} grid bank={asked.bank}"
     if not bank.drawn:
-        own = Verification([grid_claim(bank)], asked.out, command=words, evidence=StoredEvidence(EVIDENCE))
+        own = Rounds([grid_claim(bank)], asked.out, command=words, evidence=StoredEvidence(EVIDENCE))
         return _train(own, asked, f"bank={bank.name}: every run of its grid is finished")
     folder = asked.to or ledger_of_bank(bank)
     left = asked.settings or len(bank.cells)
@@ -86,7 +86,7 @@ def grid(asked: SimpleNamespace, bank: Bank) -> int:
             continue
         if not left:
             return MORE
-        own = Verification([setting_claim(bank, name)], asked.out, command=words)
+        own = Rounds([setting_claim(bank, name)], asked.out, command=words)
         if _train(own, asked):
             return 1
         if not asked.engine.plan:
@@ -98,13 +98,15 @@ def grid(asked: SimpleNamespace, bank: Bank) -> int:
     return 0
 
 
-def _train(own: "Verification", asked: SimpleNamespace, finished: str = "") -> int:
+def _train(own: "Rounds", asked: SimpleNamespace, finished: str = "") -> int:
     """Train what claims still need, or show it. Returns the exit status."""
-    own.show_plan()
+    from normexp.claims.verify_claims import show_plan
+
+    show_plan(own.claims, own)
     if asked.engine.plan:
         own.show_runs(asked.engine)
     else:
-        own.run(asked.engine, lambda claim, evidence: print(finished) if finished else None)
+        own.run(asked.engine, lambda claim, known: print(finished) if finished else None)
     for name, reason in own.failed.items():
         print(f"Error: {name}: {reason}", file=sys.stderr)
     return 1 if own.failed else 0

@@ -71,7 +71,7 @@ def main(asked: SimpleNamespace) -> int:
         keep_in=asked.keep,
     )
     if asked.claim in ("demo", "initialization", "all"):
-        from normexp.claims.evidence.laboratory import draw_laboratory
+        from normexp.figures.laboratory import draw_laboratory
 
         draw_laboratory(asked.out / "initialization.png")
         print(f"figure: {asked.out / 'initialization.png'}")
