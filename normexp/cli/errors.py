@@ -3,12 +3,11 @@
 import difflib
 import re
 import shlex
-import sys
 import traceback
 
 from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import brought_hint
-from normexp.config.process import BAD_INPUT, FAILED, command, full_errors, is_bad_input, start
+from normexp.config.process import command, full_errors, is_bad_input, start
 
 TAKE_SHAPE = (
     "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
@@ -22,16 +21,6 @@ MISFITS = {
     r"same reduction dim|shapes cannot be multiplied":
         f"a linear layer takes another number of features {TAKE_SHAPE}",
 }  # fmt: skip
-
-
-def say_error(error: Exception) -> int:
-    """Print an error as one line. Returns the exit status; raises the error if the user asked for tracebacks."""
-    # The text of an OSError is one line, but not that of Hydra's for a missing choice.
-    system = isinstance(error, OSError) and not is_bad_input(error)
-    if full_errors() and not system:
-        raise error
-    print(f"Error: {error if system else one_line(error)}", file=sys.stderr)
-    return BAD_INPUT if system or is_bad_input(error) else FAILED
 
 
 def why(error: Exception) -> str:

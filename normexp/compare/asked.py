@@ -11,20 +11,6 @@ from normexp.claims.spec.claim import Claim
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-entropy on test, in nats"}
-DEFAULTS = {
-    "norms": "none,batchnorm,layernorm",
-    "batch_sizes": "",
-    "module": "",
-    "margin": PRACTICAL,
-    "metric": "",
-    "rates": "",
-    "seeds": "20",
-    "budget": "60",
-    "name": "",
-    "out": "outputs/compare",
-    "allow_targets": "",
-    "config_dir": "",
-}
 
 
 @dataclass(frozen=True)

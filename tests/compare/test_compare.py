@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.cli.command import parse
 from normexp.cli.compare import main
-from normexp.compare.asked import DEFAULTS, asked_for, overrides_of, packages
+from normexp.compare.asked import asked_for, overrides_of, packages
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, table_tex
 
 NETWORK = """
@@ -23,7 +24,7 @@ class Net(nn.Sequential):
 
 
 def asked(rest=(), text=False, **options):
-    given = {**DEFAULTS, "norms": "none,batchnorm", "name": "mine", **options}
+    given = {**vars(parse("compare", [])), "norms": "none,batchnorm", "name": "mine", **options}
     return asked_for(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
 
 
@@ -81,16 +82,16 @@ def test_mistakes_are_one_line(options, words):
 
 
 def test_own_network_and_data_are_named_and_allowed():
-    options = {**DEFAULTS, "module": "pack.nets:Net"}
+    options = {**vars(parse("compare", [])), "module": "pack.nets:Net"}
     words = overrides_of(options, ["data=other:Data", "max_epochs=2"])
     assert words == [
         "model=module", "model.path=pack.nets.Net", "data=module", "data.path=other.Data", "max_epochs=2",
     ]  # fmt: skip
     assert packages(options, ["data=other:Data"]) == ["pack", "other"]
     with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
-        overrides_of({**DEFAULTS, "module": "pack"}, [])
+        overrides_of({**vars(parse("compare", [])), "module": "pack"}, [])
     with pytest.raises(ValueError, match="lr=1: is chosen by the comparison"):
-        overrides_of(DEFAULTS, ["lr=1"])
+        overrides_of(vars(parse("compare", [])), ["lr=1"])
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
