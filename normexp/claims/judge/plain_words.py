@@ -11,22 +11,25 @@ from normexp.claims.judge.verdict import BEGUN, COUNTED, NOT_SEEN, SEEN, every_o
 from normexp.format import pluralize
 
 
-def counts(verdict: dict[str, Any]) -> list[str]:
-    """The counts of each comparison over settings; of several, after the settings in which all of them hold."""
+def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
+    """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
+    `sides` behind words that give them (`in_words`)."""
     drawn, each = verdict["drawn"], verdict["comparisons"]
     if len(each) == 1:
-        return [_counts(each[0], drawn=drawn, alone=True)]
+        return list(filter(None, [_counts(each[0], drawn=drawn, alone=True, sides=sides)]))
     share = f": share {verdict['share']:.2f}{ends(verdict['share_interval'])}" if drawn else ""
-    named = [f"{named_effect(own['comparison'])}: {_counts(own, drawn=drawn, alone=False)}" for own in each]
+    told = [(own["comparison"], _counts(own, drawn=drawn, alone=False, sides=sides)) for own in each]
+    named = [f"{named_effect(comparison)}: {text}" for comparison, text in told if text]
     return [f"{every_one_of(len(each))} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
 
 
-def _counts(own: dict[str, Any], *, drawn: bool, alone: bool) -> str:
+def _counts(own: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
     """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
     median on the other scale."""
-    parts = [f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"]
-    if own["failed"]:
-        parts.append(f"no number {own['failed']}")
+    parts = []
+    if sides:
+        parts += [f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"]
+        parts += [f"no number {own['failed']}"] * bool(own["failed"])
     if drawn:
         if alone:
             parts.append(f"share {own['share']:.2f}{ends(own['share_interval'])}")
@@ -104,9 +107,13 @@ def describe_question(comparison: dict[str, Any]) -> str:
 def _bound(bound: Any) -> str:
     if isinstance(bound, dict):
         return "; ".join(f"{arm}: {_bound(value)}" for arm, value in bound.items())
-    return "[" + ", ".join(f"{value:g}" for value in bound) + "]" if isinstance(bound, list) else f"{bound:g}"
+    if not isinstance(bound, list):
+        return f"{bound:g}"
+    rest = f", ... {len(bound)} in all" if len(bound) > MOST_BOUNDS else ""
+    return "[" + ", ".join(f"{value:g}" for value in bound[: 3 if rest else None]) + rest + "]"
 
 
+MOST_BOUNDS = 8  # of a list that is told whole
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
@@ -120,7 +127,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     elif verdict["settings"]:
         rests = f"{'. '.join(counts(verdict))}. {rests}"
     elif verdict["comparison"]["kind"] != "every":
-        rests = f"{verdict['level']:.4g} interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
+        rests = f"{100 * verdict['level']:.4g}% interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
     if verdict["note"]:
         rests = f"{rests.rstrip()} {capital(verdict['note'])}."
     lines = [f"{title(verdict, upper=True)}: {verdict['sentence']}", in_words(verdict), rests.strip()]
@@ -156,7 +163,7 @@ def in_words(verdict: dict[str, Any]) -> str:
         return f"{measure}: all values {values}; asked: {describe_question(comparison)}."
     if settings:
         each = verdict["comparisons"]
-        named = [f"{named_effect(own['comparison'])}: " * (len(each) > 1) for own in each]
+        named = [f"{compared(own['comparison'])}: " * (len(each) > 1) for own in each]
         named[1:] = map(capital, named[1:])
         each_told = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
         return f"{measure}: {' '.join(name + one for name, one in zip(named, each_told, strict=True))}"
@@ -164,18 +171,25 @@ def in_words(verdict: dict[str, Any]) -> str:
     return f"{measure}: {told}; {asked(comparison, measure)}."
 
 
+def compared(comparison: dict[str, Any]) -> str:
+    """A comparison beside others of its claim, by its arms: `none compared with layernorm`."""
+    against = comparison.get("baseline", comparison.get("target"))
+    level = f" at {comparison['at']}" if "at" in comparison else ""
+    return f"{comparison['arm']}{f' compared with {against}' if against is not None else ''}{level}"
+
+
 def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
     """What was asked of the settings, how many are on each side, and for drawn ones the median."""
     comparison, margin = own["comparison"], own["comparison"].get("margin", 0.0)
     beyond, within, opposite = (own[side] for side in ("beyond", "within", "opposite"))
-    sides = {"the other way": opposite, "none trained": own["failed"]}
-    holds, rest = beyond, {"too little to matter": within} | sides
+    lost = {"no number (failed runs)": own["failed"]}
+    holds, rest = beyond, {"too little to matter": within, "the other way": opposite} | lost
     if comparison["kind"] in EQUAL:
-        holds, rest = within, {"higher": beyond, "lower": opposite, "none trained": own["failed"]}
+        holds, rest = within, {"higher": beyond, "lower": opposite} | lost
     elif margin != PRACTICAL and margin < 0:
-        rest = {"worse": within + opposite, "none trained": own["failed"]}
+        rest = {"worse": within + opposite} | lost
     elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
-        rest = {"not so": within + opposite, "none trained": own["failed"]}
+        rest = {"not so": within + opposite} | lost
     parts = [f"so in {holds} of {pluralize(own['n'], 'setting')}"]
     parts += [f"{word} in {number_of}" for word, number_of in rest.items() if number_of]
     text = f"{asked(comparison, measure)}; {', '.join(parts)}."
@@ -190,16 +204,18 @@ def stated(comparison: dict[str, Any], measure: str, effect: float, ends: list[f
     words = [difference(value, comparison, measure) for value in (*ends, effect)]
     arm, against = (arm_in_words(comparison.get(key, "")) for key in ("arm", "baseline"))
     arm += f" at {comparison['at']}" if "at" in comparison else ""
-    if comparison["kind"] in TRENDS:
+    trend = comparison["kind"] in TRENDS
+    if trend and not per_step(comparison):
         words = [number(value) for value in (*ends, effect)]
         arm += (
             f", {comparison['over']} grows by one: change by"
             if "over" in comparison
-            else ", change over the factor"
+            else ", off that slope by"
         )
         against = f" beside that {against}" if against else ""
-    elif against:
-        against = f" {'as' if words[2].endswith('as high') else 'than'} {against}"
+    elif against or trend:
+        against = f" {'as' if words[2].endswith('as high') else 'than'} {against}" if against else ""
+        against = f"{per_step(comparison)}{against}" if trend else against
         if words[0].split()[1:] == words[1].split()[1:]:  # both lower, or both higher
             words[0] = words[0].split()[0]
     else:
@@ -210,13 +226,14 @@ def stated(comparison: dict[str, Any], measure: str, effect: float, ends: list[f
 def asked(comparison: dict[str, Any], measure: str) -> str:
     """`more than 10% lower was asked`."""
     kind, margin = comparison["kind"], comparison.get("margin", 0.0)
-    if kind in TRENDS:
+    step = per_step(comparison) if kind in TRENDS else ""
+    if kind in TRENDS and not step:
         return f"{describe_question(comparison)} was asked"
     if margin == PRACTICAL:
         sides = {"smaller": "lower by enough to matter", "greater": "higher by enough to matter"}
         either = "no difference that matters" if kind in EQUAL else "a difference that matters"
         return f"{sides.get(kind, either)} in practice was asked"
-    if "baseline" not in comparison:
+    if "baseline" not in comparison and not step:
         low, high = (value_of(edge, comparison, measure) for edge in (-margin, margin))
         bounds = {
             "greater": f"above {high}",
@@ -226,11 +243,21 @@ def asked(comparison: dict[str, Any], measure: str) -> str:
         return f"{bounds.get(kind, f'between {low} and {high}')} was asked"
     if kind in (*EQUAL, "different"):
         edge = difference(margin, comparison, measure).removesuffix(" higher")
-        return f"{'no' if kind in EQUAL else 'a'} difference beyond {edge} was asked"
-    bound = difference(-margin if kind == "smaller" else margin, comparison, measure)
+        what = "change" if step else "difference"
+        return f"{'no' if kind in EQUAL else 'a'} {what} beyond {edge}{step} was asked"
+    low = kind in ("smaller", "decreasing")
+    bound = difference(-margin if low else margin, comparison, measure)
     if not margin:
-        return f"{'lower' if kind == 'smaller' else 'higher'} was asked"
-    return f"{'more than' if margin > 0 else 'at most'} {bound} was asked"
+        return f"{'lower' if low else 'higher'}{step} was asked"
+    return f"{'more than' if margin > 0 else 'at most'} {bound}{step} was asked"
+
+
+def per_step(comparison: dict[str, Any]) -> str:
+    """Over what a slope is a difference, ` for each doubling`; empty where it is compared with a number or taken over
+    another arm, and told as it is."""
+    if comparison.get("target") or "over" in comparison:
+        return ""
+    return " for each doubling" if comparison.get("log2_factor") else " for each step of the factor"
 
 
 def difference(value: float, comparison: dict[str, Any], measure: str) -> str:

@@ -93,7 +93,7 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         found = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
         return f"{capital(verdict['measure'])}: {question} was asked, and {found} with {verdict['n_seeds']} seeds."
-    parts = [capital(in_words(dict(verdict)).partition(": ")[2])]
+    parts = [capital(in_words(dict(verdict)))]
     if not verdict["drawn"]:
         return f"{parts[0]} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])

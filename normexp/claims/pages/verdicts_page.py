@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.estimate import ALPHA, ends, holm, number
-from normexp.claims.judge.plain_words import counts, describe_question, with_scope
+from normexp.claims.judge.plain_words import capital, counts, in_words, with_scope
 from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, WORDS
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
@@ -155,23 +155,17 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
             says = numbers_of(verdict) if verdict else claim.reason
             name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
             rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
-    return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
+    return markdown_table(("id", "sentence", "verdict", "measure, what was asked, numbers"), rows)
 
 
 def numbers_of(verdict: dict[str, Any]) -> str:
-    """The numbers behind a word, in the few words of a row; none before all drawn settings are finished."""
+    """What was measured, asked and found, and the numbers behind the word; none before all drawn settings are
+    finished."""
     if verdict["verdict"] == BEGUN:
         return ""
-    asked = "asked"
-    if verdict["settings"]:
-        text = "; ".join(counts(verdict))
-        asked += " of the first" * (len(verdict["comparisons"]) > 1)
-    else:
-        low, high = map(number, verdict["interval"])
-        text = f"{number(verdict['effect'])} [{low}, {high}], {verdict['n_seeds']} seeds"
-    return "; ".join(
-        filter(None, (f"{text}; {asked}: {describe_question(verdict['comparison'])}", verdict["note"]))
-    )
+    more = counts(verdict, sides=False) if verdict["settings"] else [f"{verdict['n_seeds']} seeds"]
+    text = capital("; ".join(filter(None, (*more, verdict["note"]))))
+    return f"{capital(in_words(verdict))} {text}".rstrip()
 
 
 def cell(text: str) -> str:
