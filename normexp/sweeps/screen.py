@@ -76,8 +76,8 @@ def core_minutes(seconds: float) -> str:
 
 
 def planned_and_used(cells: Sequence[Cell], threads: int) -> str | None:
-    """`planned 6 core-minutes, used 6.4 (107% of it); memory of a process: planned 1.1 GB, used 1.2 GB`, over the runs of
-    this launch of which both are known; None where there is none."""
+    """`planned 6 core-minutes, used 6.4 (107% of it); memory of a process: planned 1.1 GB, used 1.2 GB`, over the runs
+    of this launch of which both are known; None where there is none."""
     known = [cell for cell in cells if cell.used and cell.estimate is not None and cell.state == "completed"]
     if not known:
         return None
