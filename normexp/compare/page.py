@@ -79,9 +79,9 @@ def write(result: Result, out: Path, made_by: str) -> Path:
         finding=f"Seen here: {text}",
         cautions=["One setting: this says nothing of other data, networks or lengths."],
         sections=[
-            {"title": "Differences", "id": "differences", "table": table, "blocks": blocks},
-            {"title": "What failed", "id": "failed", "table": Markup(f"<p>{html.escape(failed)}</p>")},
-            {"title": "For a paper", "id": "paper", "table": Markup(paper)},
+            {"title": "Differences", "id": "differences", "html": table, "blocks": blocks},
+            {"title": "What failed", "id": "failed", "html": Markup(f"<p>{html.escape(failed)}</p>")},
+            {"title": "For a paper", "id": "paper", "html": Markup(paper)},
         ],
         shapes={"wide": inlined, "narrow": inlined},
         lists=[],
