@@ -1,4 +1,4 @@
-"""normexp from Python and notebooks: `normexp.train`, `sweep`, `verify`, `check` and `report`. Imports nothing heavy.
+"""normexp from Python and notebooks: `normexp.train`, `sweep`, `verify` and `report`. Imports nothing heavy.
 
 They take the words of the command line, keywords or dictionaries. They leave nothing behind in the calling process: no
 seed, number of threads, environment variable, warning filter or logging level.
@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-    from normexp.check.result import Result
 
 
 @dataclass(frozen=True)
@@ -260,17 +258,6 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
     _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in options.items()))
     files = [path for path in sorted(out.glob("*/verdict.json")) if path.stat().st_mtime >= begun - 1]
     return {path.parent.name: json.loads(path.read_text()) for path in files}
-
-
-def check(module: Any, loader: Any = None, **options: Any) -> "Result":
-    """Find what is wrong with the norms of a network: `normexp.check(model, loader, precision="16-mixed")`.
-
-    The options are those of `normexp.check.run.check`: loss, optimizer, precision, accumulate, devices, averaged,
-    state_dict, mask, converted_from, steps, samples. Nothing of the network or of the random state changes.
-    """
-    from normexp.check.run import check as run
-
-    return run(module, loader, **options)
 
 
 def report(folder: str | Path, **options: Any) -> Path:

@@ -7,10 +7,11 @@ import shlex
 from collections import defaultdict
 from pathlib import Path
 
+import documentation
 import numpy as np
 import pytest
-import readme
 import yaml
+from doc_tables import filled
 from scipy import stats
 
 from normexp.claims.spec.select import own_claims
@@ -18,12 +19,12 @@ from normexp.cli import train
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-TEXT = readme.README.read_text()
-RECORD = json.loads(readme.RECORD.read_text())
+TEXT = documentation.README.read_text()
+RECORD = json.loads(documentation.RECORD.read_text())
 
 
 def test_numbers_are_those_of_the_record():
-    assert readme.filled(TEXT, readme.blocks(RECORD)) == TEXT
+    assert filled(TEXT, documentation.readme(RECORD)) == TEXT
 
 
 def test_the_table_is_computed_from_the_values_of_the_runs():

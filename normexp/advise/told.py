@@ -20,7 +20,7 @@ PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
 def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     """What to expect in a setting, in lines."""
-    first, finals = forecast.norms[0], len(forecast.names)
+    first, finals = forecast.norms[0], len(forecast.settings)
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
         f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from {finals} settings "
@@ -126,7 +126,7 @@ def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) 
     columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
     own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
     return markdown_page(
-        "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
+        "advise.md.j2", bank=bank.name, n=len(forecast.settings), level=f"{LEVEL:.0%}", first=forecast.norms[0],
         coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,
     )  # fmt: skip
 

@@ -4,17 +4,15 @@ ledger, without training or building a network. It imports no torch."""
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.plan import Known, cost
 from normexp.claims.evidence.protocol import resolved_protocol
-from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource
+from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
-from normexp.claims.judge.plain_words import with_scope
-from normexp.claims.judge.verdict import WITHDRAWN_WORD
+from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import (
     REGISTRY,
@@ -33,12 +31,15 @@ from normexp.claims.spec.registry import (
 from normexp.config.folder import CONFIGS
 from normexp.config.process import command
 
+if TYPE_CHECKING:
+    from normexp.claims.evidence.plan import Known
+
 Registration = tuple[Row | None, str, Registry | None]  # the claim's row, else the reason why it has none
 
 
 def conclude(
     claim: Claim,
-    known: Known | None = None,
+    known: "Known | None" = None,
     stored: StoredVerdict | None = None,
     registries: Sequence[Path] | None = None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -51,8 +52,7 @@ def conclude(
 
     Raises ValueError with one line if a run is missing, or if runs of the ledger were computed by other code.
     """
-    made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
-    source: Source = known or made
+    source: Source = known or InitialSource(claim, stored.table if stored else None)
     cells = claim.settings
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
@@ -78,19 +78,21 @@ def conclude(
         late=f"registered after {late} of {len(runs)} runs" if late else "",
         manipulation=checks,
         again=again,
-        extra={"unregistered_because": why, "runs": cost(runs, known.disk if known else None)},
     )
-    return source.table(), verdict
+    from normexp.claims.evidence.plan import cost
+
+    runs_cost = cost(runs, known.disk if known else None)
+    return source.table(), verdict | {"unregistered_because": why, "runs": runs_cost}
 
 
-def waiting(known: Known, names: Sequence[str]) -> str:
+def waiting(known: "Known", names: Sequence[str]) -> str:
     """What the settings that are not finished wait for, in words."""
     near = sum(known.is_near(name) for name in names)
     words = [f"{near} near the margin wait{'s' * (near == 1)} for two more seeds"] * bool(near)
     return "; ".join(filter(None, [*words, of_the_grid(known)]))
 
 
-def of_the_grid(known: Known) -> str:
+def of_the_grid(known: "Known") -> str:
     """How many settings of a claim the grid of its bank is still to train, with the command; empty if none, and for
     who judges from the ledger alone and trains nothing."""
     claim, bank = known.claim, known.claim.drawn_from
@@ -168,6 +170,8 @@ def _opened(path: Path, written: int) -> Registry:
 
 def from_ledger(claim: Claim, evidence: StoredEvidence) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The same for a training claim, from the ledger alone."""
+    from normexp.claims.evidence.plan import Known
+
     return conclude(claim, Known(claim, evidence, None), registries=registries_of(evidence.folder))
 
 
@@ -182,6 +186,8 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
 
     Raises ValueError with one line for files that are not those of the manifest, and for evidence with a gap.
     """
+    from normexp.claims.evidence.plan import Known  # what reads runs knows what trains them
+
     evidence, registries = StoredEvidence(root / PLACE), registries_of(root / PLACE)
     if claim.settings and claim.evidence == "training":
         known = Known(claim, evidence, None)

@@ -63,7 +63,7 @@ def answer(options: dict[str, str], words: list[str], register: bool) -> str:
         path = Path(options["page"])
         with atomic_write(path) as file:
             file.write(told.page(forecast, bank, settings, evidence).encode())
-        return f"{path}: advice from {len(forecast.names)} settings"
+        return f"{path}: advice from {len(forecast.settings)} settings"
     if settings is None:
         return told.advice(forecast, labels_of_own(words), bank.name)
     if register:

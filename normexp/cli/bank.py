@@ -36,8 +36,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         from normexp.claims.evidence.stored import EVIDENCE
-        from normexp.claims.spec.bank import load_bank
-        from normexp.claims.spec.population import LENGTHS
+        from normexp.claims.spec.bank import LENGTHS, load_bank
         from normexp.sweeps.places.place import options_of, take_flags
 
         words = " ".join(map(shlex.quote, arguments))

@@ -4,6 +4,7 @@ import difflib
 import re
 import shlex
 import sys
+import traceback
 
 from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import brought_hint
@@ -31,6 +32,14 @@ def say_error(error: Exception) -> int:
         raise error
     print(f"Error: {error if system else one_line(error)}", file=sys.stderr)
     return BAD_INPUT if system or is_bad_input(error) else FAILED
+
+
+def why(error: Exception) -> str:
+    """An error in one line, after its traceback if the user asked for it: of one of several things, of which the others
+    go on."""
+    if full_errors():
+        traceback.print_exc()
+    return one_line(error)
 
 
 def one_line(error: BaseException) -> str:

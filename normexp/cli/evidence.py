@@ -130,7 +130,8 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
     from normexp.claims.evidence.keep import keep_claim, setting_claim
     from normexp.claims.evidence.pilot import MORE
     from normexp.claims.evidence.stored import ledger_of_bank
-    from normexp.claims.verify_claims import Verification
+    from normexp.claims.rounds import Rounds
+    from normexp.claims.verify_claims import show_plan
 
     folder = Path(options["to"]) if options["to"] else ledger_of_bank(bank)
     left = int(options["settings"] or len(bank.cells))
@@ -144,12 +145,13 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
         if not left:
             return MORE
         words = f"{command('evidence')} grid bank={options['bank']}"
-        own = Verification([setting_claim(bank, name)], Path(options["out"]), command=words)
-        own.show_plan()
+        claim = setting_claim(bank, name)
+        own = Rounds([claim], Path(options["out"]), command=words)
+        show_plan([claim], own)
         if engine.plan:
             own.show_runs(engine)
         else:
-            own.run(engine, lambda claim, evidence: None)
+            own.run(engine, lambda claim, known: None)
         for reason in own.failed.values():
             print(f"Error: {name}: {reason}", file=sys.stderr)
         if own.failed:
@@ -166,17 +168,16 @@ def train_drawn(bank: Bank, options: dict[str, str], engine) -> int:
 def train_grid(bank: Bank, out: Path, options) -> int:
     """Train what is missing of a bank's grid, in rounds. Returns the exit status."""
     from normexp.claims.evidence.keep import grid_claim
-    from normexp.claims.verify_claims import Verification
+    from normexp.claims.rounds import Rounds
+    from normexp.claims.verify_claims import show_plan
 
     words = f"{command('evidence')} grid bank={bank.name}"
-    own = Verification([grid_claim(bank)], out, command=words, evidence=StoredEvidence(EVIDENCE))
-    own.show_plan()
+    own = Rounds([grid_claim(bank)], out, command=words, evidence=StoredEvidence(EVIDENCE))
+    show_plan(own.claims, own)
     if options.plan:
         own.show_runs(options)
     else:
-        own.run(
-            options, lambda claim, evidence: print(f"bank={bank.name}: every run of its grid is finished")
-        )
+        own.run(options, lambda claim, known: print(f"bank={bank.name}: every run of its grid is finished"))
     for reason in own.failed.values():
         print(f"Error: {reason}", file=sys.stderr)
     return 1 if own.failed else 0

@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
             keep_in=Path(options["keep"]) if options["keep"] else None,
         )
         if options["claim"] in ("demo", "initialization", "all"):
-            from normexp.claims.evidence.laboratory import draw_laboratory
+            from normexp.figures.laboratory import draw_laboratory
 
             draw_laboratory(out / "initialization.png")
             print(f"figure: {out / 'initialization.png'}")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from normexp.claims.evidence.choose_rates import tuned_runs
 from normexp.claims.evidence.plan import Known, most_missing, plan
-from normexp.claims.verify_claims import Verification
+from normexp.claims.rounds import Rounds
 from normexp.compare.asked import Asked
 from normexp.compare.judged import Look, look
 from normexp.format import pluralize
@@ -42,7 +42,7 @@ def compare(
     spent, estimates, ended = 0.0, Estimates(), ""
     for place, seeds in enumerate(asked.looks):
         claim = dataclasses.replace(asked.claim, seeds=seeds)
-        own = Verification([claim], out, command=command)
+        own = Rounds([claim], out, command=command)
         known = require(own, claim.id)
         cost = seconds_of(known, estimates)
         if place == 0:
@@ -57,8 +57,8 @@ def compare(
             )
             break
         judged: list[Look] = []
-        own.run(options, lambda one, evidence, known=known, judged=judged: judged.append(  # type: ignore[misc]
-            look(known("", one.settings)[0], dataclasses.replace(known.claim), len(asked.looks))
+        own.run(options, lambda claim, known, judged=judged: judged.append(  # type: ignore[misc]
+            look(known("", claim.settings)[0], known.claim, len(asked.looks))
         ))  # fmt: skip
         known = require(own, claim.id)
         found += judged
@@ -77,7 +77,7 @@ def compare(
     return Result(asked, found, runs, chosen, ended, known.measure, float(runs["seconds"].sum()))
 
 
-def require(own: Verification, name: str) -> Known:
+def require(own: Rounds, name: str) -> Known:
     """What is known of the claim. Raises ValueError with the reason if it cannot run."""
     if name in own.failed:
         raise ValueError(own.failed[name])

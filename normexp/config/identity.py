@@ -36,8 +36,9 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.models.Transformer": _BLOCK,
     "normexp.models.GPT": {
         **_BLOCK, "position": "learned", "rope_base": 10_000.0, "qk_norm_place": "before", "tied_embedding": False,
-        "embedding_scale": "none",
+        "embedding_scale": "none", "ngrams": 1, "ngram_rows": 32_768,
     },
+    "normexp.optimizers.Muon": {"precision": "bfloat16"},
     "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
     "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
     **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},

@@ -48,12 +48,8 @@ def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = Tru
 
 def sync(paths: Iterable[Path]) -> None:
     """Wait until the disk has these files. All are flushed at once, which takes as long as one file."""
-    paths = list(paths)
-    if len(paths) == 1:
-        _sync(paths[0])
-    else:
-        with ThreadPoolExecutor(len(paths)) as pool:
-            list(pool.map(_sync, paths))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_sync, paths))
 
 
 def _sync(path: Path) -> None:

@@ -3,6 +3,8 @@
 import importlib
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -51,7 +53,9 @@ def test_every_finding_says_why_and_its_verdicts_are_on_the_page():
     assert len(kinds) >= 20
     for name, kind in kinds.items():
         assert kind.why.endswith("."), name
-        assert [link.id for link in links(kind.verdicts)] == list(kind.verdicts), name
+        assert {link.id for link in links(kind.verdicts)} == set(kind.verdicts), name
+        judged = [link.word != "not yet run" for link in links(kind.verdicts)]
+        assert judged == sorted(judged, reverse=True), name  # the first is shown in full
         assert all(link.word and link.sentence for link in links(kind.verdicts))
 
 
@@ -136,6 +140,10 @@ def test_api_is_the_function_before_and_after_the_package_is_imported():
     second = normexp.check(module, torch.randn(8, 6))
     assert isinstance(first, Result)
     assert isinstance(second, Result)
+    code = "import normexp; print(normexp.check.CheckNorms.__name__)"  # as the pages write it
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "CheckNorms\n"
+    )
     assert "check" in COMMANDS
 
 

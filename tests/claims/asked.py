@@ -9,13 +9,12 @@ from normexp.claims.conclude import conclude, from_ledger
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import REGISTRY
-from normexp.claims.verify_claims import Verification
+from normexp.claims.verify_claims import Verdicts
 
 
 def verify(claim: Claim, out: Path, keep_in: Path | None = None) -> dict[str, Any]:
     """The verdict of a claim that trains nothing, written to its folder."""
-    own = Verification([claim], out, command="c", keep_in=keep_in, registries=[])
-    verdict = own.verdict(claim)
+    verdict = Verdicts(out, "c", keep_in=keep_in, registries=[]).verdict(claim)
     assert isinstance(verdict, dict), verdict
     return verdict
 

@@ -10,10 +10,10 @@ from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean, holm
-from normexp.claims.judge.one_setting import judge_one_setting as judge
 from normexp.claims.judge.outcomes import check_complete
 from normexp.claims.judge.plain_words import describe_effect, describe_question, in_words
 from normexp.claims.judge.verdict import deciding
+from normexp.claims.judge.verdict import judge_one_setting as judge
 
 ZERO = [0.0] * 8
 

@@ -126,23 +126,21 @@ class Comparison:
 
     def region(self, margin: float) -> Region:
         """The effects with which the sentence is true, as intervals."""
-        if self.kind in ("greater", "increasing"):
-            return [(margin, math.inf)]
-        if self.kind in ("smaller", "decreasing"):
-            return [(-math.inf, -margin)]
-        return [(-margin, margin)] if self.kind in EQUAL else [(-math.inf, -margin), (margin, math.inf)]
+        above, below = (margin, math.inf), (-math.inf, -margin)
+        sides = {"greater": [above], "increasing": [above], "smaller": [below], "decreasing": [below]}
+        return sides.get(self.kind, [(-margin, margin)] if self.kind in EQUAL else [below, above])
 
     def complement(self, margin: float) -> Region:
         """All other effects."""
-        if self.kind in ("greater", "increasing"):
-            return [(-math.inf, margin)]
-        if self.kind in ("smaller", "decreasing"):
-            return [(-margin, math.inf)]
-        return [(-margin, margin)] if self.kind == "different" else [(-math.inf, -margin), (margin, math.inf)]
+        ends = [-math.inf, *(end for part in self.region(margin) for end in part), math.inf]
+        return list(zip(ends[::2], ends[1::2], strict=True))
 
-    def margin_at(self, baseline: float, measure: str) -> float:
-        """The margin in a setting whose baseline has this mean value."""
-        return practical_margin(baseline, measure) if self.margin == PRACTICAL else float(self.margin)
+    def margin_in(self, outcomes: Mapping[Arm, Outcomes], measure: str) -> float:
+        """The margin in a setting with these outcomes."""
+        if self.margin != PRACTICAL:
+            return float(self.margin)
+        baseline = [own.values.mean() for (arm, _), own in outcomes.items() if arm == self.baseline]
+        return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
@@ -165,29 +163,25 @@ class Comparison:
         levels = [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
         if not levels:
             raise ValueError(f"comparison: no value of arm={self.arm} at={self.at}; check the yaml")
-        arm = self._values(outcomes, self.named_arm, levels)
-        baseline = self._values(outcomes, self.baseline, levels) if self.baseline else np.zeros_like(arm)
+
+        def values(arm: str, *, log: bool = self.log) -> np.ndarray:
+            """(n, levels)"""
+            found = np.stack([outcomes[arm, level].values for level in levels], 1)
+            if log and (found <= 0).any():
+                raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
+            return np.log(found) if log else found
+
+        arm = values(self.named_arm)
+        baseline = values(self.baseline) if self.baseline else np.zeros_like(arm)
         if self.kind in TRENDS:
-            x = np.array(levels, float)[None] if self.over is None else self._raw(outcomes, self.over, levels)
-            x = np.log2(x) if self.log2_factor else x
-            effects = _slope(arm - baseline, x)
+            x = np.array(levels, float)[None] if self.over is None else values(self.over, log=False)
+            effects = _slope(arm - baseline, np.log2(x) if self.log2_factor else x)
         else:
             effects = (arm - baseline).mean(1)
         scale = 1e-9 * max(np.abs(arm).max(), np.abs(baseline).max())
         if np.isfinite(scale) and scale > 0:
             effects = np.round(effects / scale) * scale
         return effects - self.scaled_target
-
-    def _raw(self, outcomes: Mapping[Arm, Outcomes], arm: str, levels: list) -> np.ndarray:
-        """(n, levels) the values of an arm."""
-        return np.stack([outcomes[arm, level].values for level in levels], 1)
-
-    def _values(self, outcomes: Mapping[Arm, Outcomes], arm: str, levels: list) -> np.ndarray:
-        """The same, or their logarithms."""
-        values = self._raw(outcomes, arm, levels)
-        if self.log and (values <= 0).any():
-            raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
-        return np.log(values) if self.log else values
 
 
 def practical_margin(baseline: float, measure: str) -> float:

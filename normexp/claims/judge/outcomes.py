@@ -76,6 +76,12 @@ class Setting:
         return cls(name, outcomes, **options)
 
 
+def paired_runs(own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
+    """The runs of the seeds at which every one of them gave a number."""
+    trained = ~np.any([outcomes.failed for outcomes in own.values()], axis=0)
+    return {arm: outcomes.at(trained) for arm, outcomes in own.items()}
+
+
 def make_table(rows: list[dict]) -> pd.DataFrame:
     """Evidence in one setting, with the columns arm, factor, seed, value, censored. `factor` and `censored` may be
     omitted. A censored value is a time at which a run stopped before it reached its target."""
