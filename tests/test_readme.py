@@ -64,7 +64,8 @@ def test_the_claim_of_the_walk_is_a_claim_and_gave_that_word(tmp_path):
 
 
 def commands() -> list[list[str]]:
-    lines = [line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
+    text = TEXT + (ROOT / "docs" / "runs.md").read_text()
+    lines = [line for block in re.findall(r"```bash\n(.*?)```", text, re.S) for line in block.splitlines()]
     found = [shlex.split(line.split(" && ")[-1], comments=True) for line in lines]
     return [words[2:] for words in found if words[:2] == ["python", "train.py"] and "--help" not in words]
 

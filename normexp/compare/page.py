@@ -62,9 +62,9 @@ def write(result: Result, out: Path, made_by: str) -> Path:
         finding=f"Seen here: {text}",
         cautions=["One setting: this says nothing of other data, networks or lengths."],
         sections=[
-            {"title": "Differences", "id": "differences", "table": table, "blocks": blocks},
-            {"title": "What failed", "id": "failed", "table": Markup("<p>{}</p>").format(failures(result))},
-            {"title": "For a paper", "id": "paper", "table": FILES.format(method)},
+            {"title": "Differences", "id": "differences", "html": table, "blocks": blocks},
+            {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
+            {"title": "For a paper", "id": "paper", "html": FILES.format(method)},
         ],
         shapes={"wide": inlined, "narrow": inlined},
         lists=[],

@@ -35,6 +35,7 @@ SIZES = {
     "max_epochs": "{} epochs",
 }
 MOST_NAMED = 5
+MOST_BOUNDS = 8  # of a list that is told whole
 FEW = 24  # drawn settings
 SMALLER = "It does not exclude differences below its margin."
 
@@ -55,13 +56,15 @@ def every_one_of(number: int) -> str:
     return "both" if number == 2 else f"all {number}"
 
 
-def counts(verdict: dict[str, Any]) -> list[str]:
-    """The counts of each comparison over settings; of several, after the settings in which all of them hold."""
+def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
+    """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
+    `sides` behind words that give them (`in_words`)."""
     drawn, each = verdict["drawn"], verdict["comparisons"]
     if len(each) == 1:
-        return [_counts(each[0], drawn=drawn, alone=True)]
+        return list(filter(None, [_counts(each[0], drawn=drawn, alone=True, sides=sides)]))
     share = f": {_share(verdict)}" if drawn else ""
-    named = [f"{named_effect(own['comparison'])}: {_counts(own, drawn=drawn, alone=False)}" for own in each]
+    told = [(own["comparison"], _counts(own, drawn=drawn, alone=False, sides=sides)) for own in each]
+    named = [f"{named_effect(comparison)}: {text}" for comparison, text in told if text]
     return [f"{every_one_of(len(each))} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
 
 
@@ -69,11 +72,15 @@ def _share(own: dict[str, Any]) -> str:
     return f"share {own['share']:.2f}{ends(own['share_interval'])}"
 
 
-def _counts(own: dict[str, Any], *, drawn: bool, alone: bool) -> str:
+def _counts(own: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
     """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
     median on the other scale."""
-    parts = [f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"]
-    parts += [f"no number {own['failed']}"] * bool(own["failed"]) + [_share(own)] * (drawn and alone)
+    parts = [
+        f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"
+    ] * sides
+    parts += [f"no number {own['failed']}"] * (sides and bool(own["failed"])) + [_share(own)] * (
+        drawn and alone
+    )
     beside = "as a difference" if own["comparison"].get("log") else "as a log ratio"
     for name, what in (("", "median"), ("points_", beside)):
         if drawn and own[f"{name}median"] is not None and (alone or not name):
@@ -147,7 +154,10 @@ def describe_question(comparison: dict[str, Any]) -> str:
 def _bound(bound: Any) -> str:
     if isinstance(bound, dict):
         return "; ".join(f"{arm}: {_bound(value)}" for arm, value in bound.items())
-    return "[" + ", ".join(f"{value:g}" for value in bound) + "]" if isinstance(bound, list) else f"{bound:g}"
+    if not isinstance(bound, list):
+        return f"{bound:g}"
+    rest = f", ... {len(bound)} in all" if len(bound) > MOST_BOUNDS else ""
+    return "[" + ", ".join(f"{value:g}" for value in bound[: 3 if rest else None]) + rest + "]"
 
 
 def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
@@ -158,7 +168,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     elif verdict["settings"]:
         rests = f"{'. '.join(counts(verdict))}. {rests}"
     elif verdict["comparison"]["kind"] != "every":
-        rests = f"{verdict['level']:.4g} interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
+        rests = f"{100 * verdict['level']:.4g}% interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
     if verdict["note"]:
         rests = f"{rests.rstrip()} {capital(verdict['note'])}."
     lines = [f"{title(verdict, upper=True)}: {verdict['sentence']}", in_words(verdict), rests.strip()]
@@ -195,10 +205,17 @@ def in_words(verdict: dict[str, Any]) -> str:
         told = stated(comparison, measure, verdict["effect"], verdict["interval"])
         return f"{measure}: {told}; {asked(comparison, measure)}."
     each = verdict["comparisons"]
-    named = [f"{named_effect(own['comparison'])}: " * (len(each) > 1) for own in each]
+    named = [f"{compared(own['comparison'])}: " * (len(each) > 1) for own in each]
     named[1:] = map(capital, named[1:])
     told_each = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
     return f"{measure}: {' '.join(name + one for name, one in zip(named, told_each, strict=True))}"
+
+
+def compared(comparison: dict[str, Any]) -> str:
+    """A comparison beside others of its claim, by its arms: `none compared with layernorm`."""
+    against = comparison.get("baseline", comparison.get("target"))
+    level = f" at {comparison['at']}" if "at" in comparison else ""
+    return f"{comparison['arm']}{f' compared with {against}' if against is not None else ''}{level}"
 
 
 def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
@@ -214,7 +231,9 @@ def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
         rest = {"not so": within + opposite}
     parts = [f"so in {holds} of {pluralize(own['n'], 'setting')}"]
     parts += [
-        f"{word} in {count}" for word, count in (rest | {"none trained": own["failed"]}).items() if count
+        f"{word} in {count}"
+        for word, count in (rest | {"no number (failed runs)": own["failed"]}).items()
+        if count
     ]
     text = f"{asked(comparison, measure)}; {', '.join(parts)}."
     if not drawn or own["median"] is None:
@@ -228,14 +247,16 @@ def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any)
     values = [float(value) for value in (*(interval or (math.nan, math.nan)), effect)]
     arm, against = (arm_in_words(comparison.get(key, "")) for key in ("arm", "baseline"))
     arm += f" at {comparison['at']}" if "at" in comparison else ""
-    if comparison["kind"] in TRENDS:
+    trend = comparison["kind"] in TRENDS
+    if trend and not per_step(comparison):
         words = list(map(number, values))
         over = f", {comparison['over']} grows by one: change by" if "over" in comparison else None
-        arm += over or ", change over the factor"
+        arm += over or ", off that slope by"
         against = f" beside that {against}" if against else ""
-    elif against:
+    elif against or trend:
         words = [difference(value, comparison, measure) for value in values]
-        against = f" {'as' if words[2].endswith('as high') else 'than'} {against}"
+        against = f" {'as' if words[2].endswith('as high') else 'than'} {against}" if against else ""
+        against = f"{per_step(comparison)}{against}" if trend else against
         if words[0].split()[1:] == words[1].split()[1:]:  # both lower, or both higher
             words[0] = words[0].split()[0]
     else:
@@ -247,13 +268,14 @@ def asked(comparison: dict[str, Any], measure: str) -> str:
     """`more than 10% lower was asked`."""
     kind, margin = comparison["kind"], comparison.get("margin", 0.0)
     sides: dict[str, str]
-    if kind in TRENDS:
+    step, below = per_step(comparison) if kind in TRENDS else "", kind in ("smaller", "decreasing")
+    if kind in TRENDS and not step:
         words = describe_question(comparison)
     elif margin == PRACTICAL:
         sides = {"smaller": "lower by enough to matter", "greater": "higher by enough to matter"}
         either = "no difference that matters" if kind in EQUAL else "a difference that matters"
         words = f"{sides.get(kind, either)} in practice"
-    elif "baseline" not in comparison:
+    elif "baseline" not in comparison and not step:
         low, high = (value_in_words(edge, comparison, measure) for edge in (-margin, margin))
         sides = {
             "greater": f"above {high}",
@@ -263,13 +285,21 @@ def asked(comparison: dict[str, Any], measure: str) -> str:
         words = sides.get(kind, f"between {low} and {high}")
     elif kind in (*EQUAL, "different"):
         edge = difference(margin, comparison, measure).removesuffix(" higher")
-        words = f"{'no' if kind in EQUAL else 'a'} difference beyond {edge}"
+        words = f"{'no' if kind in EQUAL else 'a'} {'change' if step else 'difference'} beyond {edge}{step}"
     elif not margin:
-        words = "lower" if kind == "smaller" else "higher"
+        words = f"{'lower' if below else 'higher'}{step}"
     else:
-        bound = difference(-margin if kind == "smaller" else margin, comparison, measure)
-        words = f"{'more than' if margin > 0 else 'at most'} {bound}"
+        bound = difference(-margin if below else margin, comparison, measure)
+        words = f"{'more than' if margin > 0 else 'at most'} {bound}{step}"
     return f"{words} was asked"
+
+
+def per_step(comparison: dict[str, Any]) -> str:
+    """Over what a slope is a difference, ` for each doubling`; empty where it is compared with a number or taken over
+    another arm, and told as it is."""
+    if comparison.get("target") or "over" in comparison:
+        return ""
+    return " for each doubling" if comparison.get("log2_factor") else " for each step of the factor"
 
 
 def difference(value: float, comparison: dict[str, Any], measure: str) -> str:

@@ -90,7 +90,7 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         found = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
         return f"{capital(verdict['measure'])}: {question} was asked, and {found} with {verdict['n_seeds']} seeds."
-    told = capital(in_words(dict(verdict)).partition(": ")[2])
+    told = capital(in_words(dict(verdict)))
     if not verdict["drawn"]:
         return f"{told} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])

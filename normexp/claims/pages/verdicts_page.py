@@ -11,9 +11,10 @@ from normexp.claims.judge.plain_words import (
     NOT_RUN,
     UNTESTABLE,
     WORDS,
+    capital,
     counts,
-    describe_question,
     ends,
+    in_words,
     number,
     with_scope,
 )
@@ -140,21 +141,17 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         says = numbers_of(verdict) if verdict else claim.reason
         name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
         rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
-    return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
+    return markdown_table(("id", "sentence", "verdict", "measure, what was asked, numbers"), rows)
 
 
 def numbers_of(verdict: dict[str, Any]) -> str:
-    """The numbers behind a word, in the few words of a row; none before all drawn settings are finished."""
+    """What was measured, asked and found, and the numbers behind the word; none before all drawn settings are
+    finished."""
     if verdict["verdict"] == BEGUN:
         return ""
-    if verdict["settings"]:
-        parts = counts(verdict)
-    else:
-        effect, low, high = map(number, (verdict["effect"], *verdict["interval"]))
-        parts = [f"{effect} [{low}, {high}], {verdict['n_seeds']} seeds"]
-    of = " of the first" if verdict["settings"] and len(verdict["comparisons"]) > 1 else ""
-    parts.append(f"asked{of}: {describe_question(verdict['comparison'])}")
-    return "; ".join(filter(None, (*parts, verdict["note"])))
+    more = counts(verdict, sides=False) if verdict["settings"] else [f"{verdict['n_seeds']} seeds"]
+    text = capital("; ".join(filter(None, (*more, verdict["note"]))))
+    return f"{capital(in_words(verdict))} {text}".rstrip()
 
 
 def cell(text: str) -> str:
