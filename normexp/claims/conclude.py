@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.protocol import resolved_protocol
-from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source
+from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source, different
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
@@ -58,8 +58,12 @@ def conclude(
     cells, open_ = claim.settings, list[str]()
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
-        open_ = [name for name in claim.settings if name not in cells]
-    settings = source("", cells)
+    open_ = [name for name in claim.settings if name not in cells]
+    drawn_networks = claim.drawn and claim.evidence == "initialization"
+    settings = different(source, cells) if drawn_networks else source("", cells)
+    twice = len(cells) - len(settings)
+    passed_over = f"{twice} of {len(cells)} draws were the same network as an earlier one" if twice else ""
+    cells = {one.name: cells[one.name] for one in settings}
     checks = source(MANIPULATION, cells) if claim.manipulation else None
     again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None
     runs = known.read_runs() if known and settings else pd.DataFrame({"run": [], "seconds": [], "bank": []})
@@ -75,9 +79,10 @@ def conclude(
         claim,
         row=row,
         drawn=claim.drawn,
-        asked=claim.first,
+        asked=claim.first - twice,
         waiting=waiting(known, open_) if known else "",
         late=f"registered after {late} of {len(runs)} runs" if late else "",
+        passed_over=passed_over,
         manipulation=checks,
         again=again,
     )

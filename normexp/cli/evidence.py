@@ -123,9 +123,9 @@ def audit(asked: SimpleNamespace, bank: Bank) -> int:
     else:  # those whose files name this bank; another's would ask for settings that it lacks
         claims = [one for one in find("training")[0] if one.drawn_from == bank]
     words = f"{to_type('evidence')} audit n={asked.n} bank={asked.bank} seed={seed}"
-    return run_audit(
-        StoredEvidence(folder), bank, claims, asked.n, seed, asked.out / "audit", asked.engine, words
-    )
+    keep = asked.keep and (ledger_of_bank(bank, asked.keep) if bank.drawn else asked.keep)
+    stored, out = StoredEvidence(folder), asked.out / "audit"
+    return run_audit(stored, bank, claims, asked.n, seed, out, asked.engine, words, keep)
 
 
 def keep(asked: SimpleNamespace, bank: Bank) -> None:
@@ -172,9 +172,12 @@ def page(asked: SimpleNamespace, bank: Bank) -> None:
 def atlas(asked: SimpleNamespace, bank: Bank) -> None:
     """Write the figures over all settings of a bank."""
     from normexp.claims.evidence.measured import measured
+    from normexp.claims.evidence.stored import AUDIT
     from normexp.claims.pages.atlas import write_atlas
 
-    print(write_atlas(asked.to, bank, measured(bank, asked.evidence or EVIDENCE)))
+    evidence = asked.evidence or EVIDENCE
+    audited = StoredEvidence(ledger_of_bank(bank, evidence)).read(AUDIT)
+    print(write_atlas(asked.to, bank, measured(bank, evidence), audited))
 
 
 ACTIONS: dict[str, Callable[[SimpleNamespace, Bank], int | None]] = {

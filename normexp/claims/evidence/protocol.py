@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
+from normexp.claims.evidence.sources import DIFFERENT
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
 from normexp.claims.judge.tuning import RATE_RULES
 from normexp.claims.spec.bank import Bank, BankCell
@@ -71,6 +72,7 @@ def _of_sample(claim: Claim) -> dict[str, Any]:
         "bank": bank_digest(claim.drawn_from),
         "first": claim.first,
         "names": list(claim.settings),
+        **({"different networks": DIFFERENT} if claim.evidence == "initialization" else {}),
         **resolved_cells(cells(alone)),
     }
 

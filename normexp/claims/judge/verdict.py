@@ -57,6 +57,7 @@ def judge(
     asked: int = FEWEST,
     waiting: str = "",
     late: str = "",
+    passed_over: str = "",
     manipulation: list[Setting] | None = None,
     again: Setting | None = None,
 ) -> dict[str, Any]:
@@ -71,6 +72,7 @@ def judge(
             its margin is finished later than others, so a count of the first ones would be biased.
         waiting: what the other drawn settings wait for, in words.
         late: words for the scope if the row came after some of the runs.
+        passed_over: words for the note if draws were the same network as an earlier one.
         manipulation: the settings with the values of the manipulation check.
         again: the worst setting of a universal sentence with fresh seeds.
     """
@@ -97,7 +99,7 @@ def judge(
         notes.append(check["note"])
         word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
     if drawn and word != BEGUN:
-        notes.append(few(claim))
+        notes = [passed_over, *notes, few(claim)]
     registered = (late if row else "unregistered") if drawn else ""
     return {
         **_head(claim, word, ", ".join(filter(None, (what, registered)))),

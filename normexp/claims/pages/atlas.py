@@ -1,6 +1,7 @@
 """The atlas of a bank: for each question of practice a figure over all its settings, with what it says in words."""
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from normexp.claims.judge.settings_count import count, number_in
 from normexp.claims.pages import markdown_page, markdown_table, plain_norm, save_figure
 from normexp.claims.pages.findings import spans
 from normexp.claims.spec.bank import EARLY, FINAL, Bank
+from normexp.format import pluralize
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
 from normexp.runs.files import atomic_write
@@ -224,9 +226,40 @@ def short(own: Measured) -> str:
 # The page.
 
 
-def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
+def audit_in_words(record: Mapping[str, Any]) -> str:
+    """What an audit of the ledger found, see `normexp.claims.evidence.audit`."""
+    rows, room = record["rows"], record["tolerance"]
+    same, others = [one for one in rows if not one["other"]], [one for one in rows if one["other"]]
+    equal, near = (sum(not one["differences"] for one in part) for part in (same, others))
+    machines = {f"{on['processor']}, {pluralize(int(on['threads']), 'thread')}, torch {on['torch']}": 0
+                for on in (one["on"] for one in rows)}  # fmt: skip
+    parts = [
+        f"{len(rows)} of {record['of']:,} rows of the ledger, drawn with seed {record['seed']}, were trained again at "
+        f"commit {record['commit'][:12]} ({'; '.join(machines)}).",
+        f"{len(same)} were first trained on the same kind of processor, with as many threads and the same torch: "
+        f"{equal} of {len(same)} came out equal to the last digit.",
+    ]
+    if others:
+        sizes = [
+            max((one["off"][kind] for one in others if one["off"][kind] is not None), default=0.0)
+            for kind in ("loss", "accuracy")
+        ]
+        parts.append(
+            f"{len(others)} were first trained on another kind: {near} of {len(others)} came out within the tolerance "
+            f"of {room['loss']:.0%} of a loss and {100 * room['accuracy']:g} points of accuracy. The largest deviation "
+            f"is {sizes[0]:.2g} of a loss and {100 * sizes[1]:.2g} points."
+        )
+    wrong = [f"{one['row']} ({'; '.join(one['differences'])})" for one in rows if one["differences"]]
+    return " ".join(parts) + "".join(f"\n\n- not so: {one}" for one in wrong)
+
+
+def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path | None = None) -> str:
     """Write the page and its figures, into the folder `images` beside it. Returns a line on them. Raises ValueError if
-    no setting is finished."""
+    no setting is finished.
+
+    Args:
+        audited: the file of the ledger's last audit.
+    """
     final = [own for own in settings if own.at == FINAL]
     if not bank.known_population or not final:  # of settings that somebody chose, shares say nothing
         raise ValueError(
@@ -265,6 +298,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured]) -> str:
         failed=len(lost),
         shown=min(len(lost), MOST_ROWS),
         lost=lost_table(final, lost, bank.norms),
+        audit=audit_in_words(json.loads(audited.read_text())) if audited else "",
     )
     with atomic_write(path) as file:
         file.write(text.encode())

@@ -1,5 +1,6 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
+import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -7,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.judge.plain_words import BEGUN, COUNTED, SUPPORTED, capital, describe_question, in_words
 from normexp.claims.judge.when import When
-from normexp.claims.pages import markdown_page, save_figure
+from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
@@ -27,6 +29,14 @@ QUESTIONS = (
     *("P06a", "P08", "P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
+BARE = (
+    Path("docs") / "data" / "bare_loop.json"
+)  # written from the output of a script that imports torch alone
+CHECKED = {  # claim -> what its number in a setting is, and its scale
+    "P06a": ("BatchNorm − no norm, points", 100),
+    "P03c": ("LayerNorm − BatchNorm, points", 100),
+    "S47": ("failed without a norm", 1),
+}
 ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
 SECTION = re.compile(r"## (?:Which norm is best\?|What is known)\n.*?(?=\n## )", re.S)  # of README.md
 
@@ -47,13 +57,45 @@ def write_findings(
         draw(claims[own["id"]], own, path.parent / "images" / f"finding_{own['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
     with atomic_write(path) as file:
-        file.write(markdown_page("findings.md.j2", rows=rows, missing=missing).encode())
+        checked = bare_loop(verdicts, root)
+        file.write(markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked).encode())
     readme, drawn = root / "README.md", [place for place, own in enumerate(chosen) if is_drawn(own)]
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
         image, n = (root / "docs" / "images" / "atlas_drawn_best.png").exists(), chosen[drawn[0]]["n"]
         text = markdown_page("findings_readme.md.j2", rows=[rows[one] for one in drawn], n=n, image=image)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
+
+
+def bare_loop(verdicts: Mapping[str, dict[str, Any]], root: Path) -> str:
+    """A table of what a bare loop found in some settings behind what the bank's runs gave there; empty without one."""
+    if not (root / BARE).exists() or not CHECKED.keys() <= verdicts.keys():
+        return ""
+    rows = []
+    for name, arms in json.loads((root / BARE).read_text())["settings"].items():
+        known = {claim: _in_setting(verdicts[claim], name) for claim in CHECKED}
+        labels = next(iter(known.values()))["labels"]
+        words = ", ".join(labels[key] for key in ("activation", "optimizer"))
+        words += f", depth {labels['depth']}, batch {labels['batch size']}"
+        cells = [f"{name}: {labels['model']} on {labels['data']}, {words}"]
+        for claim, (_, scale) in CHECKED.items():
+            comparison = verdicts[claim]["comparison"]
+            own = arms[comparison["arm"]]
+            errors = (
+                np.array(own["test"]) - arms[comparison["baseline"]]["test"]
+                if "baseline" in comparison
+                else None
+            )
+            bare = np.mean(own["failed"] if errors is None else errors)
+            cells.append(f"{scale * known[claim]['number']:.2f} / {scale * bare:.2f}")
+        rows.append(cells)
+    return markdown_table(
+        ("setting", *(what for what, _ in CHECKED.values())), rows, range(1, 1 + len(CHECKED))
+    )
+
+
+def _in_setting(verdict: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return next(row for row in verdict["settings"] if row["name"] == name)
 
 
 def is_drawn(verdict: Mapping[str, Any]) -> bool:
