@@ -155,7 +155,7 @@ def of_what(table: pd.DataFrame) -> str:
 
 def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """Sentences that explain the numbers of the comparison's table."""
-    low, high = table["n"].min(), table["n"].max()
+    low, high = table["n"][table["n"] > 0].min(), table["n"].max()
     unit = " in %" if study.metric.endswith("accuracy") else ""
     place = f"at this {label(study.x)}" if study.x else "of the study"
     place = f"of its network {place}" if len({*study.network.values()}) > 1 else place

@@ -3,6 +3,7 @@ code does not come out again.
 
 On the same kind of processor, with as many threads and the same torch, every number must be equal to the last digit
 that the ledger keeps. Elsewhere sums are rounded in another order, which training amplifies; `TOLERANCE` holds there.
+What an audit found can be kept in the ledger, where the atlas of a bank tells it.
 """
 
 import math
@@ -15,11 +16,13 @@ import pandas as pd
 
 from normexp.claims.evidence.curves import level_text
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey, complete_cells, launch_folder, train
-from normexp.claims.evidence.keep import grid_claim
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.keep import grid_claim, write_manifest
+from normexp.claims.evidence.stored import AUDIT, StoredEvidence
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
+from normexp.config.code import checkout
 from normexp.config.run_spec import RunSpec
+from normexp.runs.files import write_json
 from normexp.sweeps.cell import cells_of
 from normexp.sweeps.places.place import Options
 
@@ -50,40 +53,42 @@ class Asked:
 def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tuple[list[Asked], int]:
     """(the rows whose configuration today's files of banks and claims name, the number of the others)."""
     grid = [grid_claim(bank)] if bank.norms else []
-    found, others = [], 0
+    found, others = list[Asked](), 0
     for claim in [*grid, *(one for one in claims if one.evidence == "training" and one.settings)]:
         rows = stored.grid_rows(claim.cells).assign(level="") if claim in grid else stored.own_rows(claim.id)
+        if rows.empty:
+            continue
         levels = {level_text(level): level for level in claim.levels}
-        known = rows["cell"].isin(claim.cells)
+        rows = rows.assign(level=rows["level"].map(level_text))
+        known = rows["cell"].isin(claim.cells) & rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
         others += int((~known).sum())
-        if known.any():
-            rows = rows[known].assign(level=rows["level"].map(level_text))
-            known = rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
-            others += int((~known).sum())
-            for group in _together(rows[known]):
-                each = [{str(key): value for key, value in row.items()} for row in group.to_dict("records")]
-                keys = [
-                    RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
-                    for row in each
-                ]
-                found += [Asked(claim, row, keys, place) for place, row in enumerate(each)]
+        for group in _together(rows[known]):
+            each: list[Any] = group.to_dict("records")
+            keys = [
+                RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
+                for row in each
+            ]
+            found += [Asked(claim, row, keys, place) for place, row in enumerate(each)]
     return found, others
 
 
 def _together(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The rows of each process: replicas are rounded as those beside them in their batch of models."""
     for (*_, mode, replicas), own in rows.groupby(["cell", "norm", "level", "mode", "replicas"], sort=False):
-        if mode != "replica" or len(own) == replicas:
-            yield from (own.iloc[[place]] for place in range(len(own))) if mode != "replica" else [own]
+        if mode != "replica":
+            yield from (own.iloc[[place]] for place in range(len(own)))
         else:
-            yield from (group for _, group in own.groupby("started", sort=False))
+            yield from (
+                [own] if len(own) == replicas else (one for _, one in own.groupby("started", sort=False))
+            )
 
 
 def audit(
     stored: StoredEvidence, bank: Bank, claims: Sequence[Claim], n: int, seed: int, out: Path, options: Options,
-    command: str,
+    command: str, keep: Path | None = None,
 ) -> int:  # fmt: skip
-    """Train `n` random rows again, print how each compares, and return the exit status: 1 if one differs."""
+    """Train `n` random rows again, print how each compares, and return the exit status: 1 if one differs. `keep`: the
+    ledger in which this is kept."""
     each, others = rows_of(stored, bank, claims)
     if not each:
         raise ValueError(
@@ -93,61 +98,73 @@ def audit(
     chosen = [each[place] for place in places]
     print(f"{len(chosen)} of {len(each)} rows of {stored.folder}, drawn with seed={seed}; {others} others name cells "
           "that are not here")  # fmt: skip
-    disks: dict[str, DiskRuns] = {}
+    cache = out / str(seed) / "cache"
+    disks = {one.claim.id: DiskRuns(complete_cells(one.claim), cache) for one in chosen}
     specs: dict[Path, RunSpec] = {}
     for asked in chosen:
-        if asked.claim.id not in disks:
-            disks[asked.claim.id] = DiskRuns(complete_cells(asked.claim), out / str(seed) / "cache")
-        disk = disks[asked.claim.id]
+        disk, own = disks[asked.claim.id], f"{asked.keys[0]!r} of {len(asked.keys)}"
         disk.check(asked.keys)
-        own = f"{asked.keys[0]} of {len(asked.keys)}"  # two processes of one arm stay two
-        for spec in disk.missing(asked.keys):
+        for spec in disk.missing(asked.keys):  # two processes of one arm stay two
             specs[spec.folder] = replace(spec, together=own if len(asked.keys) > 1 else "")
-    names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
     if specs:
+        names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
         cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
         folder = launch_folder(out / str(seed))
         if status := train(cells, options, folder, command, what="rows trained again"):
             return status
     if options.plan:
         return 0
-    wrong = 0
+    found: list[dict[str, Any]] = []
     for asked in chosen:
-        disk = disks[asked.claim.id]
-        found_row = disk.rows([asked.keys[asked.place]]).iloc[0]
-        again = {str(key): value for key, value in found_row.items()}
-        other = [
-            f"{name} {asked.row.get(name)}, not {again[name]}"
-            for name in SAME
-            if asked.row.get(name) != again[name]
-        ]
-        found = differences(asked.row, again, same=not other)
-        wrong += bool(found)
+        again: Any = disks[asked.claim.id].rows([asked.keys[asked.place]]).iloc[0].to_dict()
+        other = [f"{x} {asked.row.get(x)}, not {again[x]}" for x in SAME if asked.row.get(x) != again[x]]
+        own = differences(asked.row, again, same=not other)
         what = "the same to the last digit"
         if other:
             what = f"the same within the tolerance of other machines (the row: {', '.join(other)})"
-        print(f"{asked.name}: {'; '.join(found) or what}", flush=True)
-    print(f"{len(chosen) - wrong} of {len(chosen)} rows came out again")
-    return 1 if wrong else 0
+        print(f"{asked.name}: {'; '.join(own) or what}", flush=True)
+        off = {kind: deviation(asked.row, again, kind) for kind in TOLERANCE}
+        on = {name: str(again[name]) for name in ("processor", "threads", "torch")}
+        found.append({"row": asked.name, "other": other, "differences": own, "off": off, "on": on})
+    right = sum(not one["differences"] for one in found)
+    print(f"{right} of {len(found)} rows came out again")
+    if keep:
+        commit = (checkout() or {}).get("commit", "")
+        record = {"of": len(each), "seed": seed, "commit": commit, "tolerance": TOLERANCE, "rows": found}
+        write_json(keep / AUDIT, record, indent=1)
+        write_manifest(keep, [AUDIT])
+        print(keep / AUDIT)
+    return 0 if right == len(found) else 1
 
 
 def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> list[str]:
     """What a row says that its run does not; `same`: on the same kind of machine, where every digit counts."""
     if row["hash"] != again["hash"]:
         return [f"names another configuration ({row['hash'][:8]}, today's files give {again['hash'][:8]})"]
-    found = [
-        f"{name} {row[name]} and again {again[name]}"
-        for name in ("status", "steps")
-        if row[name] != again[name]
-    ]
+    said = {name: f"{name} {row[name]} and again {again[name]}" for name in ("status", "steps")}
+    found = [words for name, words in said.items() if row[name] != again[name]]
     for name in NUMBERS:
         old, new = _number(row[name]), _number(again[name])
-        room = (
-            0.0 if same else TOLERANCE[name.partition("_")[2]] * (abs(old) if name.endswith("loss") else 1.0)
-        )
-        if DIGITS % old != DIGITS % new and not abs(old - new) <= room:
+        room = 0.0 if same else TOLERANCE[name.partition("_")[2]]
+        if DIGITS % old != DIGITS % new and not _off(name, row, again) <= room:
             found.append(f"{name} {old:.9g} and again {new:.9g}")
     return found
+
+
+def deviation(row: dict[str, Any], again: dict[str, Any], kind: str) -> float | None:
+    """The largest difference in losses, as a share of the row's, or in accuracies; 0 between equal digits. None if only
+    one of the two has a number."""
+    largest = max(_off(name, row, again) for name in NUMBERS if name.endswith(kind))
+    return largest if math.isfinite(largest) else None
+
+
+def _off(name: str, row: dict[str, Any], again: dict[str, Any]) -> float:
+    old, new = _number(row[name]), _number(again[name])
+    if DIGITS % old == DIGITS % new:
+        return 0.0
+    scale = abs(old) if name.endswith("loss") else 1.0
+    size = abs(old - new) / scale if scale else math.inf
+    return math.inf if math.isnan(size) else size
 
 
 def _number(value: Any) -> float:
