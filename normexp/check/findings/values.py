@@ -126,8 +126,9 @@ def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 @finding
 def dead_units(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A unit that is flat for every sample passes no gradient. Right behind a norm, shift and gain decide that."""
-    for place, case in enumerate(("dead", "saturated"), 1):
-        yield from above(((u[0], u[place]) for u in network.trace.units.values()), limit.share, case)
+    for place, case in enumerate(("dead", "saturated")):
+        shares = ((norm, own[place]) for norm, *own in network.trace.units.values())
+        yield from above(shares, limit.share, case)
 
 
 @finding
