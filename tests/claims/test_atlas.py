@@ -49,7 +49,7 @@ def test_counts_are_those_of_a_slow_loop():
 
 
 def test_thirds_are_in_the_order_of_batches_and_of_equal_size():
-    found = atlas.thirds(atlas.sorted_rows(FINAL, "batchnorm", "layernorm"))
+    found = atlas.thirds(atlas.compared(FINAL, "batchnorm", "layernorm"))
     sizes = sorted(int(own.cell.labels["batch size"]) for own in FINAL)
     assert [(low, high) for low, high, *_ in found] == [(sizes[k], sizes[k + 7]) for k in (0, 8, 16)]
     assert found[0][2] == pytest.approx(0.06)
@@ -95,6 +95,25 @@ def test_a_drawn_banks_ledger_becomes_a_page_with_figures(tmp_path, capsys):
         assert str(figure.relative_to(page.parent)) in text
         assert imread(figure)[..., :3].std() > 0.05  # something is drawn
         assert imread(figure).shape[1] == 900  # 4.5 inches
+
+
+def test_an_audit_is_told_with_what_did_not_come_out_again():
+    def row(name, other=(), differences=(), loss=0.0, accuracy=0.0):
+        on = {"processor": "P", "threads": "1", "torch": "2.15.0"}
+        off = {"loss": loss, "accuracy": accuracy}
+        return {"row": name, "other": [*other], "differences": [*differences], "off": off, "on": on}
+
+    rows = [row("a"), row("b"), row("c", ["processor Q"], (), 0.02, 0.001)]
+    rows.append(row("d", ["processor Q"], ["val_loss 1 and again 2"], 1.0, None))
+    record = {"of": 7686, "seed": 5, "commit": "0123456789abcdef", "rows": rows}
+    words = atlas.audit_in_words(record | {"tolerance": {"loss": 0.1, "accuracy": 0.03}})
+    assert (
+        "4 of 7,686 rows of the ledger, drawn with seed 5, were trained again at commit 0123456789ab" in words
+    )
+    assert "(P, 1 thread, torch 2.15.0)" in words
+    assert "2 of 2 came out equal to the last digit" in words
+    assert "1 of 2 came out within the tolerance of 10% of a loss and 3 points of accuracy" in words
+    assert words.endswith("- not so: d (val_loss 1 and again 2)")
 
 
 def test_chosen_settings_have_no_atlas(tmp_path, capsys):

@@ -1,5 +1,7 @@
 """Rows of a ledger that are trained again: equal ones come out, a row that was changed does not."""
 
+import json
+
 import pandas as pd
 import pytest
 import yaml
@@ -67,6 +69,11 @@ def test_a_row_that_was_made_up_does_not_come_out_again(tmp_path, monkeypatch, c
     rows.to_csv(path, index=False, float_format="%.9g")
     write_manifest(tmp_path / "ledger", ["bank/tiny.csv"])
     assert main(["check", "to=ledger"]) == 0  # the digests were forged as well
-    assert main(asked) == 1
+    assert main([*asked, "keep=kept"]) == 1
     assert "2 of 3 rows came out again" in capfd.readouterr().out
     assert set(SAME) <= set(rows)
+    record = json.loads(StoredEvidence(tmp_path / "kept").read("audit.json").read_text())
+    wrong = [row for row in record["rows"] if row["differences"]]
+    assert [row["off"]["accuracy"] for row in wrong] == [0.0]
+    assert wrong[0]["off"]["loss"] == pytest.approx(1e-6 / rows.loc[1, "val_loss"], rel=1e-3)
+    assert (record["of"], record["seed"], len(record["rows"])) == (3, 1, 3)

@@ -10,6 +10,7 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_all_again
+from normexp.claims.evidence.sources import NETWORK
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.pages.site.write import PROTOCOLS
 from normexp.claims.pages.verdicts_page import FIRST_JUDGE, table, write_page
@@ -61,22 +62,30 @@ def test_claims_about_initial_networks_are_over_settings_or_searched(verdicts):
     assert over <= verdicts.keys()
 
 
-def test_no_two_settings_of_a_claim_are_the_same_network():
-    """A norm removes the scale of the weights: settings that differ in it alone would be one, counted twice."""
+def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
+    """A norm removes the scale of the weights: settings that differ in it alone would be one, counted twice. Drawn
+    networks are also told apart by the directions of what their maps give, since a measure may be at its end."""
     for name, claim in UNTRAINED.items():
         if not claim.settings:
             continue
         own = StoredEvidence().verdict(claim).table
-        own = own[(own["part"] == "")]
+        own = own[own["part"].isin(["", NETWORK])]
+        assert not claim.drawn or set(own[own["part"] == NETWORK]["setting"]) == set(claim.settings), name
         values = {
-            setting: rows.sort_values(["arm", "factor", "seed"])["value"].to_numpy()
+            setting: rows.sort_values(["part", "arm", "factor", "seed"])["value"].to_numpy()
             for setting, rows in own.groupby("setting")
         }
-        names = list(values)
-        for i, first in enumerate(names):
-            for second in names[:i]:
-                same = np.allclose(values[first], values[second], rtol=1e-4, equal_nan=True)
-                assert not same, (name, first, second)
+        counted = [row["name"] for row in verdicts[name]["settings"]]
+
+        def same(first: str, second: str, values: dict = values) -> bool:
+            return np.allclose(values[first], values[second], rtol=1e-4, equal_nan=True)
+
+        for i, first in enumerate(counted):
+            for second in counted[:i]:
+                assert not same(first, second), (name, first, second)
+        for first in values.keys() - set(counted):  # passed over
+            assert claim.drawn, (name, first)
+            assert any(same(first, second) for second in counted), (name, first)
 
 
 @pytest.mark.slow

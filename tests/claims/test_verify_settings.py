@@ -68,6 +68,71 @@ def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp
     assert (tmp_path / "out" / "Q01" / "figure.png").stat().st_size > 1000
 
 
+@pytest.mark.parametrize(
+    ("function", "norm", "settings", "counted"),
+    [
+        (
+            "depth.cosine_similarity",
+            "layernorm, eps=1e-12",  # which removes the scale of the weights
+            {
+                "he": "[model=mlp, model.depth=3, model.width=8, model.initialization=he]",
+                "drawn_twice": "[model=mlp, model.depth=3, model.width=8, model.initialization=he]",
+                "fixed_by_the_arm": "[model=mlp, model.depth=3, model.width=8, model.initialization=he, norm=none]",
+                "scale": "[model=mlp, model.depth=3, model.width=8, model.initialization=small_gaussian]",
+                "wide": "[model=mlp, model.depth=3, model.width=9, model.initialization=he]",
+            },
+            ["he", "wide"],
+        ),
+        (  # 0 by construction in networks of one block, which differ all the same
+            "stream.unit_drift",
+            "layernorm",
+            {
+                "narrow": "[model=transformer, model.depth=1, model.width=16, model.heads=2]",
+                "wide": "[model=transformer, model.depth=1, model.width=32, model.heads=2]",
+                "drawn_twice": "[model=transformer, model.depth=1, model.width=16, model.heads=2]",
+            },
+            ["narrow", "wide"],
+        ),
+    ],
+)
+def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, settings, counted):
+    (tmp_path / "claim").mkdir()
+    path = tmp_path / "claim" / "Q01.yaml"
+    head = INITIAL.partition("function")[0]
+    path.write_text(
+        f"{head}function: {function}\nmeasure: m\narms: {{a: [norm={norm}]}}\noptions: {{batch_size: 16}}\nseeds: 2\n"
+        "comparison: {kind: smaller, arm: a, target: 1}\nsettings:\n"
+        + "".join(f"  {name}: {own}\n" for name, own in settings.items())
+    )
+    claim = read_claim(path)
+    assert verify(claim, tmp_path / "chosen")["n"] == len(settings)  # those that somebody chose all count
+    verdict = verify(dataclasses.replace(claim, first=len(settings)), tmp_path / "out")
+    assert [row["name"] for row in verdict["settings"]] == counted
+    twice = len(settings) - len(counted)
+    assert f"{twice} of {len(settings)} draws were the same network as an earlier one" in verdict["note"]
+    table = pd.read_csv(tmp_path / "out" / "Q01" / "evidence.csv", keep_default_na=False)
+    assert set(table["setting"]) == set(settings)  # what was passed over stays in the evidence
+
+
+def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(initial):
+    shape = ["model=transformer", "model.depth=2", "model.width=16", "model.heads=2"]
+    places = {place: f"model.norm_position={place}" for place in ("pre", "post")}
+    claim = dataclasses.replace(
+        initial,
+        function="stream.stream_growth",
+        options={"batch_size": 16},
+        arms={place: ["norm=layernorm", word] for place, word in places.items()},
+        seeds=2,
+    )
+    tables = {
+        place: gather(dataclasses.replace(claim, settings={}, fixed=[*shape, word]))
+        for place, word in places.items()
+    }
+    values = {place: own.pivot(index="seed", columns="arm", values="value") for place, own in tables.items()}
+    pd.testing.assert_frame_equal(values["pre"], values["post"], check_exact=True)
+    assert (values["pre"]["pre"] > values["pre"]["post"]).all()  # a Pre-LN stream is never normalized
+
+
 def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_path):
     initial = dataclasses.replace(initial, first=6)  # as if they were drawn
     row = register(

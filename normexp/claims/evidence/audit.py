@@ -3,6 +3,7 @@ code does not come out again.
 
 On the same kind of processor, with as many threads and the same torch, every number must be equal to the last digit
 that the ledger keeps. Elsewhere sums are rounded in another order, which training amplifies; `TOLERANCE` holds there.
+What an audit found can be kept in the ledger, where the atlas of a bank tells it.
 """
 
 import math
@@ -15,11 +16,13 @@ import pandas as pd
 
 from normexp.claims.evidence.curves import level_text
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey, complete_cells, launch_folder, train
-from normexp.claims.evidence.keep import grid_claim
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.keep import grid_claim, write_manifest
+from normexp.claims.evidence.stored import AUDIT, StoredEvidence
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
+from normexp.config.code import checkout
 from normexp.config.run_spec import RunSpec
+from normexp.runs.files import write_json
 from normexp.sweeps.cell import cells_of
 from normexp.sweeps.places.place import Options
 
@@ -82,9 +85,10 @@ def _together(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def audit(
     stored: StoredEvidence, bank: Bank, claims: Sequence[Claim], n: int, seed: int, out: Path, options: Options,
-    command: str,
+    command: str, keep: Path | None = None,
 ) -> int:  # fmt: skip
-    """Train `n` random rows again, print how each compares, and return the exit status: 1 if one differs."""
+    """Train `n` random rows again, print how each compares, and return the exit status: 1 if one differs. `keep`: the
+    ledger in which this is kept."""
     each, others = rows_of(stored, bank, claims)
     if not each:
         raise ValueError(
@@ -110,18 +114,27 @@ def audit(
             return status
     if options.plan:
         return 0
-    wrong = 0
+    found: list[dict[str, Any]] = []
     for asked in chosen:
         again: Any = disks[asked.claim.id].rows([asked.keys[asked.place]]).iloc[0].to_dict()
         other = [f"{x} {asked.row.get(x)}, not {again[x]}" for x in SAME if asked.row.get(x) != again[x]]
-        found = differences(asked.row, again, same=not other)
-        wrong += bool(found)
+        own = differences(asked.row, again, same=not other)
         what = "the same to the last digit"
         if other:
             what = f"the same within the tolerance of other machines (the row: {', '.join(other)})"
-        print(f"{asked.name}: {'; '.join(found) or what}", flush=True)
-    print(f"{len(chosen) - wrong} of {len(chosen)} rows came out again")
-    return 1 if wrong else 0
+        print(f"{asked.name}: {'; '.join(own) or what}", flush=True)
+        off = {kind: deviation(asked.row, again, kind) for kind in TOLERANCE}
+        on = {name: str(again[name]) for name in ("processor", "threads", "torch")}
+        found.append({"row": asked.name, "other": other, "differences": own, "off": off, "on": on})
+    right = sum(not one["differences"] for one in found)
+    print(f"{right} of {len(found)} rows came out again")
+    if keep:
+        commit = (checkout() or {}).get("commit", "")
+        record = {"of": len(each), "seed": seed, "commit": commit, "tolerance": TOLERANCE, "rows": found}
+        write_json(keep / AUDIT, record, indent=1)
+        write_manifest(keep, [AUDIT])
+        print(keep / AUDIT)
+    return 0 if right == len(found) else 1
 
 
 def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> list[str]:
@@ -131,9 +144,28 @@ def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> li
     said = {name: f"{name} {row[name]} and again {again[name]}" for name in ("status", "steps")}
     found = [words for name, words in said.items() if row[name] != again[name]]
     for name in NUMBERS:
-        old, new = (math.nan if one[name] is None else float(one[name]) for one in (row, again))
-        size = abs(old) if name.endswith("loss") else 1.0
-        room = 0.0 if same else TOLERANCE[name.partition("_")[2]] * size
-        if DIGITS % old != DIGITS % new and not abs(old - new) <= room:
+        old, new = _number(row[name]), _number(again[name])
+        room = 0.0 if same else TOLERANCE[name.partition("_")[2]]
+        if DIGITS % old != DIGITS % new and not _off(name, row, again) <= room:
             found.append(f"{name} {old:.9g} and again {new:.9g}")
     return found
+
+
+def deviation(row: dict[str, Any], again: dict[str, Any], kind: str) -> float | None:
+    """The largest difference in losses, as a share of the row's, or in accuracies; 0 between equal digits. None if only
+    one of the two has a number."""
+    largest = max(_off(name, row, again) for name in NUMBERS if name.endswith(kind))
+    return largest if math.isfinite(largest) else None
+
+
+def _off(name: str, row: dict[str, Any], again: dict[str, Any]) -> float:
+    old, new = _number(row[name]), _number(again[name])
+    if DIGITS % old == DIGITS % new:
+        return 0.0
+    scale = abs(old) if name.endswith("loss") else 1.0
+    size = abs(old - new) / scale if scale else math.inf
+    return math.inf if math.isnan(size) else size
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

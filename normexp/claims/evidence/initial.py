@@ -56,7 +56,8 @@ def value_of_arm(
     words = (*claim.fixed, *choice, *(f"{key}={value}" for key, value in chosen.items() if "." in key))
     if claim.evidence == "law":
         return measure(norm_factory(words), seed=seed, **options)
-    key = repr((claim.function, sorted(words), sorted(options.items()), seed, weights))
+    last = {word.partition("=")[0]: word for word in words}  # an arm replaces the setting's own
+    key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
     if key not in _known:
         net = network(words, seed)
         if weights:
@@ -65,9 +66,8 @@ def value_of_arm(
     return _known[key]
 
 
-def initial_settings(claim: Claim, manipulation: bool) -> list[Setting]:
-    """The settings of a claim, of networks made anew, by its own function or that of its manipulation check."""
-    check = claim.manipulation if manipulation else None
+def initial_settings(claim: Claim, function: str | None) -> list[Setting]:
+    """The settings of a claim, of networks made anew. `function` replaces the claim's own."""
     found = []
     for name, words in claim.settings.items():
         overrides, options = split_options(words)
@@ -76,7 +76,7 @@ def initial_settings(claim: Claim, manipulation: bool) -> list[Setting]:
             settings={},
             fixed=[*overrides, *claim.fixed],
             options={**claim.options, **options},
-            function=(check.function if check else None) or claim.function,
+            function=function or claim.function,
         )
         found.append(Setting.of_table(gather(own), name))
     return found

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
+from normexp.claims.evidence.sources import DIFFERENT
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
 from normexp.claims.judge.tuning import RATE_RULES
 from normexp.claims.spec.bank import Bank, BankCell
@@ -71,6 +72,7 @@ def _of_sample(claim: Claim) -> dict[str, Any]:
         "bank": bank_digest(claim.drawn_from),
         "first": claim.first,
         "names": list(claim.settings),
+        **({"different networks": DIFFERENT} if claim.evidence == "initialization" else {}),
         **resolved_cells(cells(alone)),
     }
 
@@ -146,7 +148,7 @@ def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
 def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values, which are not checked. Callers share it and must not change it."""
     watched = any(word.startswith("monitor") for word in overrides)
-    # Without monitors, as runs are planned: so both are composed once. A protocol has no monitor but those of its claim.
+    # Without monitors, as runs are planned, so both are composed once. A protocol has no monitor but its claim's own.
     words = overrides if watched else ("monitor=none", *overrides)
     return plain_values(compose(with_recipe(words))[0])
 

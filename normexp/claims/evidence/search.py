@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from normexp.claims.evidence.initial import value_of_arm
-from normexp.claims.judge.one_setting import outside
+from normexp.claims.judge.verdict import outside
 from normexp.claims.laws.weights import Weights
 from normexp.claims.spec.claim import Claim
 

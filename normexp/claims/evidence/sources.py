@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.outcomes import Setting
@@ -9,10 +10,18 @@ from normexp.claims.spec.bank import labels_of
 from normexp.claims.spec.claim import Cells, Claim, split_options
 
 MANIPULATION = "manipulation"
+NETWORK = "network"  # the part by which networks are told apart
+SAME = 1e-4  # the largest relative difference of equal networks: sums are rounded in another order
+DIRECTIONS = "depth.direction"
+DIFFERENT = {  # of drawn networks before training; a registered protocol holds it
+    "passed over": "a draw that has in every arm and seed the values and directions of an earlier one",
+    "directions": DIRECTIONS,
+    "within": SAME,
+}
 
 
 class Source(Protocol):
-    """Gives the settings of a part of a claim: "" for the claim itself, or `MANIPULATION`."""
+    """Gives the settings of a part of a claim: "" for the claim itself, `MANIPULATION`, or `NETWORK`."""
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]: ...
 
@@ -26,8 +35,12 @@ class InitialSource:
         if table is None:
             from normexp.claims.evidence.initial import initial_settings  # loads torch
 
-            parts = ["", MANIPULATION] if claim.manipulation else [""]
-            table = table_of({part: initial_settings(claim, part == MANIPULATION) for part in parts})
+            functions = {"": claim.function}
+            if claim.manipulation:
+                functions[MANIPULATION] = claim.manipulation.function
+            if claim.drawn:
+                functions[NETWORK] = DIRECTIONS
+            table = table_of({part: initial_settings(claim, own) for part, own in functions.items()})
         self.claim, self._table = claim, table
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
@@ -46,6 +59,21 @@ class InitialSource:
     def table(self) -> pd.DataFrame:
         """One row per part, setting, arm, level and seed."""
         return self._table
+
+
+def different(source: Source, cells: Cells) -> list[Setting]:
+    """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
+    claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
+    at the end of its range, do not make networks equal."""
+    kept: list[Setting] = []
+    seen: list[np.ndarray] = []
+    for setting, network in zip(source("", cells), source(NETWORK, cells), strict=True):
+        values = [own.values for one in (setting, network) for own in one.outcomes.values()]
+        numbers = np.concatenate(values)
+        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
+            kept.append(setting)
+            seen.append(numbers)
+    return kept
 
 
 def table_of(parts: dict[str, list[Setting]]) -> pd.DataFrame:

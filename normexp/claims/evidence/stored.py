@@ -9,6 +9,7 @@
   about one setting.
 - `registry.jsonl`, `commits.json`: the registered protocols, and what the registry was at each commit of these runs.
 - `code.json` beside rows says what each digest of code in them stands for.
+- `audit.json`: how random rows came out when they were trained again.
 - `manifest.json`: the digest of each file, and the code of normexp that computed the rows.
 
 Losses of test examples (`*.losses.npz`) and learning curves (`*curves.csv.gz`) lie in the repository and in a second
@@ -39,6 +40,7 @@ PLACE = Path("docs") / "evidence"
 EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
 LEDGER, OWN_LEDGER, KEPT = PLACE / "bank", PLACE / "claims", PLACE / "verdicts"
 MANIFEST = "manifest.json"
+AUDIT = "audit.json"  # what the last audit of the ledger found
 SECOND_ARCHIVE = ("losses.npz", "curves.csv.gz")  # ends of names
 RUN = ["norm", "level", "seed", "lr"]  # with the cell, what names a run
 FLOAT32 = "32-true"  # the precision of rows that name none

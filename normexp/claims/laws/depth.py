@@ -7,6 +7,7 @@ tokens, or a batch of the data set that the caller set. The loss is a random lin
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -129,6 +130,19 @@ def orthogonality_gap(network: Network, *, seed: int, batch_size: int) -> float:
     x = _activation(network, seed, batch_size, "last")
     gram = x @ x.T
     return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
+
+
+def direction(network: Network, *, seed: int, batch_size: int, **others: Any) -> float:
+    """A number that tells networks apart, however their weights are scaled: the output of each linear map as a unit
+    vector, seen along a random direction, summed over the maps. Networks whose measure is saturated differ in it."""
+    with torch.no_grad(), outputs(network.train(), "linear") as found:
+        network(noise(network, seed, batch_size))
+    total = torch.zeros((), dtype=torch.float64)
+    for layer, h in enumerate(found):
+        generator = torch.Generator().manual_seed(seed + 1000 * (layer + 1) + 3_000_000)
+        along = torch.randn(h.numel(), generator=generator, dtype=torch.float64)
+        total += nn.functional.normalize(h.double().flatten(), dim=0) @ along
+    return float(total)
 
 
 def _activation(network: Network, seed: int, batch_size: int, place: str) -> Tensor:

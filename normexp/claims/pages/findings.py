@@ -1,5 +1,6 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
+import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -7,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
-from normexp.claims.judge.plain_words import capital, describe_question, in_words
-from normexp.claims.judge.settings_count import SUPPORTED
-from normexp.claims.judge.verdict import BEGUN, COUNTED
+from normexp.claims.judge.plain_words import BEGUN, COUNTED, SUPPORTED, capital, describe_question, in_words
 from normexp.claims.judge.when import When
-from normexp.claims.pages import markdown_page, save_figure
+from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
@@ -22,7 +22,6 @@ from normexp.report.style import SETTINGS
 from normexp.runs.files import atomic_write
 
 MOST = 10
-WIDTH = 120  # of lines of README.md
 ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
@@ -30,6 +29,14 @@ QUESTIONS = (
     *("P06a", "P08", "P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
+BARE = (
+    Path("docs") / "data" / "bare_loop.json"
+)  # written from the output of a script that imports torch alone
+CHECKED = {  # claim -> what its number in a setting is, and its scale
+    "P06a": ("BatchNorm − no norm, points", 100),
+    "P03c": ("LayerNorm − BatchNorm, points", 100),
+    "S47": ("failed without a norm", 1),
+}
 ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
 SECTION = re.compile(r"## (?:Which norm is best\?|What is known)\n.*?(?=\n## )", re.S)  # of README.md
 
@@ -50,13 +57,45 @@ def write_findings(
         draw(claims[own["id"]], own, path.parent / "images" / f"finding_{own['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
     with atomic_write(path) as file:
-        file.write(markdown_page("findings.md.j2", rows=rows, missing=missing).encode())
-    readme, drawn = root / "README.md", [row for row, own in zip(rows, chosen, strict=True) if is_drawn(own)]
+        checked = bare_loop(verdicts, root)
+        file.write(markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked).encode())
+    readme, drawn = root / "README.md", [place for place, own in enumerate(chosen) if is_drawn(own)]
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
-        n = next(own["n"] for own in chosen if is_drawn(own))
-        text = section(drawn, n, root)
+        image, n = (root / "docs" / "images" / "atlas_drawn_best.png").exists(), chosen[drawn[0]]["n"]
+        text = markdown_page("findings_readme.md.j2", rows=[rows[one] for one in drawn], n=n, image=image)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
+
+
+def bare_loop(verdicts: Mapping[str, dict[str, Any]], root: Path) -> str:
+    """A table of what a bare loop found in some settings behind what the bank's runs gave there; empty without one."""
+    if not (root / BARE).exists() or not CHECKED.keys() <= verdicts.keys():
+        return ""
+    rows = []
+    for name, arms in json.loads((root / BARE).read_text())["settings"].items():
+        known = {claim: _in_setting(verdicts[claim], name) for claim in CHECKED}
+        labels = next(iter(known.values()))["labels"]
+        words = ", ".join(labels[key] for key in ("activation", "optimizer"))
+        words += f", depth {labels['depth']}, batch {labels['batch size']}"
+        cells = [f"{name}: {labels['model']} on {labels['data']}, {words}"]
+        for claim, (_, scale) in CHECKED.items():
+            comparison = verdicts[claim]["comparison"]
+            own = arms[comparison["arm"]]
+            errors = (
+                np.array(own["test"]) - arms[comparison["baseline"]]["test"]
+                if "baseline" in comparison
+                else None
+            )
+            bare = np.mean(own["failed"] if errors is None else errors)
+            cells.append(f"{scale * known[claim]['number']:.2f} / {scale * bare:.2f}")
+        rows.append(cells)
+    return markdown_table(
+        ("setting", *(what for what, _ in CHECKED.values())), rows, range(1, 1 + len(CHECKED))
+    )
+
+
+def _in_setting(verdict: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return next(row for row in verdict["settings"] if row["name"] == name)
 
 
 def is_drawn(verdict: Mapping[str, Any]) -> bool:
@@ -93,27 +132,24 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         found = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
         return f"{capital(verdict['measure'])}: {question} was asked, and {found} with {verdict['n_seeds']} seeds."
-    parts = [capital(in_words(dict(verdict)).partition(": ")[2])]
+    told = capital(in_words(dict(verdict)))
     if not verdict["drawn"]:
-        return f"{parts[0]} Nobody drew these settings, so this says nothing about others."
+        return f"{told} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])
-    parts.insert(
-        0,
+    text = (
         f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random, so in {low} to {high} of all such "
-        f"({100 * verdict['level']:.4g}% interval).",
+        f"({100 * verdict['level']:.4g}% interval). {told}"
     )
-    failures = verdict["failures"].values()
-    if lost := sum(own["failed"] for own in failures):
-        parts.append(f"{lost} of {sum(own['of'] for own in failures)} runs failed and count as guesses.")
-    return " ".join([*parts, f"{capital(verdict['note'])}." if verdict["note"] else ""]).strip()
+    lost, of = (sum(own[key] for own in verdict["failures"].values()) for key in ("failed", "of"))
+    text += f" {lost} of {of} runs failed and count as guesses." if lost else ""
+    return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
 
 
 def where(verdict: Mapping[str, Any]) -> str:
     """What was measured."""
-    labels = [row["labels"] for row in verdict["settings"]]
-    if not labels:
-        return "A property of the layer or of a network's start, whatever it is trained on."
-    return f"{spans(labels)}."
+    if labels := [row["labels"] for row in verdict["settings"]]:
+        return f"{spans(labels)}."
+    return "A property of the layer or of a network's start, whatever it is trained on."
 
 
 def spans(labels: Sequence[Mapping[str, str]]) -> str:
@@ -123,33 +159,6 @@ def spans(labels: Sequence[Mapping[str, str]]) -> str:
         found = [float(own[key]) for own in labels if key in own]
         words += [f"{key} {min(found):,g} to {max(found):,g}"] if found else []
     return "; ".join(filter(None, words))
-
-
-def section(rows: Sequence[Mapping[str, str]], n: int, root: Path) -> str:
-    """The section of README.md: a line a finding, of which the first has `n` settings."""
-    figure = "docs/images/atlas_drawn_best.png"
-    lead = (
-        f"A written seed drew {n} small networks with their data: {rows[0]['where']} Each trained until it had "
-        "learned, with every norm at its own best learning rate. The figure counts the settings in which a norm is the "
-        "best, or as good in practice."
-    )
-    links = (
-        "[docs/findings.md](docs/findings.md) says of each how sure it is, where it holds and what failed, with a "
-        "figure. [The atlas](docs/atlas.md) has every setting."
-    )
-    image = f"![in how many settings each norm is the best, or as good in practice]({figure})\n\n"
-    lines = [
-        f"- **{row['sentence']}** {row['known']}. {row['sure'].partition('. ')[0].rstrip('.')}."
-        for row in rows
-    ]
-    return "\n".join(
-        [
-            "## What is known\n",
-            f"{textwrap.fill(lead, WIDTH)}\n",
-            f"{image if (root / figure).exists() else ''}" + "\n".join(lines) + "\n",
-            f"{textwrap.fill(links, WIDTH, break_long_words=False, break_on_hyphens=False)}\n",
-        ]
-    )
 
 
 def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
