@@ -102,10 +102,10 @@ def audit(
     disks = {one.claim.id: DiskRuns(complete_cells(one.claim), cache) for one in chosen}
     specs: dict[Path, RunSpec] = {}
     for asked in chosen:
-        disk, own = disks[asked.claim.id], f"{asked.keys[0]!r} of {len(asked.keys)}"
+        disk, beside = disks[asked.claim.id], f"{asked.keys[0]!r} of {len(asked.keys)}"
         disk.check(asked.keys)
         for spec in disk.missing(asked.keys):  # two processes of one arm stay two
-            specs[spec.folder] = replace(spec, together=own if len(asked.keys) > 1 else "")
+            specs[spec.folder] = replace(spec, together=beside if len(asked.keys) > 1 else "")
     if specs:
         names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
         cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
