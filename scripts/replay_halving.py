@@ -46,7 +46,7 @@ for name in sys.argv[1:]:
         curves = pd.concat([own[own["cell"] == cell.name], *parts]).sort_values("step")
         cut = halved(runs, curves.assign(level=curves["level"].map(level_text)))
         used += cut[["used", "steps"]].sum()
-        pairs.append([known._setting(cell, each) for each in (runs, cut.assign(level=runs["level"]))])
+        pairs.append([known.setting(cell, each) for each in (runs, cut.assign(level=runs["level"]))])
     for first in (12, len(pairs)):
         words = [judge([p[i] for p in pairs[:first]], claim, drawn=True, asked=first) for i in (0, 1)]
         print(name, *(f"{w['verdict']}: {w['holds']} of {w['n']};" for w in words))

@@ -335,8 +335,8 @@ def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
     changed = dataclasses.replace(
         initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
     )
-    source = InitialSource(changed)
-    small, same = source("", {"small": changed.settings["small"], "same": batch})
+    both = dataclasses.replace(changed, settings={"small": changed.settings["small"], "same": batch})
+    small, same = InitialSource(both)("", both.settings)
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
     table = gather(
