@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from normexp.config.code import changed
 from normexp.config.identity import config_hash, saved_identity
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import SUMMARY, damaged, digests, finished_summary, read_summary
+from normexp.runs.summary import SUMMARY, Damaged, damaged, digests, finished_summary, read_summary, remedy
 
 if TYPE_CHECKING:  # they take a while to import, and reading a summary does not need them
     import numpy as np
@@ -78,7 +78,8 @@ def _read_part(folders: Sequence[Path], steps: Sequence[int], start: int) -> "pd
     last = frame.groupby("run")["step"].max().reindex(runs, fill_value=-1)
     for folder, found, wanted in zip(folders, last, steps, strict=True):
         if found != wanted:
-            raise damaged(folder / METRICS, f"ends at step {found}, but the run took {wanted} steps")
+            why = f"ends at step {found}, but the run took {wanted} steps"
+            raise Damaged(f"{folder / METRICS}: {why}; {remedy(folder)}")
     return frame
 
 
@@ -124,7 +125,7 @@ def read_rows(path: Path) -> bytes:
             f"{path}: the columns are not {HEADER.decode().strip()}; written by another version?"
         )
     if (text and not text.endswith(b"\n")) or text.count(b",") != 4 * count:
-        raise damaged(path, f"cut off or damaged after {count} rows")
+        raise Damaged(f"{path}: cut off or damaged after {count} rows; {remedy(path.parent)}")
     return text
 
 
