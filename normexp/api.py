@@ -1,4 +1,4 @@
-"""normexp from Python and notebooks: `normexp.train`, `sweep`, `verify`, `check` and `report`. Imports nothing heavy.
+"""normexp from Python and notebooks: `normexp.train`, `sweep`, `verify` and `report`. Imports nothing heavy.
 
 They take the words of the command line, keywords or dictionaries. They leave nothing behind in the calling process: no
 seed, number of threads, environment variable, warning filter or logging level.
@@ -21,20 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from normexp.check.result import Result
 
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run. A notebook shows it as a table of its result.
-
-    Attributes:
-        folder: of the run; None for `fast_dev_run`.
-        summary: the content of `summary.json`.
-    """
+class Recorded:
+    """What lies in a folder of runs."""
 
     folder: Path | None
-    summary: dict[str, Any]
 
     @cached_property
     def metrics(self) -> "pd.DataFrame":
@@ -45,13 +36,35 @@ class Run:
 
     @cached_property
     def figures(self) -> "dict[str, Figure]":
-        """The figures of the report for which this run has data, by name."""
-        return _figures(self._place())
+        """The figures of the report for which there is data, by name."""
+        from normexp.report.drawing import Drawing
+        from normexp.report.figures import FIGURES
+        from normexp.report.study import open_study
+        from normexp.report.style import Style, drawing_style
+
+        study = open_study(self._place())
+        with drawing_style():
+            style = Style(study.arms)
+            drawn = [item for makers in FIGURES.values() for make in makers for item in make(study, style)]
+        return {item.name: item.figure for item in drawn if isinstance(item, Drawing)}
 
     def _place(self) -> Path:
         if self.folder is None:
             raise ValueError("fast_dev_run=true: saves nothing; leave it out to have metrics and figures")
         return self.folder
+
+
+@dataclass(frozen=True)
+class Run(Recorded):
+    """A finished run. A notebook shows it as a table of its result.
+
+    Attributes:
+        folder: of the run; None for `fast_dev_run`.
+        summary: the content of `summary.json`.
+    """
+
+    folder: Path | None
+    summary: dict[str, Any]
 
     def __repr__(self) -> str:
         found = self.summary["metrics"]
@@ -75,7 +88,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Recorded):
     """The finished runs below a folder. A notebook shows it as the report does: finding, table, figure and cautions."""
 
     folder: Path
@@ -95,36 +108,11 @@ class Study:
 
         return load_summaries(self.folder)
 
-    @cached_property
-    def metrics(self) -> "pd.DataFrame":
-        """All recorded values, one row each."""
-        from normexp.runs import load
-
-        return load(self.folder)
-
-    @cached_property
-    def figures(self) -> "dict[str, Figure]":
-        """The figures of the report, by name."""
-        return _figures(self.folder)
-
     def report(self, **options: Any) -> Path:
         """Write the report, as `normexp.report` does."""
         from normexp.report import write_page
 
         return write_page(self.folder, **options)
-
-
-def _figures(folder: Path) -> "dict[str, Figure]":
-    from normexp.report.drawing import Drawing
-    from normexp.report.figures import FIGURES
-    from normexp.report.study import open_study
-    from normexp.report.style import Style, drawing_style
-
-    study = open_study(folder)
-    with drawing_style():
-        style = Style(study.arms)
-        drawn = [item for makers in FIGURES.values() for make in makers for item in make(study, style)]
-    return {item.name: item.figure for item in drawn if isinstance(item, Drawing)}
 
 
 def _number(value: float | None) -> str:
@@ -233,15 +221,8 @@ def sweep(
     from normexp.cli.train import study_of
     from normexp.config.compose import compose
 
-    given = dict(part.lstrip("+").partition("=")[::2] for part in words)
-    if "name" in given or "experiment" not in given:
-        name = given.get("name") or study_of(["-m", *words]) or "runs"
-        return Study(Path(given.get("outputs", "outputs")) / name)
-
-    cfg, _ = compose(
-        [f"experiment={given['experiment']}", *[word for word in words if word.startswith("outputs=")]]
-    )
-    return Study(Path(cfg.outputs) / cfg.name)
+    cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
+    return Study(Path(cfg.outputs) / (study_of(["-m", *words]) or cfg.name))
 
 
 def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
@@ -260,17 +241,6 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
     _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in options.items()))
     files = [path for path in sorted(out.glob("*/verdict.json")) if path.stat().st_mtime >= begun - 1]
     return {path.parent.name: json.loads(path.read_text()) for path in files}
-
-
-def check(module: Any, loader: Any = None, **options: Any) -> "Result":
-    """Find what is wrong with the norms of a network: `normexp.check(model, loader, precision="16-mixed")`.
-
-    The options are those of `normexp.check.run.check`: loss, optimizer, precision, accumulate, devices, averaged,
-    state_dict, mask, converted_from, steps, samples. Nothing of the network or of the random state changes.
-    """
-    from normexp.check.run import check as run
-
-    return run(module, loader, **options)
 
 
 def report(folder: str | Path, **options: Any) -> Path:

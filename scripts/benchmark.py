@@ -1,12 +1,12 @@
 """Measure what normexp costs, as ratios to a reference that runs in turn with it.
 
-    python scripts/benchmark.py run [NAME ...] [--device cpu|cuda] [--out FOLDER] [--quick] [data.root=/data]
+    python scripts/benchmark.py run [NAME ...] [--out FOLDER] [--quick] [data.root=/data]
     python scripts/benchmark.py run monitors --only stream --out docs/data    # cases whose name has a word
     python scripts/benchmark.py check [NAME ...]     # short measurements against the committed ratios
-    python scripts/benchmark.py page                 # writes docs/performance.md from docs/data and docs/gpu
+    python scripts/benchmark.py page                 # writes docs/performance.md from docs/data
 
-Each measurement of benchmarks/table.py has a process of its own. On a GPU each has a limit of time, and all take under
-ten minutes: `run --device cuda --out docs/gpu`. One that fails is named, and the others go on.
+Each measurement of benchmarks/table.py has a process of its own, on one thread of a CPU. One that fails is named, and
+the others go on.
 """
 
 import argparse
@@ -29,10 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing t
 
 from benchmarks import Options
 from benchmarks.page import DATA, FILE, write_page
-from benchmarks.table import MEASUREMENTS, ON_GPU, Measurement
+from benchmarks.table import MEASUREMENTS
 from doc_tables import ROOT, read_rows, write_rows
 
-GPU_SECONDS = 110  # of one measurement
 Row = dict[str, Any]
 
 
@@ -42,74 +41,49 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("action", choices=["run", "check", "page", "cases"])
     parser.add_argument("words", nargs="*", metavar="NAME", help=f"{', '.join(MEASUREMENTS)} (default: all)")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--out", type=Path, help="folder of the rows (default: outputs/benchmarks/<device>)")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="the cases whose name has it, such as stream"
+        "--out", type=Path, default=ROOT / "outputs" / "benchmarks", help="folder of the rows"
     )
+    parser.add_argument("--only", default="", metavar="TEXT", help="the cases whose name has it")
     parser.add_argument("--quick", action="store_true", help="a trial of the code; its numbers mean nothing")
-    parser.add_argument("--seconds", type=float, help="of each case (default: see benchmarks/table.py)")
     given = parser.parse_intermixed_args(arguments)
     if given.action == "page":
         return write_page()
     if given.action == "cases":  # in the process of a measurement
         return print(json.dumps(measure_here(*given.words)))
     root = tuple(word for word in given.words if "=" in word)
-    names = [word for word in given.words if "=" not in word] or list(
-        ON_GPU if given.device == "cuda" else MEASUREMENTS
-    )
+    names = [word for word in given.words if "=" not in word] or list(MEASUREMENTS)
     if unknown := set(names) - set(MEASUREMENTS):
         parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(MEASUREMENTS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends, too
     if given.action == "check":
         return check(names, root)
-    if given.device == "cuda" and not importlib.import_module("torch").cuda.is_available():
-        sys.exit(
-            "Error: --device cuda: torch sees no GPU here; run it where there is one, or give --device cpu"
-        )
-    if failed := run(names, given, root):
+    if failed := [name for name in names if not run(name, given, root)]:
         sys.exit(f"Error: no figures of {', '.join(failed)}; see above")
 
 
-def run(names: list[str], given: argparse.Namespace, root: tuple[str, ...]) -> list[str]:
-    """Measure and keep the rows. Returns the names of what failed."""
-    on_gpu, failed = given.device == "cuda", []
-    out = given.out or ROOT / "outputs" / "benchmarks" / given.device
-    for name in names:
-        measurement, started = MEASUREMENTS[name], time.monotonic()
-        seconds = measurement.seconds if given.seconds is None else given.seconds
-        quick = Options(0, least=2, quick=True, root=root)
-        options = quick if given.quick else Options(min(seconds, 2) if on_gpu else seconds, root=root)
-        fits = [case for case in measurement.cases if given.only in case]
-        cases = fits[:: len(fits) // 3 + 1 if given.quick else 1]
-        rows, errors = measured(name, cases, options, limit=GPU_SECONDS if on_gpu else None)
-        new = {(row["measurement"], row["case"]) for row in rows}
-        kept = [row for row in read_rows(out / FILE) if (row["measurement"], row["case"]) not in new]
-        write_rows(out / FILE, kept + rows)
-        for line in [*(shown(row) for row in rows), *errors]:
-            print(f"  {line}")
-        print(f"{name}: {len(rows)} of {len(cases)} cases, {time.monotonic() - started:.0f} s", flush=True)
-        failed += [name] if errors else []
-    return failed
+def run(name: str, given: argparse.Namespace, root: tuple[str, ...]) -> bool:
+    """Measure and keep the rows. Returns whether all cases gave one."""
+    measurement, started = MEASUREMENTS[name], time.monotonic()
+    fits = [case for case in measurement.cases if given.only in case]
+    cases = fits[:: len(fits) // 3 + 1 if given.quick else 1]
+    quick = Options(0, least=2, quick=True, root=root)
+    rows, errors = measured(name, cases, quick if given.quick else Options(measurement.seconds, root=root))
+    new = {(row["measurement"], row["case"]) for row in rows}
+    kept = [row for row in read_rows(given.out / FILE) if (row["measurement"], row["case"]) not in new]
+    write_rows(given.out / FILE, kept + rows)
+    shown = [f"{row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['case']}" for row in rows]
+    print(*(f"  {line}" for line in [*shown, *errors]), sep="\n")
+    print(f"{name}: {len(rows)} of {len(cases)} cases, {time.monotonic() - started:.0f} s", flush=True)
+    return not errors
 
 
-def measured(
-    name: str, cases: list[str], options: Options, *, limit: float | None = None
-) -> tuple[list[Row], list[str]]:
-    """Rows of a measurement from a process of its own, and a line for each case that gave none. `limit` in seconds
-    is for a GPU; without one, the process sees none."""
+def measured(name: str, cases: list[str], options: Options) -> tuple[list[Row], list[str]]:
+    """Rows of a measurement from a process of its own, and a line for each case that gave none."""
     words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({} if limit else {"CUDA_VISIBLE_DEVICES": ""})
-    try:
-        done = subprocess.run(
-            [sys.executable, __file__, "cases", *words],
-            env=environment,
-            timeout=limit,
-            capture_output=True,
-            text=True,
-        )
-    except subprocess.TimeoutExpired:
-        return [], [f"took more than {limit:.0f} s"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, __file__, "cases", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return [], [f"ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][-300:]}"]
     found = json.loads(done.stdout.splitlines()[-1])
@@ -119,7 +93,7 @@ def measured(
 
 def measure_here(name: str, cases: str, options: str) -> dict[str, Any]:
     """Pairs and extras of each case, the errors of the others, and this machine."""
-    measurement: Measurement = MEASUREMENTS[name]
+    measurement = MEASUREMENTS[name]
     module, _, function = measurement.function.partition(".")
     measure = getattr(importlib.import_module(f"benchmarks.{module}"), function)
     found, errors = {}, []
@@ -138,16 +112,13 @@ def row(name: str, case: str, pairs: list[tuple[float, float]], extra: dict[str,
         statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
     )
     own, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
-    here = {"measurement": name, "case": case, "ratio": ratio, "low": low, "high": high}
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
-    measured = {"own": own, "reference": reference, "rounds": len(pairs), **extra}
-    return here | measured | {"commit": commit, "date": datetime.date.today().isoformat()}
-
-
-def shown(row: Row) -> str:
-    return f"{row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['case']}"
+    commit = ["git", "rev-parse", "--short", "HEAD"]
+    return {
+        "measurement": name, "case": case, "ratio": ratio, "low": low, "high": high, "own": own,
+        "reference": reference, "rounds": len(pairs), **extra,
+        "commit": subprocess.run(commit, cwd=ROOT, capture_output=True, text=True).stdout.strip(),
+        "date": datetime.date.today().isoformat(),
+    }  # fmt: skip
 
 
 def machine() -> str:
@@ -156,10 +127,9 @@ def machine() -> str:
 
     from normexp.machine import processor
 
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    parts = [processor(), f"{os.cpu_count()} cores", gpu]
-    parts += [f"threads: {torch.get_num_threads()}", f"Python {platform.python_version()}"]
-    return ", ".join([*parts, f"torch {torch.__version__}", f"Lightning {version('pytorch-lightning')}"])
+    parts = [processor(), f"{os.cpu_count()} cores", "no GPU", f"threads: {torch.get_num_threads()}"]
+    parts += [f"Python {platform.python_version()}", f"torch {torch.__version__}"]
+    return ", ".join([*parts, f"Lightning {version('pytorch-lightning')}"])
 
 
 def check(names: list[str], root: tuple[str, ...]) -> None:
@@ -169,17 +139,17 @@ def check(names: list[str], root: tuple[str, ...]) -> None:
     for name in names:
         measurement = MEASUREMENTS[name]
         cases = [case for case in measurement.guard if (name, case) in committed]
-        options = Options(measurement.seconds / 3, root=root)
+        found: dict[str, str] = {}
         for _ in range(2):  # what looks worse is measured a second time
-            rows, errors = measured(name, cases, options) if cases else ([], [])
+            rows, errors = (
+                measured(name, cases, Options(measurement.seconds / 3, root=root)) if cases else ([], [])
+            )
             if errors:
                 sys.exit(f"Error: {name}: {errors[0]}")
             found = regressions(rows, committed, measurement.tolerance)
             cases = list(found)
-        print(
-            f"{name}: {'worse' if cases else 'as committed' if measurement.guard else 'not checked'}",
-            flush=True,
-        )
+        said = "worse" if cases else "as committed" if measurement.guard else "not checked"
+        print(f"{name}: {said}", flush=True)
         worse += [f"regression  {name}, {line}" for line in found.values()]
     print(*worse, sep="\n", end="\n" if worse else "")
     sys.exit(1 if worse else 0)

@@ -7,12 +7,13 @@
 Needs timm and, for six networks, transformers; the rows of what is not installed stay as they are.
 """
 
+import importlib
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -35,12 +36,8 @@ TIMM = (
     "edgenext_xx_small", "poolformer_s12", "vit_tiny_patch16_224",
 )  # fmt: skip
 TEXT = {
-    "vocab_size": 97,
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-}
+    "vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128,
+}  # fmt: skip
 HUGGING_FACE: dict[str, tuple[str, str, dict]] = {
     "bert": ("BertConfig", "BertForSequenceClassification", TEXT),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"vocab_size": 97, "n_embd": 64, "n_layer": 4, "n_head": 4}),
@@ -52,21 +49,26 @@ HUGGING_FACE: dict[str, tuple[str, str, dict]] = {
                                                                "depths": [1, 1, 1, 1], "layer_type": "basic"}),
 }  # fmt: skip
 OURS = [
-    (model, norm)
-    for model in ("mlp", "cnn", "resnet", "transformer", "gpt")
-    for norm in ("layernorm", "batchnorm")
+    (model, norm) for model in ("mlp", "cnn", "resnet", "transformer") for norm in ("layernorm", "batchnorm")
 ]
-OURS.remove(("gpt", "batchnorm"))  # sees the future, and says so itself
+OURS.append(("gpt", "layernorm"))  # BatchNorm sees the future there, and says so itself
 
 
 def batch(kind: str) -> tuple | dict:
     """Noise: images with classes, or tokens."""
-    if kind == "images":
-        return torch.randn(SAMPLES, 3, SIDE, SIDE), torch.randint(0, 10, (SAMPLES,))
+    if kind in ("images", "pixels"):
+        x, y = torch.randn(SAMPLES, 3, SIDE, SIDE), torch.randint(0, 10, (SAMPLES,))
+        return (x, y) if kind == "images" else {"pixel_values": x, "labels": y % 2}
     tokens = torch.randint(1, 97, (SAMPLES, 32))
-    if kind == "classes":
-        return {"input_ids": tokens, "labels": torch.randint(0, 2, (SAMPLES,))}
-    return {"input_ids": tokens, "labels": tokens}
+    return {"input_ids": tokens, "labels": torch.randint(0, 2, (SAMPLES,)) if kind == "classes" else tokens}
+
+
+def library(name: str) -> Any:
+    """The module of a library; None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return print(f"{name} is not installed")
 
 
 def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tuple | dict]]]:
@@ -74,47 +76,29 @@ def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tup
     import torchvision
 
     found: dict[str, tuple[str, Callable, Callable]] = {}
+    images, build = partial(batch, "images"), torchvision.models.get_model
     for name in TORCHVISION:
         more = {"init_weights": True} if name == "googlenet" else {}
-        make = partial(torchvision.models.get_model, name, weights=None, num_classes=10, **more)
-        found[name] = "torchvision", make, partial(batch, "images")
+        found[name] = "torchvision", partial(build, name, weights=None, num_classes=10, **more), images
     vit = partial(torchvision.models.VisionTransformer, SIDE, 8, 2, 4, 64, 128, num_classes=10)
-    found["vit (2 blocks)"] = "torchvision", vit, partial(batch, "images")
-    try:
-        import timm
-
+    found["vit (2 blocks)"] = "torchvision", vit, images
+    if timm := library("timm"):
         for name in TIMM:
             more = {"img_size": SIDE} if name.startswith("vit") else {}
             make = partial(timm.create_model, name, pretrained=False, num_classes=10, **more)
-            found[f"timm {name}"] = "timm", make, partial(batch, "images")
-    except ImportError:
-        print("timm is not installed")
-    try:
-        import transformers
-
-        for name, (config, model, options) in HUGGING_FACE.items():
-            make = partial(
-                lambda c, m, o: getattr(transformers, m)(getattr(transformers, c)(**o)),
-                config,
-                model,
-                options,
-            )
-            kind = {"bert": "classes", "resnet": "images"}.get(name, "text")
-            found[f"transformers {name}"] = (
-                "transformers",
-                make,
-                partial(pixels if kind == "images" else batch, kind),
-            )
-    except ImportError:
-        print("transformers is not installed")
+            found[f"timm {name}"] = "timm", make, images
+    if transformers := library("transformers"):
+        for name, words in HUGGING_FACE.items():
+            kind = {"bert": "classes", "resnet": "pixels"}.get(name, "text")
+            make = partial(hugging_face, transformers, *words)
+            found[f"transformers {name}"] = "transformers", make, partial(batch, kind)
     for model, norm in OURS:
         found[f"{model}, {norm}"] = "normexp", partial(own, model, norm), partial(own_batch, model, norm)
     return found
 
 
-def pixels(kind: str) -> dict:
-    x, y = batch(kind)
-    return {"pixel_values": x, "labels": y % 2}
+def hugging_face(transformers: Any, config: str, model: str, options: dict) -> nn.Module:
+    return getattr(transformers, model)(getattr(transformers, config)(**options))
 
 
 def parts(model: str, norm: str):
@@ -137,8 +121,8 @@ def own_batch(model: str, norm: str) -> tuple:
     return (torch.randn_like(x) if x.is_floating_point() else x[torch.randperm(len(x))]), y
 
 
-def updated(model: nn.Module, make: Callable) -> nn.Module:
-    """After a few updates on noise."""
+def update(model: nn.Module, make: Callable) -> None:
+    """A few updates on noise."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), RATE)
     for _ in range(UPDATES):
@@ -147,47 +131,40 @@ def updated(model: nn.Module, make: Callable) -> nn.Module:
         optimizer.zero_grad()
         loss_of_output(output, target)[0].backward()
         optimizer.step()
-    return model
 
 
 def row(name: str, library: str, make: Callable[[], nn.Module], data: Callable) -> dict:
     """Both checks of one network. The second has everything that its first lacked."""
     torch.manual_seed(0)
     model, two = make(), [data(), data()]
-    begun = time.perf_counter()
     fresh = check(model, two)
-    seconds = time.perf_counter() - begun
-    updated(model, data)
+    update(model, data)
     optimizer = torch.optim.AdamW(model.parameters(), RATE)
     later = check(model, two, optimizer=optimizer, precision="bf16-mixed", devices=1, steps=UPDATES,
                   state_dict=model.state_dict(), averaged=model)  # fmt: skip
-    told = {
-        "network": name,
-        "library": library,
-        "norms": fresh.facts[0].partition(";")[0],
-        "seconds": round(seconds, 1),
-    }
+    norms, seconds = fresh.facts[0].partition(";")[0], round(fresh.seconds, 1)
+    told = {"network": name, "library": library, "norms": norms, "seconds": seconds}
     for when, result in (("fresh", fresh), ("updated", later)):
-        told[when] = [
-            {"id": f.id, "severity": f.severity, "sentence": f.sentence, "number": f.number}
-            for f in result.findings
-        ]
+        kept = ("id", "severity", "sentence", "number")
+        told[when] = [{key: getattr(finding, key) for key in kept} for finding in result.findings]
         told[f"{when}_healthy"] = len(result.healthy)
     return told
 
 
+def cells(one: dict) -> list[str]:
+    """The line of a network: its norms, and the warnings and notes of each check."""
+    found = [one["network"], one["norms"]]
+    for when in ("fresh", "updated"):
+        bad = [f"`{f['id']}` {f['sentence']}" for f in one[when] if f["severity"] != "note"]
+        notes = [f"`{f['id']}`" for f in one[when] if f["severity"] == "note"]
+        found += ["; ".join(bad) or "0", ", ".join(notes) or "–"]
+    return found
+
+
 def told(rows: list[dict]) -> str:
     """The rows in Markdown."""
-    cells = []
-    for one in rows:
-        cells.append([one["network"], one["norms"]])
-        for when in ("fresh", "updated"):
-            bad = [f for f in one[when] if f["severity"] != "note"]
-            cells[-1].append("; ".join(f"`{f['id']}` {f['sentence']}" for f in bad) or "0")
-            cells[-1].append(", ".join(f"`{f['id']}`" for f in one[when] if f["severity"] == "note") or "–")
-    return table(
-        ["network", "norms", "fresh: warnings", "notes", "after 50 updates: warnings", "notes"], cells
-    )
+    head = ["network", "norms", "fresh: warnings", "notes", "after 50 updates: warnings", "notes"]
+    return table(head, map(cells, rows))
 
 
 def limits() -> str:
@@ -201,18 +178,15 @@ def limits() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    known = networks()
-    if "--table" not in arguments:
-        torch.set_num_threads(1)
-        warnings.simplefilter("ignore")
-        for name, (library, make, data) in known.items():
-            if not arguments or name in arguments:
-                found = row(name, library, make, data)
-                rows = {one["network"]: one for one in read_rows(ROWS)} | {name: found}
-                write_rows(ROWS, [rows[each] for each in known if each in rows])
-                bad = [f"{f['id']}: {f['sentence']}" for when in ("fresh", "updated") for f in found[when]
-                       if f["severity"] != "note"]  # fmt: skip
-                print(f"{name}: {found['seconds']} s, {bad or 'no warning'}", flush=True)
+    known = {} if "--table" in arguments else networks()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    for name in arguments or known:
+        if name in known:
+            found = row(name, *known[name])
+            rows = {one["network"]: one for one in read_rows(ROWS)} | {name: found}
+            write_rows(ROWS, list(rows.values()))
+            print(f"{name}: {found['seconds']} s, {' '.join(cells(found)[2::2])}", flush=True)
     PAGE.write_text(filled(PAGE.read_text(), {"networks": told(read_rows(ROWS)), "limits": limits()}))
 
 

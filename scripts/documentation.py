@@ -1,20 +1,240 @@
-"""A hook of `mkdocs build`: README, notebooks and verdicts become pages of the site, and the whole is checked."""
+"""Write the numbers of the documentation, and make its site: a hook of `mkdocs build`.
 
+    python scripts/documentation.py norms                # docs/norms.md: every norm, and its invariances, measured
+    python scripts/documentation.py recipes [FOLDER]     # docs/recipes.md, from docs/data and new runs in a folder
+    python scripts/documentation.py readme [study=FOLDER] [walk=FOLDER]   # README.md, likewise: the study that it
+                                                         # names, with its report, and the folder of its first verdict
+    python scripts/documentation.py gallery FOLDER       # docs/gallery.md: what `normexp figure all --out FOLDER` made
+
+As a hook it turns README, notebooks and verdicts into pages of the site, and checks the whole.
+"""
+
+import base64
 import html.parser
+import json
 import posixpath
 import re
+import shutil
+import statistics
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-ROOT = Path(__file__).parents[1]
+from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+README, RECORD, FIGURE = ROOT / "README.md", DATA / "readme.json", DOCS / "images" / "batch_size.png"
+PICTURES = DOCS / "images" / "gallery"
+RUNS = DATA / "recipes.json"
+NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
+RECIPES = {"mlp": 0.003, "cnn": 0.003, "resnet": 0.003, "transformer": 0.005, "gpt": 0.002}  # their rates
+SEEDS = 5  # a rate with fewer was given up
+ALLOWED = {"accuracy": 0.02, "loss": 0.1}  # difference from the tuned best
+FAR_OFF = {"accuracy": 0.0, "loss": 100.0}  # the value of a diverged run
+Row = dict[str, Any]  # model, norm, lr, recipe (whether the rate is the recipe's); val and test of each seed
+
+
+def fill(page: Path, parts: dict[str, str]) -> None:
+    page.write_text(filled(page.read_text(), parts))
+
+
+def norms() -> dict[str, str]:
+    """The file of each norm, its class and its first comment; and what norm(W x) is invariant to, measured as
+    tests/norms/test_invariances.py does it."""
+    from omegaconf import OmegaConf
+
+    sys.path.append(str(ROOT / "tests"))
+    from norms.layers import NAMES
+    from norms.test_invariances import COLUMNS, ON_IMAGES, measured
+
+    rows = []
+    for path in sorted((ROOT / "configs" / "norm").glob("*.yaml")):
+        target = OmegaConf.load(path)["_target_"].rpartition(".")[2]
+        rows.append([f"`{path.stem}`", f"`{target}`", path.read_text().splitlines()[0].removeprefix("# ")])
+    labels = {name: f"`{name}`" + " (images)" * (name in ON_IMAGES) for name in NAMES}
+    invariances = [[labels[name], *measured(name).split()] for name in NAMES]
+    return {
+        "members": table(["name", "class", "what"], rows),
+        "invariances": table(["name", *COLUMNS], invariances),
+    }
+
+
+def metric_of(model: str) -> str:
+    return "loss" if model == "gpt" else "accuracy"
+
+
+def values(row: Row, split: str) -> list[float]:
+    return [FAR_OFF[metric_of(row["model"])] if value is None else value for value in row[split]]
+
+
+def behind(row: Row, other: Row, split: str) -> float:
+    """How much worse the mean of one row is than that of another, in accuracy or in nats."""
+    gap = statistics.fmean(values(other, split)) - statistics.fmean(values(row, split))
+    return gap if metric_of(row["model"]) == "accuracy" else -gap
+
+
+def best_of(rows: list[Row]) -> Row:
+    """The tuned rate: the best on validation. The lower rate wins a tie."""
+    return min(sorted(rows, key=lambda row: row["lr"]), key=lambda row: behind(row, rows[0], "val"))
+
+
+def recipe_rows(folder: str) -> list[Row]:
+    """Rows of finished runs, which are those of the sweeps that docs/recipes.md names."""
+    from normexp.runs import load_summaries
+
+    rows = []
+    runs = load_summaries(folder).sort_values("seed")
+    for (model, norm, rate), own in runs.groupby(["model", "norm", "lr"], observed=True):
+        row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == RECIPES[model]}
+        for split in ("val", "test"):
+            results = own[f"{split}/{metric_of(model)}"].astype(object)
+            row[split] = results.where(own.status == "completed", None).tolist()
+        rows.append(row | {"steps": int(own.steps.iloc[0]), "seconds": round(float(own.seconds.sum()), 1)})
+    return rows
+
+
+def recipe_lines(rows: list[Row]) -> list[list[str]]:
+    """For each norm: the recipe's test result, beside that of the rate with the best mean on validation."""
+    found = []
+    for norm in NORMS:
+        own = [row for row in rows if row["norm"] == norm]
+        recipe = next(row for row in own if row["recipe"])
+        best = best_of([row for row in own if len(row["val"]) == SEEDS])
+        metric, tests = metric_of(recipe["model"]), values(recipe, "test")
+        scale, digits, worst = (100, 1, min) if metric == "accuracy" else (1, 3, max)
+        gap = behind(recipe, best, "test")
+        cells = [f"{scale * x:.{digits}f}" for x in (statistics.fmean(tests), worst(tests))]
+        cells += [
+            str(recipe["test"].count(None)),
+            f"{scale * statistics.fmean(values(best, 'test')):.{digits}f}",
+        ]
+        fits = "yes" if gap <= ALLOWED[metric] else "**no**"
+        found.append([f"`{norm}`", *cells, f"{best['lr']:g}", f"{scale * gap:+.{digits}f}", fits])
+    return found
+
+
+def recipes(rows: list[Row]) -> dict[str, str]:
+    """Model -> its table."""
+    parts = {}
+    for model in RECIPES:
+        unit, within = {"accuracy": ("%", "2 points"), "loss": ("nats", "0.1 nats")}[metric_of(model)]
+        head = ["norm", f"recipe, {unit}", "worst seed", "diverged", "tuned best", "at lr", "behind"]
+        own = [row for row in rows if row["model"] == model]
+        parts[model] = table([*head, f"within {within}"], recipe_lines(own))
+    return parts
+
+
+def with_new_runs(folder: str) -> list[Row]:
+    """The rows of docs/data; those of a model and norm that has new runs are replaced."""
+    new = recipe_rows(folder) if folder else []
+    again = {(row["model"], row["norm"]) for row in new}
+    rows = [row for row in read_rows(RUNS) if (row["model"], row["norm"]) not in again] + new
+    write_rows(RUNS, rows)
+    return rows
+
+
+def read_study(folder: Path) -> dict[str, Any]:
+    """The results of README's study: its sentence, its table and every value behind them. Copies its figure."""
+    from normexp.report.finding import finding
+    from normexp.report.study import open_study
+    from normexp.report.tables import comparison, markdown
+
+    study = open_study(folder)
+    compared = comparison(study, "none")
+    shutil.copy(folder / "report" / "figures" / "final.png", FIGURE)
+    return {
+        "command": re.sub(r"\S*/train\.py", "train.py", study.command.partition(" outputs=")[0]),
+        "finding": finding(study, compared),
+        "table": markdown(study, compared).partition("\n\nPaired difference")[0],
+        "values": study.chosen[["arm", study.x, "seed", study.metric]].values.tolist(),
+    }
+
+
+def read_walk(folder: Path) -> dict[str, Any]:
+    """The results of README's claim."""
+    from normexp.claims.judge.plain_words import paragraph
+
+    (path,) = folder.glob("outputs/claims/*/verdict.json")
+    verdict = json.loads(path.read_text())
+    kept = ("verdict", "effect", "interval", "n_seeds", "seconds")
+    return {"text": paragraph(verdict), **{name: verdict[name] for name in kept}}
+
+
+def readme(record: dict[str, Any]) -> dict[str, str]:
+    """Marker -> what stands there."""
+    study = record["study"]
+    walk = f"```\n{record['walk']['text']}\n```"
+    return {"finding": study["finding"], "table": study["table"], "walk": walk}
+
+
+GALLERY = """# Gallery
+
+<!-- Written by `python scripts/documentation.py gallery FOLDER`; changes by hand are lost. -->
+
+Known figures about normalization, computed anew on small networks: all {count} in {minutes:.0f} minutes of one core.
+Each has one sentence about what is seen here and one about what its paper shows; where they differ, both stand. They
+show one setting, and say nothing about others. `normexp figure NAME` draws one
+as PNG, PDF and SVG, with its numbers as JSON.
+"""
+PICTURE = """
+## {title}
+
+![{title}](images/gallery/{name}.png)
+
+**Here:** {seen}
+
+**There:** {paper} *{source}.*
+
+`normexp figure {name}`: {cpu_seconds:.0f} s of one core.
+"""
+
+
+def gallery(folder: Path) -> str:
+    """The page of all figures, whose pictures are copied. Every one must have been made, in full size."""
+    from PIL import Image
+
+    from normexp.figures.gallery import figures
+
+    made = [json.loads((folder / f"{name}.json").read_text()) for name in figures()]
+    if small := [one["name"] for one in made if one["small"]]:
+        raise SystemExit(f"Error: {folder}: made with --small: {', '.join(small)}; make them without it")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for one in made:
+        picture = Image.open(folder / f"{one['name']}.png").convert("RGB")
+        picture.quantize(128).save(PICTURES / f"{one['name']}.png", optimize=True)
+    minutes = sum(one["cpu_seconds"] for one in made) / 60
+    head = GALLERY.format(count=len(made), minutes=minutes)
+    return head + "".join(PICTURE.format(**one) for one in made)
+
+
+def main(page: str = "", *words: str) -> None:
+    """Write a page."""
+    if page == "norms":
+        fill(DOCS / "norms.md", norms())
+    elif page == "recipes":
+        fill(DOCS / "recipes.md", recipes(with_new_runs("".join(words))))
+    elif page == "readme":
+        record = json.loads(RECORD.read_text())
+        for word in words:
+            part, _, folder = word.partition("=")
+            record[part] = {"study": read_study, "walk": read_walk}[part](Path(folder))
+        RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        fill(README, readme(record))
+    elif page == "gallery":
+        (DOCS / "gallery.md").write_text(gallery(Path(*words)))
+    else:
+        sys.exit(__doc__)
+
+
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
 ABOVE = {"index.md": "README.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 NOTEBOOKS = ("tour", "lesson")
@@ -29,14 +249,16 @@ def on_startup(command: str, dirty: bool) -> None:
         subprocess.run(judge, cwd=ROOT, check=True)
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
+def on_config(config: "MkDocsConfig") -> "MkDocsConfig":
     """Take the site's address from pyproject.toml, the one file that has addresses."""
     config.site_url = URLS["Documentation"]
     return config
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
+def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     """Add the pages that are no Markdown of docs/."""
+    from mkdocs.structure.files import File
+
     for path, source in ABOVE.items():
         files.append(File.generated(config, path, content=(ROOT / source).read_text()))
     for name in NOTEBOOKS:
@@ -63,7 +285,7 @@ def notebook(path: Path) -> str:
         body, found = MarkdownExporter().from_notebook_node(one)
         for name, image in found["outputs"].items():
             kind = "svg+xml" if name.endswith("svg") else "png"
-            body = body.replace(f"({name})", f"(data:image/{kind};base64,{_base64(image)})")
+            body = body.replace(f"({name})", f"(data:image/{kind};base64,{base64.b64encode(image).decode()})")
         body = re.sub("^<details>", '<details markdown="1">', body, flags=re.M)
         if "answer" in cell.metadata.get("tags", []):
             body = (
@@ -73,13 +295,7 @@ def notebook(path: Path) -> str:
     return "\n\n".join(parts)
 
 
-def _base64(data: bytes) -> str:
-    import base64
-
-    return base64.b64encode(data).decode()
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files: "Files") -> str:
     """Links of README lead into docs/, those to a claim's file to its verdict, and others outside to the repository."""
     above = page.file.src_uri in ABOVE
 
@@ -119,7 +335,7 @@ class Links(html.parser.HTMLParser):
                 self.loads.append(value)
 
 
-def on_post_build(config: MkDocsConfig) -> None:
+def on_post_build(config: "MkDocsConfig") -> None:
     """Refuse a page that loads from another host, or has a link to a file or place that does not exist."""
     site = Path(config.site_dir)
     pages = {path: Links(path.read_text()) for path in site.rglob("*.html")}
@@ -139,4 +355,10 @@ def on_post_build(config: MkDocsConfig) -> None:
             ):
                 wrong.append(f"{name}: nothing at {url}")
     if wrong:
+        from mkdocs.exceptions import PluginError
+
         raise PluginError("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -10,10 +10,9 @@ import benchmark
 import pytest
 import torch
 from benchmarks import Options
-from benchmarks.page import FILE, GPU, tables
-from benchmarks.table import MEASUREMENTS, ON_GPU, Measurement
+from benchmarks.page import FILE, tables
+from benchmarks.table import MEASUREMENTS, Measurement
 from doc_tables import DATA, DOCS, filled, read_rows
-from forked import forked
 
 ROOT = Path(__file__).parents[1]
 ROWS = read_rows(DATA / FILE)
@@ -60,8 +59,6 @@ def test_the_table_names_functions_cases_and_devices_that_there_are():
         module, _, function = measurement.function.partition(".")
         assert callable(getattr(importlib.import_module(f"benchmarks.{module}"), function))
         assert set(measurement.guard) <= set(measurement.cases), name
-    assert set(ON_GPU) <= set(MEASUREMENTS)
-    assert len(ON_GPU) * benchmark.GPU_SECONDS < 600
 
 
 def test_committed_rows_are_cases_of_the_table_and_guards_have_committed_rows():
@@ -73,26 +70,13 @@ def test_committed_rows_are_cases_of_the_table_and_guards_have_committed_rows():
 
 def test_the_page_shows_the_committed_numbers():
     page = (DOCS / "performance.md").read_text()
-    assert filled(page, tables(ROWS, read_rows(GPU / FILE))) == page, "run python scripts/benchmark.py page"
+    assert filled(page, tables(ROWS)) == page, "run python scripts/benchmark.py page"
 
 
 def test_targets_say_by_how_much_they_are_missed():
-    text = tables([row(1.05), row(1.21, "cnn, batch 64")], [])["targets"]
+    text = tables([row(1.05), row(1.21, "cnn, batch 64")])["targets"]
     assert text.startswith("1 of 2 targets are met.")
     assert "| 1.21 | ≤ 1.1 | 10% | One run | cnn, batch 64 |" in text
-
-
-def test_numbers_of_a_gpu_stand_beside_those_of_the_cpu():
-    text = tables([row(1.05)], [row(1.07) | {"machine": "a fast card"}])["run"]
-    assert text.index("an abacus") < text.index("On a GPU:") < text.index("a fast card")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_machine_without_a_gpu_says_so_in_one_line():
-    found = forked("run", "--device", "cuda", script="scripts/benchmark.py")
-    assert found.returncode == 1
-    assert found.stderr.startswith("Error: --device cuda: torch sees no GPU here")
-    assert found.stderr.count("\n") == 1
 
 
 def test_a_case_that_fails_is_named_and_the_others_go_on(monkeypatch):
@@ -106,12 +90,12 @@ def test_a_case_that_fails_is_named_and_the_others_go_on(monkeypatch):
     assert found["errors"][0].startswith("bad: FileNotFoundError")
 
 
-def test_a_measurement_that_takes_too_long_ends_and_says_so(monkeypatch, tmp_path):
-    script = tmp_path / "hangs.py"
-    script.write_text("import time; time.sleep(60)")
+def test_a_measurement_that_ends_early_says_so(monkeypatch, tmp_path):
+    script = tmp_path / "ends.py"
+    script.write_text("raise SystemExit('no memory')")
     monkeypatch.setattr(benchmark, "__file__", str(script))
     monkeypatch.setitem(MEASUREMENTS, "fake", Measurement("Fake", "norms.norms", ("us", "us"), {"a": ()}))
-    assert benchmark.measured("fake", ["a"], FAST, limit=1) == ([], ["took more than 1 s"])
+    assert benchmark.measured("fake", ["a"], FAST) == ([], ["ended with 1: no memory"])
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 from committed import CLAIMS, ROOT, judged
 from matplotlib.image import imread
 
-from normexp.claims.evidence.laboratory import draw_laboratory
 from normexp.claims.pages.findings import draw
+from normexp.figures.laboratory import draw_laboratory
 
 IMAGES = ROOT / "docs" / "images"
 FINDINGS = sorted(path.stem.removeprefix("finding_") for path in IMAGES.glob("finding_*.png"))

@@ -1,5 +1,6 @@
 """`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import pytest
 
 from normexp import __version__
 from normexp.cli import main as commands
+from normexp.cli.command import help_of, parse
+from normexp.cli.help import commands as table
 from normexp.config import process as invocation
 from normexp.config.folder import long_flags
 
@@ -24,7 +27,6 @@ def _fresh(monkeypatch):
 def test_installed_command_is_named_without_its_folder(monkeypatch, program):
     monkeypatch.setattr(sys, "argv", [program, "train", "norm=none", "name=a b"])
     assert invocation.command("report") == "normexp report"
-    assert invocation.program("report") == "normexp report"
     assert invocation.typed(sys.argv) == "normexp train norm=none 'name=a b'"
 
 
@@ -32,7 +34,6 @@ def test_script_is_named_as_it_was_started(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["../train.py", "norm=none"])
     assert invocation.command("train") == "python train.py"
     assert invocation.command("verify") == "python scripts/verify.py"
-    assert invocation.program("report") == "report.py"
     assert invocation.typed(sys.argv) == "python ../train.py norm=none"
     assert invocation.start() == "python ../train.py"
     invocation.restore_command()  # nothing was hidden
@@ -98,3 +99,35 @@ def test_relative_config_path_is_one_of_the_present_folder(monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     found = [absolute_config_path(argument) for argument in long_flags(argv)]
     assert found == [argument.format(here=tmp_path) for argument in expected]
+
+
+@pytest.mark.parametrize("name", [name for name in table() if name != "train"])
+def test_every_command_of_the_table_is_a_file_and_explains_its_words(name):
+    assert callable(importlib.import_module(f"normexp.cli.{name}").main)
+    text = help_of(name)
+    for key, spec in table()[name].get("words", {}).items():
+        assert not isinstance(spec, dict) or "help" not in spec or key in text, key
+    with pytest.raises(ValueError, match="--no-such: write key=value"):
+        parse(name, ["--no-such"])
+
+
+def test_a_word_is_written_in_three_ways_and_has_its_kind():
+    for words in (["samples=8", "data=x"], ["--samples", "8", "--data=x"], ["--data", "x", "--samples=8"]):
+        asked = parse("check", ["net", *words, "--json"])
+        assert (asked.others, asked.samples, asked.data, asked.json, asked.strict) == (
+            ["net"],
+            8,
+            "x",
+            True,
+            False,
+        )
+    for word, said in (
+        ("samples=0", "must be a whole number of at least 1"),
+        ("data=", "a value is missing"),
+    ):
+        with pytest.raises(ValueError, match=f"{word}: {said}"):
+            parse("check", ["net", word])
+    with pytest.raises(ValueError, match="checkpoint=first: choose from last, best"):
+        parse("evaluate", ["run", "checkpoint=first"])
+    assert parse("verify", ["workers=3"]).engine.workers == 3
+    assert parse("verify", ["workers=auto"]).engine.workers is None

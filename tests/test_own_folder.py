@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from normexp.cli import verify
+from normexp.cli.command import parse
 from normexp.cli.new import new
 from normexp.config.compose import compose
-from normexp.config.folder import VARIABLE, as_option, own_folder, use_folder
+from normexp.config.folder import VARIABLE, own_folder, use_folder
 
 ROOT = Path(__file__).parents[1]
 DATA = '''
@@ -85,11 +86,17 @@ def normexp(folder, *arguments):
     return done.stdout
 
 
-def test_the_flag_in_its_forms():
-    assert as_option(["a=1", "--config-dir", "mine", "b=2"]) == ["a=1", "config_dir=mine", "b=2"]
-    assert as_option(["--config-dir=mine"]) == ["config_dir=mine"]
-    with pytest.raises(ValueError, match="--config-dir: a folder is missing"):
-        as_option(["claim=M1", "--config-dir"])
+def test_the_flag_in_its_forms(folder):
+    for words in (
+        ["--config-dir", "configs"],
+        ["--config-dir=configs"],
+        ["-cd", "configs"],
+        ["config_dir=configs"],
+    ):
+        assert parse("verify", ["claim=M1", *words, "bank=gpu"]).config_dir == "configs"
+        assert own_folder() == folder / "configs"
+    with pytest.raises(ValueError, match="--config-dir: a value is missing; write config_dir=VALUE"):
+        parse("verify", ["claim=M1", "--config-dir"])
 
 
 def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):

@@ -12,7 +12,7 @@ import pytest
 from fabricated import edit_summary, write_run, write_study
 from forked import forked
 
-from normexp.cli.main import COMMANDS
+from normexp.cli.help import commands
 from normexp.cli.train import study_of
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +64,7 @@ def test_the_lines_at_the_end_of_a_sweep_and_of_a_run_work_without_a_name(tmp_pa
 def test_every_command_that_is_named_exists():
     text = "\n".join(path.read_text() for path in TEXTS)
     for name in re.findall(r"""command\(["'](\w+)["']\)|`normexp (\w+)""", text):
-        assert "".join(name) in COMMANDS, name
+        assert "".join(name) in commands(), name
     for name in re.findall(r"python (scripts/[\w/]+\.py)", text):
         assert (ROOT / name).is_file(), name
 

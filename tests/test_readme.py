@@ -7,10 +7,11 @@ import shlex
 from collections import defaultdict
 from pathlib import Path
 
+import documentation
 import numpy as np
 import pytest
-import readme
 import yaml
+from doc_tables import filled
 from scipy import stats
 
 from normexp.claims.spec.select import own_claims
@@ -18,12 +19,12 @@ from normexp.cli import train
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-TEXT = readme.README.read_text()
-RECORD = json.loads(readme.RECORD.read_text())
+TEXT = documentation.README.read_text()
+RECORD = json.loads(documentation.RECORD.read_text())
 
 
 def test_numbers_are_those_of_the_record():
-    assert readme.filled(TEXT, readme.blocks(RECORD)) == TEXT
+    assert filled(TEXT, documentation.readme(RECORD)) == TEXT
 
 
 def test_the_table_is_computed_from_the_values_of_the_runs():
@@ -63,7 +64,8 @@ def test_the_claim_of_the_walk_is_a_claim_and_gave_that_word(tmp_path):
 
 
 def commands() -> list[list[str]]:
-    lines = [line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
+    text = TEXT + (ROOT / "docs" / "runs.md").read_text()
+    lines = [line for block in re.findall(r"```bash\n(.*?)```", text, re.S) for line in block.splitlines()]
     found = [shlex.split(line.split(" && ")[-1], comments=True) for line in lines]
     return [words[2:] for words in found if words[:2] == ["python", "train.py"] and "--help" not in words]
 

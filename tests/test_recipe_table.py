@@ -2,13 +2,13 @@
 
 import json
 
+import documentation
 import pytest
-import recipe_table
-from doc_tables import filled
+from doc_tables import DOCS, filled
 
 from normexp.config.compose import compose
 
-ROWS = json.loads(recipe_table.RUNS.read_text())
+ROWS = json.loads(documentation.RUNS.read_text())
 
 
 def row(norm="none", lr=0.001, val=(0.9,) * 5, test=(0.8,) * 5, recipe=False, model="mlp") -> dict:
@@ -22,7 +22,7 @@ def test_rows_hold_what_the_runs_recorded(train, tmp_path):
         for lr in (0.001, 0.003)
         for seed in (0, 1)
     }
-    rows = recipe_table.rows_of(str(tmp_path / "outputs"))
+    rows = documentation.recipe_rows(str(tmp_path / "outputs"))
     assert [(row["model"], row["norm"], row["lr"], row["recipe"]) for row in rows] == [
         ("mlp", "layernorm", 0.001, False),
         ("mlp", "layernorm", 0.003, True),
@@ -34,11 +34,11 @@ def test_rows_hold_what_the_runs_recorded(train, tmp_path):
 
 def test_the_best_rate_is_that_of_validation():
     rows = [row(lr=0.001, val=[0.9] * 5, test=[0.99] * 5), row(lr=0.01, val=[0.95] * 5, test=[0.7] * 5)]
-    assert recipe_table.best_of(rows)["lr"] == 0.01
+    assert documentation.best_of(rows)["lr"] == 0.01
     losses = [row(lr=0.001, val=[2.0], model="gpt"), row(lr=0.01, val=[1.5], model="gpt")]
-    assert recipe_table.best_of(losses)["lr"] == 0.01
+    assert documentation.best_of(losses)["lr"] == 0.01
     diverged = [row(lr=0.1, val=[0.99, None]), row(lr=0.01, val=[0.6, 0.6])]
-    assert recipe_table.best_of(diverged)["lr"] == 0.01
+    assert documentation.best_of(diverged)["lr"] == 0.01
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_the_best_rate_is_that_of_validation():
     ],
 )
 def test_a_line_compares_the_recipe_with_the_tuned_best(recipe, tuned, cells, monkeypatch):
-    monkeypatch.setattr(recipe_table, "NORMS", ("none",))
+    monkeypatch.setattr(documentation, "NORMS", ("none",))
     given_up = row(lr=0.1, val=[0.99, 0.99], test=[0.99, 0.99])
     rows = [row(test=recipe, recipe=True), row(lr=0.01, val=[0.95] * 5, test=tuned), given_up]
-    assert recipe_table.lines(rows) == [["`none`", *cells]]
+    assert documentation.recipe_lines(rows) == [["`none`", *cells]]
 
 
 def test_the_page_is_that_of_its_file():
-    page = recipe_table.PAGE.read_text()
-    assert filled(page, recipe_table.tables(ROWS)) == page
+    page = (DOCS / "recipes.md").read_text()
+    assert filled(page, documentation.recipes(ROWS)) == page
 
 
 def test_every_recipe_of_the_page_fits_and_is_todays():
-    for model, rate in recipe_table.RECIPES.items():
+    for model, rate in documentation.RECIPES.items():
         cfg, _ = compose([f"model={model}", *["data=python_docs"] * (model == "gpt")])
         assert cfg.lr == rate, "the recipe has changed: train its table anew"
         assert not [row for row in ROWS if row["model"] == model and row["recipe"] and None in row["test"]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from normexp import __version__
-from normexp.cli.main import COMMANDS
+from normexp.cli.help import commands
 from normexp.config.folder import CONFIGS, configs_folder
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ def test_wheel_carries_the_package_its_configurations_and_the_plugins_alone(whee
 
 @pytest.mark.slow
 def test_every_command_works_from_any_folder(normexp):
-    assert all(f"normexp {name}" in normexp("--help") for name in COMMANDS)
+    assert all(f"normexp {name}" in normexp("--help") for name in commands())
     assert "normexp train norm=layernorm" in normexp("train", "--help")
     assert "  S36 " in normexp("verify", "--help")
 
@@ -88,11 +88,11 @@ def test_every_command_works_from_any_folder(normexp):
     said = normexp("train", "-m", *SMALL, "norm=none,layernorm", "name=sweep", "hydra.launcher.workers=2")
     assert "\n2 done in" in said
     assert "report: normexp report outputs/sweep" in said
-    commands = {
+    found = {
         json.loads(path.read_text())["command"]
         for path in (normexp.here / "outputs" / "sweep").rglob("summary.json")
     }
-    assert commands == {
+    assert found == {
         "normexp train " + " ".join([*SMALL, f"norm={norm}", "name=sweep"]) for norm in ("none", "layernorm")
     }
     assert "report: outputs/sweep/report/index.html" in normexp("report", "outputs/sweep")

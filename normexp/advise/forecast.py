@@ -1,26 +1,30 @@
 """Predict how norms compare in a setting that was not measured, with intervals that leave settings out.
 
-Ridge regression on the setting's descriptors predicts the logarithm of each norm's errors over those of the first norm.
-Its penalty is chosen by leaving one out, and a large one predicts the same for every setting. The intervals are those
-of the jackknife+ (Barber, Candes, Ramdas, Tibshirani 2021, arXiv:1905.02928), which leaves out whole settings.
+The logarithm of each norm's errors over those of the first norm is predicted by the median of the nearest measured
+settings, or by ridge regression on the descriptors: whichever missed least where measured settings were left out. Many
+neighbors, or a large penalty, predict the same for every setting. The intervals are those of the jackknife+ (Barber,
+Candes, Ramdas, Tibshirani 2021, arXiv:1905.02928).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy.spatial.distance import cdist
 
 from normexp.claims.evidence.measured import Measured
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.settings_count import number_in
-from normexp.claims.spec.population import FINAL
+from normexp.claims.spec.bank import FINAL
 
 LEVEL = 0.8  # of an interval
 MOST = math.log(4)  # larger ratios count as fourfold: they come from runs that failed
-PENALTIES = np.logspace(0, 4, 9)
+PENALTIES = tuple(np.logspace(0, 4, 9))  # of ridge regression
+NEIGHBORS = (4, 6, 8, 12, 16, 24, 36, 48)  # whose median predicts
 FEWEST = 12  # settings for a prediction
 NEAREST = 4
 NUMBERS = ("updates", "batch size", "depth", "width", "examples")  # by their logarithms
@@ -50,11 +54,8 @@ def change(effect: float) -> str:
 def effects_of(own: Measured, norms: Sequence[str]) -> list[float]:
     """The log ratio of each norm's errors to those of the first; 0 where both always failed."""
     first, *others = norms
-    rows = [
-        number_in(own.setting, Comparison(kind="different", arm=norm, baseline=first, log=True))
-        for norm in others
-    ]
-    return [float(np.clip(row.number or 0.0, -MOST, MOST)) for row in rows]
+    asked = [Comparison(kind="different", arm=norm, baseline=first, log=True) for norm in others]
+    return [float(np.clip(number_in(own.setting, one).number or 0.0, -MOST, MOST)) for one in asked]
 
 
 def descriptors(labels: Mapping[str, str]) -> dict[str, Any]:
@@ -63,73 +64,100 @@ def descriptors(labels: Mapping[str, str]) -> dict[str, Any]:
     return numbers | {key: labels[key] for key in WORDS if key in labels}
 
 
+class Rule(NamedTuple):
+    """A way to predict, with its number of neighbors or its penalty."""
+
+    predict: Callable[..., np.ndarray]
+    size: float
+
+
+def nearest(x: np.ndarray | None, known: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
+    """(points, norms) median of the k nearest known settings; without x, of each known one from the others."""
+    far = cdist(known if x is None else x, known)
+    if x is None:
+        np.fill_diagonal(far, np.inf)
+    return np.median(y[np.argsort(far, axis=1, kind="stable")[:, :k]], axis=1)
+
+
+def ridge(x: np.ndarray | None, known: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+    """The same by ridge regression with an intercept; each known one from the others by the leverages."""
+    mean = y.mean(0)  # the columns have none
+    weights = np.linalg.solve(known.T @ known + penalty * np.eye(known.shape[1]), known.T)  # (columns, known)
+    if x is not None:
+        return mean + x @ weights @ (y - mean)
+    leverage = (np.einsum("ij,ji->i", known, weights) + 1 / len(y))[:, None]
+    fitted = mean + known @ weights @ (y - mean)
+    return (fitted - leverage * y) / (1 - leverage)
+
+
 class Forecast:
-    """Predictions from the settings of a bank, some of them at two lengths.
+    """Predictions from the settings of a bank at their final length, at which networks have learned.
 
     Raises ValueError with one line for fewer than twelve settings.
+
+    Attributes:
+        x: (settings, columns) descriptors, a column a number or a word.
+        y: (settings, norms but the first) log ratios of errors.
     """
 
     def __init__(self, settings: Sequence[Measured], norms: Sequence[str]):
-        self.settings, self.norms = list(settings), tuple(norms)
-        self.groups = np.array([own.name for own in settings])
-        self.names = list(dict.fromkeys(self.groups.tolist()))
-        if len(self.names) < FEWEST:
+        self.settings, self.norms = [own for own in settings if own.at == FINAL], tuple(norms)
+        if len(self.settings) < FEWEST:
             raise ValueError(
-                f"bank: {len(self.names)} settings of it are finished, and a prediction needs {FEWEST}; train more: "
+                f"bank: {len(self.settings)} settings of it are finished, and a prediction needs {FEWEST}; train more: "
                 "normexp evidence grid"
             )
-        from sklearn.feature_extraction import DictVectorizer  # takes a second to import
+        table = pd.get_dummies(pd.DataFrame([descriptors(own.cell.labels) for own in self.settings]))
+        self._columns, self.x = table.columns, table.fillna(0.0).to_numpy(float)
+        self.y = np.array([effects_of(own, norms) for own in self.settings])
+        self._rules: dict[bytes, Rule] = {}  # by the settings that are known
 
-        # a column a number, one a word; words not measured are ignored
-        self._columns = DictVectorizer(sparse=False)
-        self.x = self._columns.fit_transform([descriptors(own.cell.labels) for own in settings])
-        self.y = np.array([effects_of(own, norms) for own in settings])
-        self._models: dict[frozenset[str], Any] = {}  # by the settings that they leave out
+    def _place(self, labels: Mapping[str, str]) -> np.ndarray:
+        """(1, columns); words not measured are ignored."""
+        own = pd.get_dummies(pd.DataFrame([descriptors(labels)]))
+        return own.reindex(columns=self._columns, fill_value=0.0).to_numpy(float)
 
     def expect(self, labels: Mapping[str, str]) -> list[Expected]:
         """What to expect of each norm but the first, the best one first."""
-        middle, low, high = self._interval(self._columns.transform([descriptors(labels)]))
+        middle, low, high = self._interval(self._place(labels), np.full(len(self.x), True))
         rows = zip(self.norms[1:], middle.tolist(), low.tolist(), high.tolist(), strict=True)
         return sorted((Expected(*row) for row in rows), key=lambda own: own.effect)
 
-    def _interval(self, x: np.ndarray, without: str = "") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(norms,) prediction at x (1, columns), lower and upper end of the jackknife+, from settings but `without`."""
+    def _interval(self, x: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(norms,) prediction at x (1, columns) from the known settings, lower and upper end of the jackknife+."""
         lows, highs = [], []
-        for name in self.names:
-            if name == without:
-                continue
-            model, out = self._fitted(without, name), self.groups == name
-            missed, here = np.abs(self.y[out] - model.predict(self.x[out])), model.predict(x)
+        for out in np.flatnonzero(known):
+            others = known & (np.arange(len(known)) != out)
+            there, here = self._predict(np.stack([self.x[out], x[0]]), others)
+            missed = np.abs(self.y[out] - there)
             lows.append(here - missed)
             highs.append(here + missed)
-        below, above = np.sort(np.concatenate(lows), 0), np.sort(np.concatenate(highs), 0)
-        n = len(below)
-        place = min(math.ceil(LEVEL * (n + 1)), n)
-        return self._fitted(without).predict(x)[0], below[n - place], above[place - 1]
+        below, above = np.sort(lows, 0), np.sort(highs, 0)
+        place = min(math.ceil(LEVEL * (len(lows) + 1)), len(lows))
+        return self._predict(x, known)[0], below[len(lows) - place], above[place - 1]
 
-    def _fitted(self, *without: str) -> Any:
-        """The model from all settings but these."""
-        from sklearn.linear_model import RidgeCV
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        key = frozenset(without) - {""}
-        if key not in self._models:
-            known = ~np.isin(self.groups, list(key))
-            model = make_pipeline(StandardScaler(), RidgeCV(PENALTIES, alpha_per_target=True))
-            self._models[key] = model.fit(self.x[known], self.y[known])
-        return self._models[key]
+    def _predict(self, x: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """(points, norms) from the known settings, by the rule that misses least of them where each is left out."""
+        center, spread = self.x[known].mean(0), self.x[known].std(0)
+        found, x = ((one - center) / np.where(spread > 0, spread, 1.0) for one in (self.x[known], x))
+        y = self.y[known]
+        key = known.tobytes()
+        if key not in self._rules:
+            missed = {
+                **{Rule(nearest, k): nearest(None, found, y, k) for k in NEIGHBORS if k < len(y)},
+                **{Rule(ridge, penalty): ridge(None, found, y, penalty) for penalty in PENALTIES},
+            }
+            self._rules[key] = min(missed, key=lambda rule: np.abs(missed[rule] - y).mean())
+        rule = self._rules[key]
+        return rule.predict(x, found, y, rule.size)
 
     # How well it does on settings that it has not seen.
 
     @cached_property
     def left_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(settings, norms) prediction, lower and upper end for each setting, at its final length, from all others."""
-        rows = [
-            self._interval(self.x[place : place + 1], own.name)
-            for place, own in enumerate(self.settings)
-            if own.at == FINAL
-        ]
+        """(settings, norms) prediction, lower and upper end for each setting from all others."""
+        every = np.arange(len(self.x))
+        rows = [self._interval(self.x[[place]], every != place) for place in every]
         middle, low, high = (np.array(part) for part in zip(*rows, strict=True))
         return middle, low, high
 
@@ -137,47 +165,41 @@ class Forecast:
         """For each norm but the first: in how many settings the interval held the measured ratio, the width of the
         interval, the mean absolute miss of the prediction and of the median of the other settings, and how often the
         sign was right where the interval excludes 0."""
-        truth = self.y[[own.at == FINAL for own in self.settings]]
-        middle, low, high = self.left_out
+        truth, (middle, low, high) = self.y, self.left_out
         others = np.array([np.median(np.delete(truth, place, 0), 0) for place in range(len(truth))])
-        held, sure = (low <= truth) & (truth <= high), (low > 0) | (high < 0)
-        right = sure & (np.sign(middle) == np.sign(truth))
-        return [
-            {
-                "norm": norm,
-                "n": len(truth),
-                "held": int(held[:, place].sum()),
-                "width": float(np.median(high[:, place] - low[:, place])),
-                "missed": float(np.abs(middle - truth)[:, place].mean()),
-                "missed_by_the_median": float(np.abs(others - truth)[:, place].mean()),
-                "sure": int(sure[:, place].sum()),
-                "right": int(right[:, place].sum()),
-            }
-            for place, norm in enumerate(self.norms[1:])
-        ]
+        sure = (low > 0) | (high < 0)
+        columns = {
+            "norm": self.norms[1:],
+            "n": len(truth),
+            "held": ((low <= truth) & (truth <= high)).sum(0),
+            "width": np.median(high - low, 0),
+            "missed": np.abs(middle - truth).mean(0),
+            "missed_by_the_median": np.abs(others - truth).mean(0),
+            "sure": sure.sum(0),
+            "right": (sure & (np.sign(middle) == np.sign(truth))).sum(0),
+        }
+        return pd.DataFrame(columns).to_dict("records")  # type: ignore[return-value]
 
     # Where the measured settings are.
 
     def nearest(self, labels: Mapping[str, str]) -> list[Measured]:
-        """The measured settings that are most like this one, at their final length."""
-        scaled = self._fitted()[0]
-        places = [place for place, own in enumerate(self.settings) if own.at == FINAL]
-        here = scaled.transform(self._columns.transform([descriptors(labels)]))
-        far = np.linalg.norm(scaled.transform(self.x[places]) - here, axis=1)
-        return [self.settings[places[one]] for one in np.argsort(far, kind="stable")[:NEAREST]]
+        """The measured settings that are most like this one."""
+        far = cdist(
+            self._place(labels), self.x, "seuclidean", V=np.where(self.x.var(0) > 0, self.x.var(0), 1.0)
+        )[0]
+        return [self.settings[one] for one in np.argsort(far, kind="stable")[:NEAREST]]
 
     def outside(self, labels: Mapping[str, str]) -> list[str]:
         """What of a setting lies outside of what was measured: of networks of its kind, if there are any."""
         known = [own.cell.labels for own in self.settings]
         own = [one for one in known if one["model"] == labels["model"]] or known
         found = []
-        for key in WORDS:
-            values = sorted({one[key] for one in own if key in one})
-            if key in labels and values and labels[key] not in values:
-                found.append(f"{key} {labels[key]} (measured: {', '.join(values)})")
-        for key in NUMBERS:
-            numbers = [float(one[key]) for one in own if key in one]
-            if key in labels and numbers and not min(numbers) <= float(labels[key]) <= max(numbers):
-                span = f"{min(numbers):,g} to {max(numbers):,g}"
-                found.append(f"{key} {float(labels[key]):,g} (measured: {span})")
+        for key in (key for key in (*WORDS, *NUMBERS) if key in labels and any(key in one for one in own)):
+            values = [one[key] for one in own if key in one]
+            if key in WORDS and labels[key] not in values:
+                found.append(f"{key} {labels[key]} (measured: {', '.join(sorted(set(values)))})")
+            elif key in NUMBERS:
+                here, low, high = float(labels[key]), min(map(float, values)), max(map(float, values))
+                if not low <= here <= high:
+                    found.append(f"{key} {here:,g} (measured: {low:,g} to {high:,g})")
         return found

@@ -20,17 +20,16 @@ PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
 def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     """What to expect in a setting, in lines."""
-    first, finals = forecast.norms[0], len(forecast.names)
+    first, told = forecast.norms[0], forecast.expect(labels)
+    width = max(map(len, forecast.norms))
+    rows = sorted(
+        [*((own.effect, own.norm, str(own)) for own in told), (0.0, first, "")], key=lambda row: row[0]
+    )
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
-        f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from {finals} settings "
-        f"of bank {bank}):",
-    ]
-    told = forecast.expect(labels)
-    width = max(map(len, forecast.norms))
-    rows = [*((own.effect, own.norm, str(own)) for own in told), (0.0, first, "")]
-    lines += [
-        f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in sorted(rows, key=lambda row: row[0])
+        f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from "
+        f"{len(forecast.settings)} settings of bank {bank}):",
+        *(f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in rows),
     ]
     if all(own.low <= 0 <= own.high for own in told):
         lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
@@ -44,10 +43,7 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
 
 def errors(own: Measured, norms: Sequence[str]) -> str:
     """The errors of a measured setting in %; a failed run counts as a guess."""
-    guess = own.setting.guess or 1.0
-    return ", ".join(
-        f"{100 * own.setting.outcomes[norm, ''].guessing(guess).values.mean():.2f}%" for norm in norms
-    )
+    return ", ".join(f"{100 * own.setting.values_of(norm).mean():.2f}%" for norm in norms)
 
 
 # Predictions for the settings of another bank.
@@ -60,16 +56,16 @@ def subject(settings: Bank, bank: str) -> str:
 
 def predictions(forecast: Forecast, settings: Bank, bank: str) -> dict[str, Any]:
     """What is expected in each cell of a bank, as plain values for the registry."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, cell in settings.grid.cells.items():
         labels = labels_of_own(cell.overrides)
+        each = {one.norm: (one.effect, one.low, one.high) for one in forecast.expect(labels)}
         found[name] = {
             "labels": labels,
             "overrides": list(cell.overrides),
             "outside": forecast.outside(labels),
-            "expected": {one.norm: [round(v, 4) for v in (one.effect, one.low, one.high)]
-                         for one in forecast.expect(labels)},
-        }  # fmt: skip
+        }
+        found[name]["expected"] = {norm: [round(v, 4) for v in own] for norm, own in each.items()}
     return {"bank": bank, "norms": list(forecast.norms), "level": LEVEL, "settings": found}
 
 
@@ -77,43 +73,38 @@ def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, regis
     """Predictions beside what was measured: the table, how many were held, the registry's row, and why it came late.
     Raises ValueError with one line for registered predictions that were changed."""
     found, known = measured(settings, evidence), open_registry(registry) if registry.exists() else None
-    row = known.latest(subject(settings, bank)) if known else None
+    row, late = known.latest(subject(settings, bank)) if known else None, ""
     if known is None or row is None:
-        table, held = beside(predictions(forecast, settings, bank), found)
-        return {"table": table, "held": held, "row": None, "late": ""}
-    path = registry.parent / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
-    predicted = json.loads(path.read_text())
-    if digest(predicted) != row.protocol:
-        raise ValueError(f"{path}: is not what row {row.number} registered; restore it from git")
-    tables = [own.runs.rename(columns={"hash": "run"}) for own in found]
-    runs = [
-        {str(key): value for key, value in run.items()} for one in tables for run in one.to_dict("records")
-    ]
+        predicted = predictions(forecast, settings, bank)
+    else:
+        path = registry.parent / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+        predicted = json.loads(path.read_text())
+        if digest(predicted) != row.protocol:
+            raise ValueError(f"{path}: is not what row {row.number} registered; restore it from git")
+        runs: list[Any] = [
+            run for own in found for run in own.runs.assign(run=own.runs["hash"]).to_dict("records")
+        ]
+        late = "; ".join(not_after(row, runs, known.rows_at)[:1])
     table, held = beside(predicted, found)
-    late = "; ".join(not_after(row, runs, known.rows_at)[:1])
-    return {"table": table, "held": held, "row": row.number, "late": late}
+    return {"table": table, "held": held, "row": row and row.number, "late": late}
 
 
 def beside(predicted: Mapping[str, Any], found: Sequence[Measured]) -> tuple[str, str]:
     """(a table of what was predicted beside what was measured, misses included; how many were held, in words)."""
-    known, rows, held, of = {own.name: own for own in found}, [], 0, 0
+    known, rows, inside, norms = {own.name: own for own in found}, [], list[bool](), predicted["norms"]
     for name, own in predicted["settings"].items():
-        truth = effects_of(known[name], predicted["norms"]) if name in known else []
-        for place, norm in enumerate(predicted["norms"][1:]):
-            expected = Expected(norm, *own["expected"][norm])
-            told = "not yet measured"
-            if truth:
-                inside = expected.low <= truth[place] <= expected.high
-                told, held, of = (
-                    f"{change(truth[place])}{'' if inside else ', a miss'}",
-                    held + inside,
-                    of + 1,
-                )
+        truth = effects_of(known[name], norms) if name in known else [None] * (len(norms) - 1)
+        for norm, measured_here in zip(norms[1:], truth, strict=True):
+            expected, told = Expected(norm, *own["expected"][norm]), "not yet measured"
+            if measured_here is not None:
+                inside.append(expected.low <= measured_here <= expected.high)
+                told = f"{change(measured_here)}{'' if inside[-1] else ', a miss'}"
             rows.append((name, norm, str(expected), told))
-    words = f"{held} of {of} measured ratios lie inside their {predicted['level']:.0%} interval" if of else ""
-    return markdown_table(
-        ("setting", "norm", f"predicted errors against {predicted['norms'][0]}", "measured"), rows
-    ), words
+    columns = ("setting", "norm", f"predicted errors against {norms[0]}", "measured")
+    held = (
+        f"{sum(inside)} of {len(inside)} measured ratios lie inside their {predicted['level']:.0%} interval"
+    )
+    return markdown_table(columns, rows), held if inside else ""
 
 
 def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:
@@ -126,7 +117,7 @@ def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) 
     columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
     own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
     return markdown_page(
-        "advise.md.j2", bank=bank.name, n=len(forecast.names), level=f"{LEVEL:.0%}", first=forecast.norms[0],
+        "advise.md.j2", bank=bank.name, n=len(forecast.settings), level=f"{LEVEL:.0%}", first=forecast.norms[0],
         coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Find what is wrong with the norms of a network: `normexp.check(module, loader)`, `normexp check my_package:Model`.
 
-Files are imported when one of their names is first used, because they need torch and Lightning.
+The package is called as a function. What needs torch and Lightning is imported when it is first used.
 """
 
 import importlib
@@ -23,12 +23,11 @@ def __getattr__(name: str) -> Any:
 
 
 class _Callable(types.ModuleType):
-    """Once a file of this package is imported, Python puts the package where the function `normexp.check` was."""
-
-    def __call__(self, *args: Any, **options: Any) -> "Result":
+    def __call__(self, module: Any, loader: Any = None, **options: Any) -> "Result":
+        """See `normexp.check.run.check`, whose options it takes."""
         from normexp.check.run import check
 
-        return check(*args, **options)
+        return check(module, loader, **options)
 
 
 sys.modules[__name__].__class__ = _Callable

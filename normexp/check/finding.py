@@ -3,11 +3,11 @@
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from normexp.check.run import Network
 
 PACKAGE = Path(__file__).parents[1]
-TEXTS = PACKAGE / "check" / "findings" / "findings.yaml"
+FOLDER = PACKAGE / "check" / "findings"
+TEXTS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 VERDICTS = (PACKAGE.parent / "docs" / "verdicts.md", PACKAGE / "docs" / "verdicts.md")  # checkout, wheel
 # | [P10](file) | the sentence. *source* note | **word** | ...
 ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
@@ -29,40 +30,29 @@ class Found:
     Attributes:
         number: see `Finding`.
         layers: paths of the layers concerned.
-        path: the worst of them; the first if it is not named.
         case: which of the finding's texts are meant.
-        words: what else stands in the texts.
+        path: the worst of the layers; the first if it is not named.
+        words: what else stands in the texts. A function gives the word for the worst layer.
     """
 
     def __init__(
-        self, number: float, layers: Iterable[str] = (), path: str = "", case: str = "", **words: Any
+        self, number: float, layers: Iterable[str] = (), case: str = "", path: str = "", **words: Any
     ) -> None:
         self.number, self.layers, self.case, self.words = number, tuple(layers), case, words
         self.path = path or next(iter(self.layers), "")
 
 
-class Worst(NamedTuple):
-    """The largest number of the layers above a limit, those layers, and which of them has it."""
-
-    number: float
-    layers: tuple[str, ...]
-    path: str
-
-
-def above(measured: Mapping[str, float], limit: float = 0.0) -> Iterator[Worst]:
-    """The worst of the layers whose number is above a limit; nothing if there is none."""
-    layers = tuple(path for path, number in measured.items() if number > limit)
-    if layers:
-        path = max(layers, key=measured.__getitem__)
-        yield Worst(measured[path], layers, path)
-
-
-def largest(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Path -> the largest number that it has, for layers that are called several times."""
-    found: dict[str, float] = {}
-    for path, number in pairs:
-        found[path] = max(number, found.get(path, number))
-    return found
+def above(
+    measured: Iterable[tuple[str, float]], limit: float = 0.0, case: str = "", **words: Any
+) -> Iterator[Found]:
+    """The largest number above a limit, with all layers that are; nothing if there is none. A layer counts with the
+    largest of its numbers."""
+    largest: dict[str, float] = {}
+    for path, number in measured:
+        largest[path] = max(number, largest.get(path, number))
+    if layers := [path for path, number in largest.items() if number > limit]:
+        worst = max(layers, key=largest.__getitem__)
+        yield Found(largest[worst], layers, case, worst, **words)
 
 
 Look = Callable[["Network", SimpleNamespace], Iterable[Found]]
@@ -78,33 +68,23 @@ class Kind:
 
     def __init__(self, look: Look) -> None:
         self.id, self.look = look.__name__, look
-        self.texts: dict[str, Any] = texts()[self.id]
+        self.texts = TEXTS[self.id]
         self.why, self.verdicts = " ".join((look.__doc__ or "").split()), tuple(self.texts["verdicts"])
         self.limits = SimpleNamespace(**{name: row[0] for name, row in self.texts.get("limits", {}).items()})
 
     def findings(self, network: "Network") -> list[Finding]:
-        """What it finds in a network. Raises NotChecked if an input is absent."""
+        """What it finds in a network, in words. Raises NotChecked if an input is absent."""
         return [self.told(found, network) for found in self.look(network, self.limits)]
 
     def told(self, found: Found, network: "Network") -> Finding:
         """The finding in words."""
+        number, layers, path = found.number, found.layers, found.path
         own = self.texts | self.texts.get("cases", {}).get(found.case, {})
-        words = {
-            "number": found.number,
-            "count": len(found.layers),
-            "path": found.path,
-            "code": network.code(found.path),
-        }
-        said = {
-            key: own[key].format(**words | found.words) for key in ("severity", "sentence", "quantity", "fix")
-        }
+        words = {key: word(path) if callable(word) else word for key, word in found.words.items()}
+        words |= {"number": number, "count": len(layers), "path": path, "code": network.code(path)}
+        said = {key: own[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         return Finding(
-            self.id,
-            number=found.number,
-            layers=found.layers,
-            why=self.why,
-            links=links(self.verdicts),
-            **said,
+            self.id, number=number, layers=layers, why=self.why, links=links(self.verdicts), **said
         )
 
 
@@ -119,16 +99,9 @@ def finding(look: Look) -> Look:
     return look
 
 
-@cache
-def texts() -> dict[str, dict[str, Any]]:
-    """findings.yaml: id -> texts, verdicts and limits."""
-    read: dict[str, dict[str, Any]] = yaml.safe_load(TEXTS.read_text(encoding="utf-8"))
-    return read
-
-
 def declared() -> dict[str, Kind]:
     """All kinds of findings, from every file of `normexp/check/findings`."""
-    for file in pkgutil.iter_modules([str(TEXTS.parent)]):
+    for file in pkgutil.iter_modules([str(FOLDER)]):
         importlib.import_module(f"normexp.check.findings.{file.name}")
     return KINDS
 
@@ -142,5 +115,6 @@ def verdicts() -> dict[str, Link]:
 
 
 def links(ids: tuple[str, ...]) -> tuple[Link, ...]:
-    """The verdicts with these ids; those that the page does not have are left out."""
-    return tuple(verdicts()[name] for name in ids if name in verdicts())
+    """The verdicts with these ids, those without a word last; those that the page does not have are left out."""
+    found = [verdicts()[name] for name in ids if name in verdicts()]
+    return tuple(sorted(found, key=lambda link: link.word.startswith(("not yet run", "begun"))))

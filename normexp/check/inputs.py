@@ -11,6 +11,7 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from normexp.check.result import NotChecked
 from normexp.models.sites import EMBEDDINGS, LINEAR_MAPS
 from normexp.monitors.batches import Batches, leading_size, rows_of
 from normexp.monitors.guard import to_module
@@ -23,6 +24,14 @@ PRECISIONS = {
     "32": "float32", "32-true": "float32", "float32": "float32", "64-true": "float64", "64": "float64",
 }  # fmt: skip
 LIBRARIES = ("keras", "tensorflow", "jax", "flax")
+NEEDED = {
+    "averaged": "averaged=, the averaged model (EMA, SWA) or its state dict",
+    "converted_from": "converted_from= (keras, tensorflow, jax, flax) if the weights come from there",
+    "devices": "devices=, the processes that train together",
+    "optimizer": "optimizer=",
+    "precision": "precision=, such as 16-mixed or bf16-mixed",
+    "state_dict": "state_dict=, what you save",
+}
 
 
 @dataclass
@@ -58,6 +67,12 @@ class Asked:
                 raise ValueError(f"{name}={value}: unknown; choose from {', '.join(known)}")
         for name in ("accumulate", "devices", "steps"):
             at_least_one(name, getattr(self, name))
+
+    def need(self, name: str) -> Any:
+        """What was said. Raises NotChecked with what to pass if nothing was."""
+        if (value := getattr(self, name)) is None:
+            raise NotChecked(f"pass {NEEDED[name]}")
+        return value
 
 
 def at_least_one(name: str, value: int | None) -> None:
@@ -96,22 +111,17 @@ def split(batch: Any) -> tuple[Any, Any]:
 
 
 def tensor_of(output: Any) -> Tensor:
-    """The tensor of numbers in a network's output: itself, its `logits`, or the first one inside.
+    """The tensor of numbers in a network's output: its `logits`, else the first one inside.
 
     Raises ValueError if there is none.
     """
-    for name in ("logits", "last_hidden_state"):
-        if isinstance(value := getattr(output, name, None), Tensor):
-            return value
-    waiting = [output]
-    while waiting:
+    waiting = [getattr(output, "logits", None), getattr(output, "last_hidden_state", None), output]
+    while waiting:  # the outer ones first
         value = waiting.pop(0)
         if isinstance(value, Tensor) and value.is_floating_point():
             return value
-        if isinstance(value, Mapping):
-            waiting += list(value.values())
-        elif isinstance(value, (tuple, list)):
-            waiting += list(value)
+        inside = value.values() if isinstance(value, Mapping) else value
+        waiting += inside if isinstance(value, (Mapping, tuple, list)) else ()
     raise ValueError(
         f"module: its output {type(output).__name__} holds no tensor of numbers; pass a LightningModule"
     )
@@ -127,15 +137,17 @@ def loss_of_output(output: Any, target: Any, loss: Callable[..., Tensor] | None 
     y = tensor_of(output)
     if isinstance(target, Tensor) and not target.is_floating_point() and target.dtype != torch.bool:
         for axis in (-1, 1):  # (N, ..., K) or (N, K, ...)
-            if y.dim() > axis % y.dim() > 0 and y.movedim(axis, -1).shape[:-1] == target.shape:
-                logits = y.movedim(axis, -1).flatten(0, -2)
-                return F.cross_entropy(
-                    logits.float(), target.flatten()
-                ), "cross-entropy, guessed from the targets"
+            if y.dim() > axis % y.dim() > 0 and (x := y.movedim(axis, -1)).shape[:-1] == target.shape:
+                entropy = F.cross_entropy(x.flatten(0, -2).float(), target.flatten())
+                return entropy, "cross-entropy, guessed from the targets"
     if isinstance(target, Tensor) and target.is_floating_point() and target.shape == y.shape:
         return F.mse_loss(y, target), "mean squared error, guessed from the targets"
-    signs = torch.randint(0, 2, y.shape[1:], generator=torch.Generator().manual_seed(0)).to(y) * 2 - 1
-    return (y * signs).mean(), PROBE
+    return (y * random_signs(y.shape[1:], y)).mean(), PROBE
+
+
+def random_signs(shape: Sequence[int], like: Tensor) -> Tensor:
+    """1 and -1 at random, always the same ones."""
+    return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(like) * 2 - 1
 
 
 def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:

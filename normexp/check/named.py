@@ -12,6 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from normexp.api import Run
+from normexp.figures.lab import trained
+from normexp.runs import read_summary
+
 SHAPE = re.compile(r"\d+(x\d+)+")
 
 
@@ -41,8 +45,9 @@ def made(word: str, argument: str, *args: Any) -> Any:
 def network_named(word: str) -> tuple[nn.Module, Any]:
     """(the network, the data that belongs to it or None) of `package:Model`, `torchvision:NAME`, `timm:NAME`, a name
     of torchvision, or the folder of a run of this project."""
-    if (Path(word) / "checkpoints").is_dir():
-        return _of_run(Path(word))
+    if ((folder := Path(word)) / "checkpoints").is_dir():
+        parts = trained(Run(folder, read_summary(folder) or {}))
+        return parts.module, parts.data
     library, _, name = word.rpartition(":")
     if library == "timm":
         try:
@@ -62,20 +67,6 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
             "torchvision.models.list_models()"
         )
     return torchvision.models.get_model(name, weights=None), None
-
-
-def _of_run(folder: Path) -> tuple[nn.Module, Any]:
-    """The module and data of a run, with the weights of its last checkpoint."""
-    from normexp.config.identity import saved_identity
-    from normexp.config.run_spec import saved_spec
-    from normexp.runs import read_summary
-    from normexp.training.checkpoint import load_checkpoint
-    from normexp.training.train import build
-
-    parts = build(saved_spec(folder, read_summary(folder) or {}, []))
-    state = load_checkpoint(folder / "checkpoints" / "last.ckpt", saved_identity(folder))
-    parts.module.load_state_dict(state["state_dict"])
-    return parts.module, parts.data
 
 
 def data_named(word: str) -> Any:

@@ -6,15 +6,18 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from normexp.check.result import Finding, Layer, Result
+from normexp.check.result import Finding, Result
 from normexp.report.drawing import Drawing, dark_colors, narrow, narrow_all, room, save_all, tell
 from normexp.report.page import ENVIRONMENT
 from normexp.report.style import FAINT, OWN, drawing_style, plain_log_scale
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
 COLORS = {"error": "#A32020", "warning": OWN["layernorm"], "note": OWN["batchnorm"]}
-SERIES = {"norm": OWN["layernorm"], "activation": OWN["groupnorm"], "linear": OWN["batchnorm"]}
-NAMES = {"norm": "norms", "activation": "activations", "linear": "linear maps"}
+SERIES = {
+    "norm": ("norms", OWN["layernorm"]),
+    "activation": ("activations", OWN["groupnorm"]),
+    "linear": ("linear maps", OWN["batchnorm"]),
+}
 MOST_ROWS = 8
 
 
@@ -28,7 +31,7 @@ def write_page(result: Result, folder: Path, *, made_by: str = "") -> Path:
             slim = narrow_all(drawings(result))
     html = ENVIRONMENT.from_string(TEMPLATE.read_text()).render(
         result=result, drawings=shown, shapes={"wide": wide, "narrow": slim}, made_by=made_by,
-        dark=dark_colors([*COLORS.values(), *SERIES.values()]), colors=COLORS,
+        dark=dark_colors([*COLORS.values(), *(color for _, color in SERIES.values())]), colors=COLORS,
     )  # fmt: skip
     (folder / "index.html").write_text(html)
     return folder / "index.html"
@@ -36,25 +39,23 @@ def write_page(result: Result, folder: Path, *, made_by: str = "") -> Path:
 
 def drawings(result: Result) -> list[Drawing]:
     """The two figures, drawn for the room of the moment."""
-    scale = by_layer(
-        result, {k: "output_rms" for k in SERIES}, "root mean square of the output", "activation scale"
-    )
-    gradient = by_layer(result, {k: "gradient" for k in SERIES}, "norm of the gradient", "gradient")
     marks = "The marks above show where each finding is."
     return [
         Drawing(
             "scale", "How large are the activations, layer by layer?",
-            f"Root mean square of what each layer gives in the training pass, input to output. {marks}", scale,
+            f"Root mean square of what each layer gives in the training pass, input to output. {marks}",
+            by_layer(result, "output_rms", "root mean square of the output", "activation scale"),
         ),
         Drawing(
             "gradient", "How large are the gradients, layer by layer?",
             "Norm of the loss's gradient by the weights of each linear map, and by the output of each norm and "
-            f"activation. {marks}", gradient,
+            f"activation. {marks}",
+            by_layer(result, "gradient", "norm of the gradient", "gradient"),
         ),
     ]  # fmt: skip
 
 
-def by_layer(result: Result, attributes: dict[str, str], words: str, name: str) -> Figure:
+def by_layer(result: Result, attribute: str, words: str, name: str) -> Figure:
     """A value of each kind of layer over the place in the network, below a row of marks for each finding."""
     places = {layer.path: index for index, layer in enumerate(result.layers, 1)}
     marked = [f for f in result.findings if any(path in places for path in map(owner, f.layers))][:MOST_ROWS]
@@ -62,11 +63,13 @@ def by_layer(result: Result, attributes: dict[str, str], words: str, name: str) 
     figure = Figure(figsize=(room().width, 3.0 + high), layout="constrained")
     top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[high, 3.0])
     strip(top, marked, places)
-    for kind, attribute in attributes.items():
-        layers = [
-            layer for layer in result.layers if layer.kind == kind and (getattr(layer, attribute) or 0) > 0
-        ]
-        draw(axes, layers, [places[layer.path] for layer in layers], attribute, kind, name)
+    for kind, (label, color) in SERIES.items():
+        values = {layer.path: getattr(layer, attribute) for layer in result.layers if layer.kind == kind}
+        values = {path: y for path, y in values.items() if y}
+        if values:
+            xs, ys = [places[path] for path in values], list(values.values())
+            axes.plot(xs, ys, ".-", color=color, linewidth=1.2, label=label)
+            tell(axes, xs, ys, f"{name}, {label}", [f"{path}: {y:.3g}" for path, y in values.items()])
     axes.set_xlabel("layer, input to output")
     axes.set_ylabel(words)
     if axes.lines:
@@ -95,15 +98,3 @@ def strip(axes: Axes, marked: Sequence[Finding], places: dict[str, int]) -> None
         axes.spines[side].set_visible(False)
     if not marked:
         axes.text(0, 0.5, "no finding at a layer", transform=axes.transAxes, va="center", color=FAINT)
-
-
-def draw(
-    axes: Axes, layers: Sequence[Layer], xs: Sequence[int], attribute: str, kind: str, name: str
-) -> None:
-    """One curve with its values under the mouse."""
-    if not layers:
-        return
-    ys = [getattr(layer, attribute) for layer in layers]
-    axes.plot(xs, ys, ".-", color=SERIES[kind], linewidth=1.2, label=NAMES[kind])
-    told = [f"{layer.path}: {y:.3g}" for layer, y in zip(layers, ys, strict=True)]
-    tell(axes, xs, ys, f"{name}, {NAMES[kind]}", told)

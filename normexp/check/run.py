@@ -14,11 +14,11 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from normexp.check.finding import declared
 from normexp.check.inputs import (
     PRECISIONS,
-    PROBE,
     Asked,
     Step,
     as_step,
@@ -58,14 +58,21 @@ class Network:
         step: has a `training_step`.
         batches: of at most as many samples as the user allows.
         batch_size: samples of a batch that is not cut.
-        loader: what the user passed as data.
+        data: what the user passed as data.
     """
 
-    def __init__(self, step: nn.Module, batches: Batches, batch_size: int, loader: Any, asked: Asked) -> None:
+    def __init__(self, step: nn.Module, batches: Batches, batch_size: int, data: Any, asked: Asked) -> None:
         self.step, self.batches, self.batch_size = step, batches, batch_size
-        self.loader, self.asked, self.root = loader, asked, root_of(step)
+        self.data, self.asked, self.root = data, asked, root_of(step)
         self.samples = size_of(batches.training) or batch_size  # that the passes see
         self.modules = dict(self.root.named_modules())
+
+    @cached_property
+    def training_loader(self) -> Any:
+        """The loader of the training, alone or of a data module; None if the user passed batches."""
+        if hasattr(self.data, "train_dataloader"):
+            return self.data.train_dataloader()
+        return self.data if isinstance(self.data, DataLoader) else None
 
     @cached_property
     def places(self) -> list[Place]:
@@ -107,10 +114,10 @@ class Network:
         return self.attempt
 
     @property
-    def has_loss(self) -> bool:
-        """Whether the loss is one, and not a probe, as the training pass tells."""
-        _ = self.trace
-        return not (isinstance(self.step, Step) and self.step.told.how == PROBE)
+    def loss(self) -> str:
+        """How the training pass computes the loss, in words; PROBE if it is none."""
+        _ = self.attempt
+        return self.step.told.how if isinstance(self.step, Step) else "its training_step"
 
     @cached_property
     def modes(self) -> Modes:
@@ -131,28 +138,25 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
     found = Modes(running, running, running)
     for place in tracked:
         place.module.train()
-    moments: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    moments: dict[Place, list[tuple[Tensor, Tensor]]] = {}
     for batch in (batches.training, batches.held_out):
         passed = trace(step, batch, tracked)
         found.batch = passed.loss
         for call in passed.calls:
             # not those of each sample, as InstanceNorm's
             if call.mean.shape == call.place.module.running_mean.shape:
-                moments.setdefault(call.place.path, []).append((call.mean, call.var))
+                moments.setdefault(call.place, []).append((call.mean, call.var))
         del passed  # and what it keeps of the activations
     step.eval()
-    for place in tracked:
-        if own := moments.get(place.path):
-            means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
-            mean, var = place.module.running_mean, place.module.running_var
-            off = (
-                torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
-                / var.sqrt().norm()
-            )
-            found.apart[place.path], found.var[place.path] = float(off.amax()), variances[0]
-            # Of all batches together: the mean of their variances and the variance of their means.
-            mean.copy_(means.mean(0))
-            var.copy_(variances.mean(0) + means.var(0, correction=0))
+    for place, own in moments.items():
+        means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
+        mean, var = place.module.running_mean, place.module.running_var
+        off = torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
+        found.apart[place.path] = float(off.amax() / var.sqrt().norm())
+        found.var[place.path] = variances[0]
+        # Of all batches together: the mean of their variances and the variance of their means.
+        mean.copy_(means.mean(0))
+        var.copy_(variances.mean(0) + means.var(0, correction=0))
     found.precise = float(loss_of(step, copied(batches.held_out)))
     return found
 
@@ -182,13 +186,10 @@ def check(
         ValueError: an unknown precision or library, no norm in the network, or a module whose input is not known.
         TypeError: another option.
     """
-    begun = time.perf_counter()
-    given = Asked(**asked)
+    begun, given, name = time.perf_counter(), Asked(**asked), type(module).__name__
     at_least_one("samples", samples)
     if not isinstance(module, nn.Module):
-        raise ValueError(
-            f"module={type(module).__name__}: is no torch module; pass a network or a LightningModule"
-        )
+        raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
     if loss is None and not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
@@ -197,30 +198,22 @@ def check(
     batches, batch_size, said = two_batches(loader, module, samples)
     network = Network(step, batches, batch_size, loader, given)
     if not network.places:
-        raise ValueError(
-            f"module={type(module).__name__}: has no normalization layer; there is nothing to check"
-        )
-    result = Result(type(module).__name__)
-    for name, kind in declared().items():
+        raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
+    result = Result(name)
+    for id, kind in declared().items():
         try:
             found = kind.findings(network)
+            result.findings += found
+            result.healthy += [] if found else [id]
         except NotChecked as reason:
-            result.not_checked[name] = str(reason)
-            continue
-        result.findings += found
-        if not found:
-            result.healthy.append(name)
+            result.not_checked[id] = str(reason)
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.layers = list(network.attempt.layers.values())
     counts = Counter(type(place.module).__name__ for place in network.places)
     norms = ", ".join(f"{count} {name}" for name, count in counts.items())
-    how = step.told.how if isinstance(step, Step) else "its training_step"
-    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {how}", *said]
+    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
     result.seconds = time.perf_counter() - begun
     return result
-
-
-LINES = 5
 
 
 class CheckNorms(Callback):
@@ -251,18 +244,18 @@ class CheckNorms(Callback):
         """
         if self.result is not None:
             return
-        precision = str(trainer.precision)
+        precision, steps = str(trainer.precision), trainer.num_training_batches
         self.result = check(
             module,
             [batch],
-            optimizer=trainer.optimizers[0] if trainer.optimizers else None,
+            optimizer=next(iter(trainer.optimizers), None),
             precision=precision if precision in PRECISIONS else None,
             accumulate=trainer.accumulate_grad_batches,
             devices=trainer.world_size,
-            steps=int(trainer.num_training_batches) if trainer.num_training_batches < float("inf") else None,
+            steps=int(steps) if steps < float("inf") else None,
             samples=self.samples,
         )
-        lines = self.result.lines(LINES)
+        lines = self.result.lines()
         for line in lines:
             rank_zero_info(line)
         if self.strict and not self.result.ok:

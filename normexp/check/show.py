@@ -18,8 +18,9 @@ def show(result: Result, console: Console | None = None) -> None:
         console.print(Text(fact, style="dim"))
     if result.findings:
         table = Table(show_edge=False, show_lines=True, pad_edge=False)
-        for column in ("", "finding", "what was measured, why, and what mends it"):
-            table.add_column(column, no_wrap=column != "what was measured, why, and what mends it")
+        for column in ("", "finding"):
+            table.add_column(column, no_wrap=True)
+        table.add_column("what was measured, why, and what mends it")
         for finding in result.findings:
             severity = Text(finding.severity, style=COLORS[finding.severity])
             table.add_row(severity, Text(finding.id), told(finding))

@@ -45,14 +45,10 @@ class Place:
         return getattr(self.module, "running_mean", None) is not None
 
     @property
-    def seen(self) -> int:
-        """Batches that its running statistics have seen."""
-        return int(getattr(self.module, "num_batches_tracked", None) or 0)
-
-    @property
-    def fresh(self) -> bool:
-        """Whether its running statistics have seen no batch."""
-        return getattr(self.module, "num_batches_tracked", None) is not None and not self.seen
+    def seen(self) -> int | None:
+        """Batches that its running statistics have seen; None if it does not count them."""
+        count = getattr(self.module, "num_batches_tracked", None)
+        return None if count is None else int(count)
 
     @property
     def keep(self) -> float | None:
@@ -106,22 +102,20 @@ def norms_of(step: nn.Module) -> list[Place]:
 
 
 def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
-    if isinstance(layer, str):  # recognized, and computes something of its own
-        kind, eps = "layer", float(getattr(module, "eps", None) or 0.0)
-    else:
-        kind, eps = layer.kind, float(layer.eps or 0.0)
-    name, centers = type(module).__name__, kind != "rms"
-    if kind == "project":
-        centers = "RMS" not in name and "Scale" not in name
-        kind = "batch" if module.batch_statistics else "group" if hasattr(module, "num_groups") else "sample"
-        if name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps:
-            kind = "none"
+    name, special = type(module).__name__, isinstance(layer, str)  # one that computes something of its own
+    kind, eps = ("layer", getattr(module, "eps", None)) if special else (layer.kind, layer.eps)
+    centers = not ("RMS" in name or "Scale" in name) if kind == "project" else kind != "rms"
     if isinstance(module, INSTANCE) or name == "InstanceNorm":
         kind = "instance"
-    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, eps)
+    elif kind == "project":
+        plain = name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps
+        parted = "group" if hasattr(module, "num_groups") else "sample"
+        kind = "none" if plain else "batch" if module.batch_statistics else parted
+    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, float(eps or 0.0))
 
 
 KINDS = ("norm", "activation", "linear")
+TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 MANY = 2**22  # values; a larger activation is measured on as many of its first samples as stay below
 
 
@@ -161,33 +155,24 @@ class Call:
 
 
 @dataclass
-class Unit:
-    """An activation right behind a norm: the share of units that are flat everywhere, and of saturated outputs."""
-
-    path: str
-    behind: str
-    dead: float
-    saturated: float | None
-
-
-@dataclass
 class Trace:
     """What one training pass showed.
 
     Attributes:
+        units: path of an activation right behind a norm -> (that norm, share of units that are flat everywhere, of
+            outputs that are saturated).
         layers: path -> what a norm, activation or linear map did, in forward order.
         cancelled: path of a linear map with a bias right before a norm -> |sum of dL/dy| / sum of |dL/dy|, its largest
             channel; 0 up to rounding if the norm subtracts whatever the bias adds.
-        sensitivity: path of a linear map -> |dL/dW| |W|, which does not change if the weights are rescaled.
+        runs: calls of the whole network.
         inside: path of the norm in which the pass failed.
     """
 
     loss: float = float("nan")
     calls: list[Call] = field(default_factory=list)
-    units: list[Unit] = field(default_factory=list)
+    units: dict[str, tuple[str, float, float]] = field(default_factory=dict)
     layers: dict[str, Layer] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
-    sensitivity: dict[str, float] = field(default_factory=dict)
     runs: int = 0
     error: Exception | None = None
     inside: str = ""
@@ -197,25 +182,19 @@ class _Watch:
     """The hooks of one pass."""
 
     def __init__(self, step: nn.Module, places: list[Place]) -> None:
-        self.step, self.trace, self.depth = step, Trace(), 0
+        self.trace, self.depth = Trace(), 0
         self.places = {place.module: place for place in places}
         self.paths = {module: path for path, module in root_of(step).named_modules()}
-        self.sites = sites_of(step)
-        self.kinds = {site.module: site.kind for site in self.sites if site.kind in KINDS}
+        sites = sites_of(step)
+        self.kinds = {site.module: site.kind for site in sites if site.kind in KINDS}
         self.kept: list[Tensor] = []  # keeps memory from being used again, so that an address names its maker
         self.maker: dict[int, nn.Module] = {}
-        self.before_norm: set[nn.Module] = set()
+        self.before_norm: set[nn.Module | None] = set()
         self.handles: list[Any] = []
-
-    def attach(self) -> None:
         for module in self.paths:
             self.handles.append(module.register_forward_pre_hook(self.enter, with_kwargs=True))
             self.handles.append(module.register_forward_hook(self.leave))
-        self.handles.append(listen(self.step, self.sites, self.called))
-
-    def layer(self, module: nn.Module) -> Layer:
-        path = self.paths[module]
-        return self.trace.layers.setdefault(path, Layer(path, self.kinds[module]))
+        self.handles.append(listen(step, sites, self.called))
 
     def enter(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         self.trace.runs += self.depth == 0
@@ -223,13 +202,14 @@ class _Watch:
         x = first_tensor(args, kwargs)
         if module not in self.kinds or x is None or not x.is_floating_point():
             return
+        path, kind = self.paths[module], self.kinds[module]
         if module in self.places:
-            self.trace.inside = self.paths[module]
+            self.trace.inside = path
             with torch.no_grad():
                 self.norm(self.places[module], x, (*args, *kwargs.values()))
-        elif self.kinds[module] == "activation":
-            self.unit(self.paths[module], module, x)
-        self.layer(module)  # in forward order
+        elif kind == "activation":
+            self.unit(path, module, x)
+        self.trace.layers.setdefault(path, Layer(path, kind))  # in forward order
 
     def leave(self, module: nn.Module, args: tuple, y: Any) -> None:
         self.depth -= 1
@@ -241,7 +221,8 @@ class _Watch:
         self.trace.inside = "" if module in self.places else self.trace.inside
         if module not in self.kinds or not y.is_floating_point():
             return
-        layer, linear = self.layer(module), self.kinds[module] == "linear"
+        path, linear = self.paths[module], self.kinds[module] == "linear"
+        layer = self.trace.layers.setdefault(path, Layer(path, self.kinds[module]))
         if layer.output_rms is None:
             layer.output_rms = rms(y)
             if y.requires_grad and not linear:
@@ -259,7 +240,7 @@ class _Watch:
         most, training = float(x.abs().amax()), place.module.training
         call = Call(place, self.trace.runs, mean, var, values, most, x.detach(), masked, training)
         self.trace.calls.append(call)
-        self.before_norm |= {maker for maker in [self.maker_of(x)] if maker is not None}
+        self.before_norm.add(self.maker_of(x))
 
     def maker_of(self, x: Tensor) -> nn.Module | None:
         """The layer that gave x."""
@@ -267,9 +248,9 @@ class _Watch:
 
     def unit(self, path: str, activation: nn.Module, x: Tensor) -> None:
         behind = self.places.get(self.maker_of(x))
-        if behind is None or any(unit.path == path for unit in self.trace.units):
+        if behind is None or path in self.trace.units:
             return
-        axis, part, saturated = channel_dim(behind.module, x.ndim), few(x), None
+        axis, part, saturated = channel_dim(behind.module, x.ndim), few(x), 0.0
         with unheard():
             rows = to_rows(derivative(activation, part), axis)
             limits = bounds(activation)
@@ -277,8 +258,7 @@ class _Watch:
                 with torch.no_grad():
                     y = activation.forward(part.detach().clone())
                 saturated = float(saturated_fraction(to_rows(y, axis), *limits))
-        dead = float(flat_fractions(rows)["dead_fraction"])
-        self.trace.units.append(Unit(path, behind.path, dead, saturated))
+        self.trace.units[path] = (behind.path, float(flat_fractions(rows)["dead_fraction"]), saturated)
 
     def called(self, site: Site, x: Tensor) -> None:
         if isinstance(site.module, CalledFunction):
@@ -292,22 +272,15 @@ class _Watch:
             self.trace.cancelled[self.paths[module]] = float(share.amax())  # 0 where no gradient comes
 
     def backward(self, loss: Tensor) -> None:
-        weights = {
-            module: module.weight
-            for module in self.paths
-            if isinstance(getattr(module, "weight", None), nn.Parameter)
-            and module.weight.requires_grad
-            and module not in self.places
-        }
+        own = {path: getattr(m, "weight", None) for m, path in self.paths.items() if m not in self.places}
+        weights = {path: w for path, w in own.items() if isinstance(w, nn.Parameter) and w.requires_grad}
         if not loss.requires_grad or not weights:
             return
         found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-        gradients = dict(zip(weights, found, strict=True))
-        modules = {self.paths[module]: module for module in weights}
-        for path, layer in self.trace.layers.items():
-            if layer.kind == "linear" and (g := gradients.get(modules.get(path))) is not None:
-                layer.gradient = size(g)
-                self.trace.sensitivity[path] = layer.gradient * size(modules[path].weight.detach())
+        for path, gradient in zip(weights, found, strict=True):
+            layer = self.trace.layers.get(path)
+            if gradient is not None and layer is not None and layer.kind == "linear":
+                layer.gradient = size(gradient)
 
 
 def size(x: Tensor) -> float:
@@ -322,8 +295,8 @@ def few(x: Tensor) -> Tensor:
 
 def rms(x: Tensor) -> float:
     """Root mean square of a tensor, of its first samples if it is large."""
-    part = few(x.detach()).float()
-    return float(torch.linalg.vector_norm(part) / max(part.numel(), 1) ** 0.5)
+    part = few(x.detach())
+    return size(part) / max(part.numel(), 1) ** 0.5
 
 
 def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
@@ -333,7 +306,6 @@ def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
     """
     watch = _Watch(step, places)
     try:
-        watch.attach()
         loss = step_output(step, copied(batch))["loss"]
         watch.trace.loss = float(loss.detach())
         watch.backward(loss)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from normexp.claims.conclude import conclude
 from normexp.claims.evidence.plan import missing_keys
 from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.comparison import PRACTICAL, Comparison
-from normexp.claims.judge.estimate import ends
-from normexp.claims.spec.bank import Bank, value_of
+from normexp.claims.judge.plain_words import ends
+from normexp.claims.rounds import Rounds
+from normexp.claims.spec.bank import LENGTHS, Bank, value_of
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.population import LENGTHS
-from normexp.claims.verify_claims import Verification
 from normexp.config.code import in_words
 from normexp.format import pluralize
 from normexp.runs.files import atomic_write, write_json
@@ -97,24 +97,20 @@ def add(
         words: the command, which resumes it.
     """
     claim = arm_claim(bank, norm, ledger_of_bank(bank, evidence) if bank.drawn else evidence, most, at)
-    own = Verification([claim], out, command=words, evidence=StoredEvidence(evidence))
+    own = Rounds([claim], out, command=words, evidence=StoredEvidence(evidence))
     if known := own.known.get(claim.id):
         missing = missing_keys(claim, known)
         seconds = [claim.cells[key.setting].seconds for key in missing]  # of a listed setting not known yet
         cost = f", {core_minutes(sum(filter(None, seconds)))}" if all(seconds) else ""
         there = f"{pluralize(len(claim.cells), 'setting')} of {len(bank.cells)} ({at} length; {most} were asked for)"
         print(f"norm={claim.id} in {there}, {pluralize(claim.seeds, 'seed')}; known: {', '.join(bank.norms)}")
-        print(
-            f"at most {pluralize(len(missing), 'run')} to train{cost}; more where the best rate is an edge",
-            flush=True,
-        )
+        runs = pluralize(len(missing), "run")
+        print(f"at most {runs} to train{cost}; more where the best rate is an edge", flush=True)
     if options.plan:
         own.show_runs(options)
     else:
-        own.run(
-            options,
-            lambda of, found: show(of, found[1], out / "bank" / bank.name / claim.id, at) if found else None,
-        )
+        folder = out / "bank" / bank.name / claim.id
+        own.run(options, lambda of, known: show(of, conclude(known.claim, known)[1], folder, at))
     for reason in own.failed.values():
         print(f"Error: {claim.id}: {reason}", file=sys.stderr)
     return 1 if own.failed else 0
@@ -123,11 +119,11 @@ def add(
 def show(claim: Claim, verdict: dict[str, Any], folder: Path, at: str) -> None:
     """Print the row of a norm, and write `row.json`, `badge.json` and `badge.svg`."""
     rows = [row_of(counts) for counts in verdict["comparisons"]]
-    table = [COLUMNS, *(tuple(cells_of(row)) for row in rows)]
+    table = [tuple(map(str, line)) for line in (COLUMNS, *map(cells_of, rows))]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     print(f"\n{claim.id} in {pluralize(len(claim.cells), 'setting')} of bank={claim.bank}, {at} length")
     for line in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print("  ".join(map(str.ljust, line, widths)).rstrip())
     print("ahead and behind: beyond the practical margin (docs/claims.md); median: points of test error")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -142,19 +138,16 @@ def show(claim: Claim, verdict: dict[str, Any], folder: Path, at: str) -> None:
 
 def row_of(counts: dict[str, Any]) -> dict[str, Any]:
     """The counts of one comparison, see `normexp.claims.judge.settings_count.count`, in words of a row."""
-    return {
-        "against": counts["comparison"]["baseline"], "n": counts["n"],
-        **{word: counts[side] for word, side in COUNTS.items()},
-        "share": counts["share"], "share_interval": counts["share_interval"], "median": counts["median"],
-        "failed_runs": counts["failures"],
-    }  # fmt: skip
+    found = {"against": counts["comparison"]["baseline"], "n": counts["n"], "failed_runs": counts["failures"]}
+    found |= {word: counts[side] for word, side in COUNTS.items()}
+    return found | {key: counts[key] for key in ("share", "share_interval", "median")}
 
 
-def cells_of(row: dict[str, Any]) -> list[str]:
-    """A row as texts."""
+def cells_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row for the screen."""
     median = "none" if row["median"] is None else f"{100 * row['median']:+.2f}"
     share = f"{row['share']:.2f}{ends(row['share_interval'], '.2f')}"
-    return [row["against"], *(str(row[word]) for word in COUNTS), share, median]
+    return (row["against"], *(row[word] for word in COUNTS), share, median)
 
 
 COLORS = {"better": "#2a7f3f", "mixed": "#6a6a6a", "worse": "#b04a2f"}

@@ -4,17 +4,15 @@ ledger, without training or building a network. It imports no torch."""
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.plan import Known, cost
 from normexp.claims.evidence.protocol import resolved_protocol
-from normexp.claims.evidence.sources import MANIPULATION, ComputedSource, Source, StoredSource, different
+from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source, different
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
 from normexp.claims.judge import judge
-from normexp.claims.judge.plain_words import with_scope
-from normexp.claims.judge.verdict import WITHDRAWN_WORD
+from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import (
     REGISTRY,
@@ -33,12 +31,15 @@ from normexp.claims.spec.registry import (
 from normexp.config.folder import CONFIGS
 from normexp.config.process import command
 
+if TYPE_CHECKING:
+    from normexp.claims.evidence.plan import Known
+
 Registration = tuple[Row | None, str, Registry | None]  # the claim's row, else the reason why it has none
 
 
 def conclude(
     claim: Claim,
-    known: Known | None = None,
+    known: "Known | None" = None,
     stored: StoredVerdict | None = None,
     registries: Sequence[Path] | None = None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -51,9 +52,10 @@ def conclude(
 
     Raises ValueError with one line if a run is missing, or if runs of the ledger were computed by other code.
     """
-    made = StoredSource(claim, stored.table) if stored else ComputedSource(claim)
-    source: Source = known or made
-    cells = claim.settings
+    from normexp.claims.evidence.plan import cost  # what reads runs knows what trains them
+
+    source: Source = known or InitialSource(claim, stored.table if stored else None)
+    cells, open_ = claim.settings, list[str]()
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
     open_ = [name for name in claim.settings if name not in cells]
@@ -83,19 +85,19 @@ def conclude(
         passed_over=passed_over,
         manipulation=checks,
         again=again,
-        extra={"unregistered_because": why, "runs": cost(runs, known.disk if known else None)},
     )
-    return source.table(), verdict
+    spent = cost(runs, known.disk if known else None)
+    return source.table(), verdict | {"unregistered_because": why, "runs": spent}
 
 
-def waiting(known: Known, names: Sequence[str]) -> str:
+def waiting(known: "Known", names: Sequence[str]) -> str:
     """What the settings that are not finished wait for, in words."""
     near = sum(known.is_near(name) for name in names)
     words = [f"{near} near the margin wait{'s' * (near == 1)} for two more seeds"] * bool(near)
     return "; ".join(filter(None, [*words, of_the_grid(known)]))
 
 
-def of_the_grid(known: Known) -> str:
+def of_the_grid(known: "Known") -> str:
     """How many settings of a claim the grid of its bank is still to train, with the command; empty if none, and for
     who judges from the ledger alone and trains nothing."""
     claim, bank = known.claim, known.claim.drawn_from
@@ -171,11 +173,6 @@ def _opened(path: Path, written: int) -> Registry:
     return open_registry(path)
 
 
-def from_ledger(claim: Claim, evidence: StoredEvidence) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The same for a training claim, from the ledger alone."""
-    return conclude(claim, Known(claim, evidence, None), registries=registries_of(evidence.folder))
-
-
 def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:
     """The verdict of every claim of which the ledger has something, by id. Raises ValueError as `judge_again` does."""
     found = {name: judge_again(claim, root) for name, claim in claims.items() if claim.evidence != "none"}
@@ -187,6 +184,8 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
 
     Raises ValueError with one line for files that are not those of the manifest, and for evidence with a gap.
     """
+    from normexp.claims.evidence.plan import Known
+
     evidence, registries = StoredEvidence(root / PLACE), registries_of(root / PLACE)
     if claim.settings and claim.evidence == "training":
         known = Known(claim, evidence, None)
@@ -194,7 +193,7 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
         if not any(map(has, claim.cells.values())):
             return None
         costs: dict[str, Any] = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
-        verdict = from_ledger(claim, evidence)[1]
+        verdict = conclude(claim, known, registries=registries)[1]
     elif (stored := evidence.verdict(claim)) is None:
         return None
     else:
@@ -203,4 +202,4 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
             verdict = conclude(claim, stored=stored, registries=registries)[1]
         else:
             verdict = judge(stored.table, claim)
-    return noticed(verdict, claim, registries) | costs | {"untuned": False, "untuned_word": None}
+    return noticed(verdict, claim, registries) | costs | {"untuned": False}

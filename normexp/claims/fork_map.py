@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 
@@ -63,11 +63,9 @@ def fork_map(
         for index, item in enumerate(items):
             here = index not in together
             while running and (here or index not in found):
-                ready = wait(list(running))
-                for own in [each for each in running if each in ready]:
+                for own in cast(list[Connection], wait(list(running))):
                     try:
-                        place, result = own.recv()
-                        found[place] = result
+                        found.update([own.recv()])
                     except EOFError:
                         running.pop(own).join()
             yield call(item) if here else found.get(index, KILLED)

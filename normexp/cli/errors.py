@@ -3,11 +3,11 @@
 import difflib
 import re
 import shlex
-import sys
+import traceback
 
 from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import brought_hint
-from normexp.config.process import BAD_INPUT, FAILED, command, full_errors, is_bad_input, start
+from normexp.config.process import command, full_errors, is_bad_input, start
 
 TAKE_SHAPE = (
     "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
@@ -23,14 +23,12 @@ MISFITS = {
 }  # fmt: skip
 
 
-def say_error(error: Exception) -> int:
-    """Print an error as one line. Returns the exit status; raises the error if the user asked for tracebacks."""
-    # The text of an OSError is one line, but not that of Hydra's for a missing choice.
-    system = isinstance(error, OSError) and not is_bad_input(error)
-    if full_errors() and not system:
-        raise error
-    print(f"Error: {error if system else one_line(error)}", file=sys.stderr)
-    return BAD_INPUT if system or is_bad_input(error) else FAILED
+def why(error: Exception) -> str:
+    """An error in one line, after its traceback if the user asked for it: of one of several things, of which the others
+    go on."""
+    if full_errors():
+        traceback.print_exc()
+    return one_line(error)
 
 
 def one_line(error: BaseException) -> str:

@@ -1,38 +1,22 @@
 """Evaluate saved runs again, without training: `normexp evaluate outputs/<...>`."""
 
-import argparse
 from pathlib import Path
+from types import SimpleNamespace
 
+from normexp.cli.command import command
 from normexp.config.folder import allow_from
-from normexp.config.process import command, one_line_errors, prepare, program
 from normexp.runs import read_summary
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The options of the command line. Argparse ends the process for an unknown one."""
-    example = f"{command('evaluate')} outputs/runs/mlp/layernorm-bs64-s0-..."
-    parser = argparse.ArgumentParser(
-        prog=program("evaluate"),
-        description=f"Evaluate saved runs again, without training: `{example}`",
-    )
-    parser.add_argument("run", nargs="+", help="the folder of a run, or several")
-    parser.add_argument("--checkpoint", choices=["last", "best"], default="last", help="default: last")
-    parser.add_argument("overrides", nargs="*", help="changed keys, for example data.root=/my/data")
-    options = parser.parse_args(arguments)
-    first, *words = options.run + options.overrides
-    options.overrides = [word for word in words if not Path(word).is_dir()]
-    options.run = [Path(first), *(Path(word) for word in words if Path(word).is_dir())]
-    return options
-
-
-def main(arguments: list[str]) -> int:
-    """Evaluate the runs that the arguments name. Returns the exit status."""
-    prepare()
-    options = parse(arguments)
-    with one_line_errors():
-        for run in options.run:
-            evaluate(run, options.checkpoint, options.overrides)
-    return 0
+@command()
+def main(asked: SimpleNamespace) -> None:
+    """Evaluate the runs that the words name."""
+    if not asked.others:
+        raise ValueError("name the folder of a run; --help explains")
+    first, *more = asked.others
+    overrides = [word for word in more if not Path(word).is_dir()]
+    for run in (first, *(word for word in more if Path(word).is_dir())):
+        evaluate(Path(run), asked.checkpoint, overrides)
 
 
 def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:

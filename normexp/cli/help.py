@@ -3,6 +3,7 @@ Imports nothing heavy."""
 
 import ast
 import difflib
+import functools
 import inspect
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -22,15 +24,13 @@ MOST = 50  # characters of the left column; the text of a longer name starts on 
 GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
 )  # fmt: skip
-EXAMPLES = {
-    "norm=layernorm": "train, show the result, leave a run folder",
-    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
-    "norm=none monitor=full": "measure everything while it trains",
-    "model=gpt data=python_docs max_steps=300": "",
-    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
-    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep; for a fair comparison: normexp compare",
-    "--cfg job": "print the whole configuration and stop",
-}
+
+
+@functools.cache
+def commands() -> dict[str, dict[str, Any]]:
+    """The table of all commands."""
+    text = Path(__file__).with_name("commands.yaml").read_text()
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def choices(group: str) -> dict[str, str]:
@@ -126,18 +126,24 @@ def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
     return lines
 
 
+def terminal_width() -> int | None:
+    """Characters of a line; None where lines are not broken."""
+    return min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+
+
 def help_for(words: list[str]) -> str:
     """The help of each word, or of everything, as wide as the terminal. Raises ValueError for an unknown word."""
-    width = min(os.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    width = terminal_width()
     return "\n\n".join(explain(word, width) for word in words) if words else help_text(width)
 
 
 def help_text(width: int | None = None) -> str:
     """The text of `--help`. Lines are broken at `width`, or not at all."""
-    examples = {f"{command('train')} {arguments}": what for arguments, what in EXAMPLES.items()}
+    own = commands()["train"]
+    examples = {f"{command('train')} {words}": what for words, what in own["examples"].items()}
     examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
-        "normexp: train a network with a norm of your choice and look at what happens.",
+        own["help"].rstrip(),
         "",
         *columns(examples, width),
         "",
@@ -182,35 +188,19 @@ def explain(word: str, width: int | None = None) -> str:
 
 
 def docstrings(target: str) -> list[str]:
-    """Docstrings of one of this project's classes and of its bases, nearest first. Empty for classes of libraries."""
-    found: list[str] = []
-    waiting = [target]
+    """Docstrings of one of this project's classes and of its bases, nearest first, read without an import. Empty for
+    classes of libraries."""
+    package, _, name = target.rpartition(".")
+    room = PACKAGE.parent.joinpath(*package.split("."))
+    files = room.rglob("*.py") if room.is_dir() else [room.with_suffix(".py")]
+    trees = [ast.parse(path.read_text()) for path in files] if package.startswith(f"{PACKAGE.name}.") else []
+    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    found, waiting = [], [name]
     while waiting:
-        if place := definition(waiting.pop(0)):
-            node, names = place
+        if node := classes.get(waiting.pop(0)):
             found.append(inspect.cleandoc(ast.get_docstring(node) or ""))
-            waiting += [names.get(base.id, "") for base in node.bases if isinstance(base, ast.Name)]
+            waiting += [base.id for base in node.bases if isinstance(base, ast.Name)]
     return [text for text in found if text]
-
-
-def definition(name: str) -> tuple[ast.ClassDef, dict[str, str]] | None:
-    """The class of a dotted name, and the imports of its file: name -> dotted name."""
-    module, _, wanted = name.rpartition(".")
-    path = PACKAGE.parent.joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not module.startswith("normexp") or not file.is_file():
-        return None
-    tree = ast.parse(file.read_text())
-    names = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
-    own = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    if wanted in own:
-        return own[wanted], names | {each: f"{module}.{each}" for each in own}
-    return definition(names[wanted]) if wanted in names else None
 
 
 def sections(docstring: str) -> tuple[str, dict[str, str]]:

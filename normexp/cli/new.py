@@ -5,9 +5,10 @@ import re
 import sys
 from pathlib import Path
 from string import Template
+from types import SimpleNamespace
 
+from normexp.cli.command import command
 from normexp.cli.help import choices, suggest
-from normexp.config.process import BAD_INPUT, prepare
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase
@@ -25,33 +26,17 @@ USE = {
     "norm": "python -m normexp train --config-dir configs norm=$name allow_targets=[$name]",
     "monitor": "python -m normexp train --config-dir configs monitor=[light,$name] allow_targets=[$name]",
 }
-HELP = """Begin something of your own in the present folder: the Python file, the yaml and a test that passes.
-
-  normexp new norm NAME       a layer, written as LayerNorm to begin with
-  normexp new model NAME      a network that takes the run's norm
-  normexp new monitor NAME    a measure
-  normexp new claim NAME      a sentence with its arms; a yaml
-
-NAME is in lower case, with underscores: my_norm. Nothing that exists is overwritten."""
 
 
-def main(arguments: list[str]) -> int:
-    """Write the files that the arguments ask for; returns the exit status."""
-    prepare()
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(HELP)
-        return 0
-    try:
-        if len(arguments) != 2:
-            raise ValueError("write normexp new KIND NAME; --help explains")
-        kind, name = arguments
-        for path in new(kind, name, Path()):
-            print(path)
-    except (ValueError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return BAD_INPUT
+@command()
+def main(asked: SimpleNamespace) -> None:
+    """Write the files that the words ask for."""
+    if len(asked.others) != 2:
+        raise ValueError("write normexp new KIND NAME; --help explains")
+    kind, name = asked.others
+    for path in new(kind, name, Path()):
+        print(path)
     print(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")
-    return 0
 
 
 def new(kind: str, name: str, folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 from normexp.claims.evidence import protocol as found
 from normexp.claims.evidence.disk_runs import complete_cells
@@ -26,62 +27,34 @@ from normexp.claims.spec.registry import (
     subject_of,
 )
 from normexp.claims.spec.select import find
-from normexp.cli.errors import say_error
+from normexp.cli.command import command
 from normexp.config.code import checkout
-from normexp.config.folder import read_options
-from normexp.config.process import command, prepare
+from normexp.config.process import command as to_type
 from normexp.format import pluralize
 from normexp.runs.files import atomic_write
 
-DEFAULTS = {
-    "claim": "", "reason": "", "bank": SMALL, "registry": "", "allow_targets": "", "config_dir": "", "budget": "",
-    "withdraw": "", "correct": "",
-}  # fmt: skip
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
-HELP = """Fix the protocol of a claim before its first run, in the append-only registry.
-
-  {command}                                             check the registry and list its rows
-  {command} claim=P10 reason="first protocol"           add a row; an id, a name, several with commas, a glob
-  {command} claim=mine.yaml bank=cells.yaml reason=...  a claim of your own, over cells of your own
-  {command} claim=bank bank=cells.yaml reason=...       the grid of a bank (normexp evidence grid)
-  {command} bank=drawn reason=...                       a population before its first draw; after its pilots, the
-                                                            lengths and rates that they found
-  {command} claim=all bank=drawn reason=...             every claim over a drawn bank, after the bank's own rows
-  {command} claim=P10 withdraw="why"                    its word no longer counts; correct="what is wrong": it does,
-                                                            with this beside it. Verdicts and pages show both
-  {command} claim=P10 reason=... registry=FILE          another file than ./registry.jsonl, or, in a checkout of
-                                                            normexp, docs/evidence/registry.jsonl
-
-Commit the registry, the claim and the bank to your git repository before the runs start: a verdict is made of runs
-whose first launch was in a clean checkout that has the row. An amendment of a registered protocol is judged at 5%/2,
-the next at 5%/4, with seeds that no earlier row had. docs/claims.md says what this proves and what it cannot."""
 
 
-def main(arguments: list[str]) -> int:
-    """Register the claims that the arguments name, or check the registry. Returns the exit status."""
-    prepare()
-    if {"-h", "--help"} & set(arguments):
-        print(HELP.format(command=command("register")))
-        return 0
-    try:
-        options = read(arguments)
-        path = Path(options["registry"]) if options["registry"] else default_registry()
-        bank = load_bank(options["bank"])
-        if not options["claim"] and not bank.drawn:
-            show(path)
-            return 0
-        if options["claim"] in (GRID, ""):
-            print(line(add_grid(path, bank, options["reason"])))
-        else:
-            chosen, left_out, _ = find(options["claim"], bank)
-            for mistake in left_out:
-                raise ValueError(mistake)
-            for row in add_all(path, chosen, options):
-                print(line(row))
-        print(f"commit {path} before the runs start")
-        return 0
-    except Exception as error:
-        return say_error(error)
+@command()
+def main(asked: SimpleNamespace) -> None:
+    """Register the claims that the words name, or check the registry."""
+    why = asked.reason or asked.withdraw or asked.correct
+    if (asked.claim or asked.bank != SMALL) and not why:
+        raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
+    path, bank = asked.registry or default_registry(), load_bank(asked.bank)
+    if not asked.claim and not bank.drawn:
+        show(path)
+        return
+    if asked.claim in (GRID, ""):
+        rows = [add_grid(path, bank, asked.reason)]
+    else:
+        chosen, left_out, _ = find(asked.claim, bank)
+        for mistake in left_out:
+            raise ValueError(mistake)
+        rows = add_all(path, chosen, asked)
+    print(*map(line, rows), sep="\n")
+    print(f"commit {path} before the runs start")
 
 
 def show(path: Path) -> None:
@@ -103,14 +76,14 @@ def show(path: Path) -> None:
     )
 
 
-def add_all(path: Path, claims: list[Claim], options: dict[str, str]) -> list[Row]:
+def add_all(path: Path, claims: list[Claim], asked: SimpleNamespace) -> list[Row]:
     """Add a row for each claim, or for none if one of them cannot be registered."""
     commit = (checkout() or {}).get("commit", "")
-    for kind, reason in ((WITHDRAWN, options["withdraw"]), (CORRECTED, options["correct"])):
+    for kind, reason in ((WITHDRAWN, asked.withdraw), (CORRECTED, asked.correct)):
         if reason:
             return [notice(path, kind, subject_of(one.id, one.budget), reason, commit) for one in claims]
     each = [(claim, protocol_of(path, claim)) for claim in claims]
-    return [add(path, claim, protocol, options["reason"]) for claim, protocol in each]
+    return [add(path, claim, protocol, asked.reason) for claim, protocol in each]
 
 
 def protocol_of(path: Path, claim: Claim) -> dict:
@@ -124,7 +97,7 @@ def protocol_of(path: Path, claim: Claim) -> dict:
         if row is None or row.protocol != found.bank_digest(bank):
             raise ValueError(
                 f"claim={claim.id}: bank={bank.name} has no row with these settings; register it first: "
-                f"{command('register')} bank={bank.name} reason=..."
+                f"{to_type('register')} bank={bank.name} reason=..."
             )
     found.check_cells(found.cells(claim))
     return protocol
@@ -179,16 +152,3 @@ def line(row: Row) -> str:
     seeds = ", ".join(f"{first} to {end - 1}" for first, end in row.seeds)
     what = f"{row.subject} {row.protocol[:12]} on {row.date}{amends}, alpha {row.alpha:g}, seeds {seeds}"
     return f"row {row.number}: {what}: {row.reason}"
-
-
-def read(arguments: list[str]) -> dict[str, str]:
-    """Options as key=value. Raises ValueError for anything else."""
-    options = read_options(arguments, DEFAULTS)
-    if options["budget"]:
-        raise ValueError(
-            f"budget={options['budget']}: larger settings are cells of a bank now; write bank=gpu, or bank=mine.yaml"
-        )
-    why = options["reason"] or options["withdraw"] or options["correct"]
-    if (options["claim"] or options["bank"] != SMALL) and not why:
-        raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
-    return options

@@ -1,10 +1,11 @@
 """What has been trained: `normexp runs` lists the studies, `normexp runs outputs/<name>` the runs of one."""
 
-import argparse
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from normexp.config.process import cut_quietly, one_line_errors, prepare, program
+from normexp.cli.command import command
+from normexp.config.process import cut_quietly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -12,15 +13,13 @@ if TYPE_CHECKING:
 CHOICES = ("model", "norm", "data")
 
 
-def main(arguments: list[str]) -> int:
-    """List what lies below a folder. Returns the exit status."""
-    prepare()
-    parser = argparse.ArgumentParser(prog=program("runs"), description="List studies, or the runs of one.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("outputs"), help="outputs, or a study")
-    folder = parser.parse_args(arguments).folder
-    with one_line_errors(), cut_quietly():
-        show(folder)
-    return 0
+@command()
+def main(asked: SimpleNamespace) -> None:
+    """List what lies below a folder."""
+    if len(asked.others) > 1:
+        raise ValueError(f"{asked.others[1]}: one folder at a time; --help explains")
+    with cut_quietly():
+        show(Path(*asked.others or ("outputs",)))
 
 
 def show(folder: Path) -> None:

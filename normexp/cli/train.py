@@ -34,7 +34,7 @@ HYDRA_FLAGS = (
     "--config-path", "--config-name", "--config-dir", "--info",
 )  # fmt: skip
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
-OF_VERIFY = ("claim", "page", "budget")  # keys of another command
+OF_VERIFY = ("claim", "page")  # keys of another command
 
 
 def main() -> None:
@@ -201,16 +201,8 @@ def find_mistake(arguments: list[str]) -> str | None:
             return (
                 f"{argument}: claims are verified, not trained by hand; write {command('verify')} {argument}"
             )
-        if ignored := _ignored(name.lstrip("+"), value, arguments):
-            return f"{argument}: {ignored}"
-    return None
-
-
-def _ignored(key: str, value: str, arguments: list[str]) -> str | None:
-    """The message for a key of Hydra's that would have no effect."""
-    sweep = is_sweep(arguments)
-    as_always = value.strip("\"'") == "."  # Lightning gives it to each process that it starts for trainer=ddp
-    if (key == "hydra.run.dir" and not as_always) or (key == "hydra.sweep.dir" and not sweep):
-        own = "outputs" if sweep else "run_dir"
-        return f"is not read; write {own}={value}"
+        # "." is what Lightning gives to each process that it starts for trainer=ddp.
+        key, sweep = name.lstrip("+"), is_sweep(arguments)
+        if (key == "hydra.run.dir" and value.strip("\"'") != ".") or (key == "hydra.sweep.dir" and not sweep):
+            return f"{argument}: is not read; write {'outputs' if sweep else 'run_dir'}={value}"
     return None

@@ -11,20 +11,6 @@ from normexp.claims.spec.claim import Claim
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-entropy on test, in nats"}
-DEFAULTS = {
-    "norms": "none,batchnorm,layernorm",
-    "batch_sizes": "",
-    "module": "",
-    "margin": PRACTICAL,
-    "metric": "",
-    "rates": "",
-    "seeds": "20",
-    "budget": "60",
-    "name": "",
-    "out": "outputs/compare",
-    "allow_targets": "",
-    "config_dir": "",
-}
 
 
 @dataclass(frozen=True)
@@ -57,9 +43,8 @@ def overrides_of(options: Mapping[str, str], rest: Sequence[str]) -> list[str]:
     for word in words:
         key, _, value = word.partition("=")
         if key in ("norm", "seed", "lr", "replicas", "monitor", "name", "outputs") and value:
-            raise ValueError(
-                f"{word}: is chosen by the comparison; write norms=, seeds= or rates=, or leave it out"
-            )
+            other = "write norms=, seeds= or rates=, or leave it out"
+            raise ValueError(f"{word}: is chosen by the comparison; {other}")
         own = key == "data" and ":" in value
         found += ["data=module", f"data.path={dotted(key, value)}"] if own else [word]
     return found
@@ -75,16 +60,9 @@ def dotted(key: str, value: str) -> str:
 
 def packages(options: Mapping[str, str], rest: Sequence[str]) -> list[str]:
     """Packages of the user's own that the command line names by itself."""
-    named = [
-        options["module"],
-        *(word.partition("=")[2] for word in rest if word.startswith("data=") and ":" in word),
-    ]
-    given = options["allow_targets"].strip("[]").split(",")
-    return list(
-        dict.fromkeys(
-            [*(one.partition(":")[0].partition(".")[0] for one in named if one), *filter(None, given)]
-        )
-    )
+    data = [word.partition("=")[2] for word in rest if word.startswith("data=") and ":" in word]
+    named = [one.partition(":")[0].partition(".")[0] for one in (options["module"], *data) if one]
+    return list(dict.fromkeys([*named, *split(options, "allow_targets")]))
 
 
 def asked_for(
@@ -108,14 +86,12 @@ def asked_for(
         raise ValueError(f"metric={metric}: choose from {', '.join(METRICS)}")
     margin: Any = PRACTICAL if options["margin"] == PRACTICAL else number("margin", options["margin"])
     rates = tuple(sorted(number("rates", rate) for rate in split(options, "rates")))
-    shared = (
-        tuple(words) if any(word.startswith("recipe=") for word in words) else (f"recipe={recipe}", *words)
-    )
-    levels: list = sizes or [""]
-    comparisons = [
-        Comparison(kind="different", arm=norm, baseline=norms[0], margin=margin, at=level or None)
-        for norm, level in itertools.product(norms[1:], levels)
-    ]
+    own_recipe = any(word.startswith("recipe=") for word in words)
+    shared = tuple(words) if own_recipe else (f"recipe={recipe}", *words)
+    levels: list[int | None] = [*sizes] or [None]
+    pairs = itertools.product(norms[1:], levels)
+    asked: dict[str, Any] = {"kind": "different", "baseline": norms[0], "margin": margin}
+    comparisons = [Comparison(**asked, arm=norm, at=level) for norm, level in pairs]
     looks = tuple(dict.fromkeys(min(FIRST * 2**k, most) for k in range(32) if FIRST * 2 ** (k - 1) < most))
     claim = Claim(
         id="compare",

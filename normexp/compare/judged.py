@@ -1,19 +1,20 @@
 """The differences of one look: paired over seeds, Holm over comparisons, and the error rate divided among the looks."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
-from normexp.claims.judge.one_setting import paired_runs
-from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.settings_count import counted
 from normexp.claims.spec.claim import Claim
 
 BETTER, WORSE, EQUAL, OPEN = "smaller", "larger", "equal within the margin", "not decided"
+VERBS = {OPEN: "is not decided against", EQUAL: "equals, within the margin,"}
+UNITS = {"error": ("points", "%", 2), "loss": ("nats", "nats", 3)}  # of a difference, of a value, digits
 
 
 @dataclass(frozen=True)
@@ -62,47 +63,34 @@ class Look:
 def look(setting: Setting, claim: Claim, looks: int) -> Look:
     """Judge one look of `looks` planned ones. Each may spend ALPHA / looks, so that all together err in at most ALPHA,
     by whatever rule they stop (Bonferroni over looks, Holm within one)."""
-    alpha = ALPHA / looks
+    alpha, failed = ALPHA / looks, {key: int(own.failed.sum()) for key, own in setting.outcomes.items()}
     known = counted(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
-    means, margins = [], []
-    for comparison in claim.comparisons:
-        own = comparison.reads(known)
-        baseline = [
-            o.values.mean() for (arm, _), o in own.items() if arm == comparison.baseline and len(o.values)
-        ]
-        margins.append(comparison.margin_at(float(baseline[0]) if baseline else 0.0, setting.measure))
-        means.append(SeedMean.of(comparison.effects(own)))
-    raw = [
-        min(mean.p_within(c.region(m)), mean.p_within(c.complement(m)))
-        for mean, m, c in zip(means, margins, claim.comparisons, strict=True)
-    ]
-    differences = []
-    for comparison, mean, margin, p in zip(claim.comparisons, means, margins, holm(raw), strict=True):
-        failed = sum(
-            int(o.failed.sum())
-            for (arm, _), o in comparison.reads(setting.outcomes).items()
-            if arm == comparison.arm
-        )
-        level = "" if comparison.at is None else comparison.at
-        word = word_of(mean.effect, margin) if p <= alpha else OPEN
-        differences.append(
-            Difference(
-                comparison.named_arm,
-                level,
-                mean.effect,
-                mean.interval(1 - alpha),
-                margin,
-                float(p),
-                word,
-                failed,
-            )
-        )
-    arms = []
+    arms, effects = [], []
     for norm, level in itertools.product(claim.arms, claim.levels):
         values = known[norm, level].values
         mean = SeedMean.of(values)
-        failed = int(setting.outcomes[norm, level].failed.sum())
-        arms.append(Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), values.tolist(), failed))
+        arms.append(
+            Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), values.tolist(), failed[norm, level])
+        )
+    for comparison in claim.comparisons:
+        own = comparison.reads(known)
+        effects.append(
+            (SeedMean.of(comparison.effects(own)), comparison.margin_in(own, setting.measure), comparison)
+        )
+    differences = []
+    for (mean, margin, comparison), p in zip(
+        effects, holm([mean.p_of(comparison, margin) for mean, margin, comparison in effects]), strict=True
+    ):
+        lost = sum(
+            n for key, n in failed.items() if key in comparison.reads(known) and key[0] == comparison.arm
+        )
+        differences.append(
+            Difference(
+                comparison.named_arm, "" if comparison.at is None else comparison.at, mean.effect,
+                mean.interval(1 - alpha), margin, float(p),
+                word_of(mean.effect, margin) if p <= alpha else OPEN, lost,
+            )
+        )  # fmt: skip
     return Look(claim.seeds, alpha, arms, differences)
 
 
@@ -111,17 +99,19 @@ def word_of(effect: float, margin: float) -> str:
     return EQUAL if abs(effect) <= margin else BETTER if effect < 0 else WORSE
 
 
+def at(level: Any, before: str = " at ") -> str:
+    """The batch size behind a norm; empty if there is only one."""
+    return "" if level == "" else f"{before}{level}"
+
+
 def finding(found: Look, baseline: str, measure: str) -> str:
     """The result in sentences."""
     sentences = []
     for one in found.differences:
-        where = f" at batch size {one.level}" if one.level != "" else ""
         low, high = (show(end, measure, sign=True) for end in one.interval)
-        unit = "points" if measure == "error" else "nats"
-        numbers = f"{show(one.effect, measure, sign=True)} {unit} ({low} to {high})"
-        verb = {OPEN: "is not decided against", EQUAL: "equals, within the margin,"}.get(
-            one.word, f"is {one.word} than"
-        )
+        numbers = f"{show(one.effect, measure, sign=True)} {UNITS[measure][0]} ({low} to {high})"
+        verb = VERBS.get(one.word, f"is {one.word} than")
+        where = at(one.level, " at batch size ")
         sentences.append(f"The {measure} of {one.norm}{where} {verb} that of {baseline}: {numbers}.")
     return " ".join(sentences)
 
@@ -131,27 +121,19 @@ def show(value: float, measure: str, *, sign: bool = False) -> str:
     if not np.isfinite(value):
         return "unknown" if value != value else "−∞" if value < 0 else "∞"
     number = 100 * value if measure == "error" else value
-    return f"{number:{'+' if sign else ''}.{2 if measure == 'error' else 3}f}".replace("-", "−")
+    return f"{number:{'+' if sign else ''}.{UNITS[measure][2]}f}".replace("-", "−")
 
 
 def table_tex(found: Look, claim: Claim, measure: str) -> str:
     """A table for LaTeX with booktabs: norms in rows, batch sizes in columns, mean and half of the 95% interval."""
-    levels: Sequence[Any] = claim.levels
-    shown = "test error (\\%)" if measure == "error" else "test loss (nats)"
-    heads = " & ".join(f"batch {level}" if level != "" else shown for level in levels)
-    lines = [
-        f"% {shown}: mean and half of its 95\\% interval; needs \\usepackage{{booktabs}}",
-        f"\\begin{{tabular}}{{l{'r' * len(levels)}}}",
-        "\\toprule",
-        f"norm & {heads} \\\\",
-        "\\midrule",
-    ]
-    for norm in claim.arms:
+    shown = f"test {measure} ({UNITS[measure][1]})".replace("%", "\\%")
+    rows = pd.DataFrame({"norm": [norm.replace("_", "\\_") for norm in claim.arms]})
+    for level in claim.levels:
         cells = []
-        for arm in (arm for arm in found.arms if arm.norm == norm):
+        for arm in (arm for arm in found.arms if arm.level == level):
             half = (arm.interval[1] - arm.interval[0]) / 2
-            text = show(arm.mean, measure)
-            cells.append(f"${text} \\pm {show(half, measure)}$" if np.isfinite(half) else f"${text}$")
-        name = norm.replace("_", "\\_")
-        lines.append(f"{name} & {' & '.join(cells)} \\\\".replace("−", "-"))
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+            width = f" \\pm {show(half, measure)}" if np.isfinite(half) else ""
+            cells.append(f"${show(arm.mean, measure)}{width}$".replace("−", "-"))
+        rows[at(level, "batch ") or shown] = cells
+    style = rows.style.hide(axis="index").to_latex(hrules=True, column_format=f"l{'r' * len(claim.levels)}")
+    return f"% {shown}: mean and half of its 95\\% interval; needs \\usepackage{{booktabs}}\n{style}"

@@ -1,16 +1,17 @@
 """The page of a comparison: finding, table, curves, what failed, and the files for a paper."""
 
-import html
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from normexp import __version__
-from normexp.compare.judged import Difference, finding, show, table_tex
+from normexp.compare.judged import UNITS, Difference, at, finding, show, table_tex
 from normexp.compare.run import Result
 from normexp.figures.plot import Line, Panel, Plot, draw
 from normexp.format import pluralize
@@ -21,67 +22,49 @@ from normexp.runs import load
 from normexp.runs.files import atomic_write
 
 MOST_PANELS = 3
+FILES = Markup(
+    "<p>{}</p><p><a href='table.tex'>table.tex</a>, <a href='methods.txt'>methods.txt</a>, "
+    "<a href='result.json'>result.json</a>; figures as PDF beside each.</p>"
+)
 
 
 def write(result: Result, out: Path, made_by: str) -> Path:
     """Write index.html, table.tex, methods.txt, result.json, tables/ and figures/ into a folder. Returns the page."""
     asked, last = result.asked, result.last
-    text = finding(last, asked.baseline, result.measure)
-    method = methods(result)
-    tables = {
-        "runs.csv": result.runs.drop(columns="sources", errors="ignore"),
-        "chosen.csv": result.chosen.drop(columns="sources", errors="ignore"),
-    }
-    (out / "tables").mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        rows.to_csv(out / "tables" / name, index=False)
+    text, method = finding(last, asked.baseline, result.measure), methods(result)
+    both = {"runs.csv": result.runs, "chosen.csv": result.chosen}
+    tables = {name: rows.drop(columns="sources", errors="ignore") for name, rows in both.items()}
+    looks = [asdict(one) for one in result.looks]
     files = {
         "table.tex": table_tex(last, asked.claim, result.measure),
         "methods.txt": f"{method}\n",
-        "result.json": json.dumps(
-            {"finding": text, "ended": result.ended, "looks": [asdict(one) for one in result.looks]}, indent=1
-        ),
+        "result.json": json.dumps({"finding": text, "ended": result.ended, "looks": looks}, indent=1),
+        **{f"tables/{name}": rows.to_csv(index=False) for name, rows in tables.items()},
     }
+    (out / "tables").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         with atomic_write(out / name) as file:
             file.write(content.encode())
-    unit = "%" if result.measure == "error" else "nats"
-    asked_of = {
-        "values": (
-            "What came out",
-            f"Test {result.measure} ({unit}) of each seed's own best rate.",
-            values_plot,
-        ),
-        "curves": (
-            "How it was learned",
-            "Mean over seeds on validation, at each seed's own best rate.",
-            curves_plot,
-        ),
-        "rates": ("At every rate", "Mean over the seeds whose runs did not diverge.", rates_plot),
-    }
     with drawing_style():
-        drawings = [
-            Drawing(name, title, caption, draw(plot(result)))
-            for name, (title, caption, plot) in asked_of.items()
-        ]
+        drawings = [Drawing(*words, draw(plot)) for words, plot in plots(result).items()]
         inlined = save_all(drawings, out / "figures", made_by)
-    failed = failures(result)
     blocks = [{"drawing": one, "title": one.title, "name": one.name} for one in drawings]
-    paper = (
-        f"<p>{html.escape(method)}</p><p><a href='table.tex'>table.tex</a>, <a href='methods.txt'>methods.txt</a>, "
-        "<a href='result.json'>result.json</a>; figures as PDF beside each.</p>"
-    )
     table = difference_table(last.differences, result.measure)
     return save_page(
         out,
         title=asked.claim.name,
-        facts=facts(result),
+        facts=[
+            " ".join(asked.words),
+            pluralize(last.seeds, "seed"),
+            f"{len(looks)} of {len(asked.looks)} looks",
+            f"{result.seconds / 60:.1f} minutes of training",
+        ],
         finding=f"Seen here: {text}",
         cautions=["One setting: this says nothing of other data, networks or lengths."],
         sections=[
-            {"title": "Differences", "id": "differences", "table": table, "blocks": blocks},
-            {"title": "What failed", "id": "failed", "table": Markup(f"<p>{html.escape(failed)}</p>")},
-            {"title": "For a paper", "id": "paper", "table": Markup(paper)},
+            {"title": "Differences", "id": "differences", "html": table, "blocks": blocks},
+            {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
+            {"title": "For a paper", "id": "paper", "html": FILES.format(method)},
         ],
         shapes={"wide": inlined, "narrow": inlined},
         lists=[],
@@ -94,33 +77,20 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     )
 
 
-def facts(result: Result) -> list[str]:
-    """The line under the title."""
-    asked = result.asked
-    return [
-        " ".join(asked.words),
-        pluralize(result.last.seeds, "seed"),
-        f"{len(result.looks)} of {len(asked.looks)} looks",
-        f"{result.seconds / 60:.1f} minutes of training",
-    ]
-
-
 def difference_table(differences: list[Difference], measure: str) -> Markup:
     """Each difference with its interval, margin and word."""
     rows = pd.DataFrame(
-        [
-            {
-                "norm": one.norm,
-                "batch size": one.level,
-                f"difference in {measure}": show(one.effect, measure, sign=True),
-                "interval": " to ".join(show(end, measure, sign=True) for end in one.interval),
-                "margin": show(one.margin, measure),
-                "p, adjusted": f"{one.p:.2g}",
-                "failed runs": one.failed,
-                "seen here": one.word,
-            }
-            for one in differences
-        ]
+        {
+            "norm": one.norm,
+            "batch size": one.level,
+            f"difference in {measure}": show(one.effect, measure, sign=True),
+            "interval": " to ".join(show(end, measure, sign=True) for end in one.interval),
+            "margin": show(one.margin, measure),
+            "p, adjusted": f"{one.p:.2g}",
+            "failed runs": one.failed,
+            "seen here": one.word,
+        }
+        for one in differences
     )
     if (rows["batch size"] == "").all():
         rows = rows.drop(columns="batch size")
@@ -129,18 +99,13 @@ def difference_table(differences: list[Difference], measure: str) -> Markup:
 
 def failures(result: Result) -> str:
     """Which runs failed, at which rates."""
-    bad = result.runs[result.runs["status"] != "completed"]
-    worst = [
-        f"{arm.norm}{f' at {arm.level}' if arm.level != '' else ''}: {arm.failed}"
-        for arm in result.last.arms
-        if arm.failed
-    ]
+    bad = result.runs[result.runs["status"] != "completed"].groupby(["norm", "lr"]).size()
+    worst = [f"{arm.norm}{at(arm.level)}: {arm.failed}" for arm in result.last.arms if arm.failed]
     if bad.empty and not worst:
         return "No run diverged, and every seed's best run learned."
-    counts = bad.groupby(["norm", "lr"]).size()
-    at = "; ".join(f"{norm} at rate {rate:g}: {count}" for (norm, rate), count in counts.items())  # type: ignore[misc, has-type]
+    where = "; ".join(f"{norm} at rate {rate:g}: {count}" for (norm, rate), count in bad.items())  # type: ignore[misc, has-type]
     own = f" Best runs that failed and count as guesses: {', '.join(worst)}." if worst else ""
-    return f"Diverged runs: {at or 'none'}.{own}"
+    return f"Diverged runs: {where or 'none'}.{own}"
 
 
 def methods(result: Result) -> str:
@@ -166,89 +131,59 @@ def methods(result: Result) -> str:
     )
 
 
-def scaled(values: Any, measure: str) -> list[float]:
-    """Errors in percent, losses as they are."""
-    return [100 * float(v) if measure == "error" else float(v) for v in values]
+def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
+    """(name, title, caption) of each figure of the page -> its lines."""
+    chosen, label = result.chosen, f"{result.measure} ({UNITS[result.measure][1]})"
+    column = "accuracy" if result.measure == "error" else "loss"
+    each: Iterable[Any] = chosen.itertuples(index=False)
+    curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in each])
+    curves = curves[curves["metric"] == f"val/{column}"]
+    done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
+    over_rates = panels(result, done, "lr", "learning rate", f"test {label}", log="x")
+    return {
+        ("values", "What came out", f"Test {label} of each seed's own best rate."): values_plot(
+            result, label
+        ),
+        (
+            "curves",
+            "How it was learned",
+            "Mean over seeds on validation, at each seed's own best rate.",
+        ): panels(result, curves, "step", "step", f"validation {label}"),
+        ("rates", "At every rate", "Mean over the seeds whose runs did not diverge."): over_rates,
+    }
 
 
-def values_plot(result: Result) -> Plot:
+def values_plot(result: Result, label: str) -> Plot:
     """Values over the batch size, or over seeds where there is one batch size."""
-    lines, several = [], len(result.asked.claim.levels) > 1
+    several, lines = len(result.asked.claim.levels) > 1, []
     for norm in result.asked.claim.arms:
         own = [arm for arm in result.last.arms if arm.norm == norm]
-        if several:
-            low, high = (scaled([arm.interval[end] for arm in own], result.measure) for end in (0, 1))
-            lines.append(
-                Line(
-                    norm,
-                    [arm.level for arm in own],
-                    scaled([arm.mean for arm in own], result.measure),
-                    low,
-                    high,
-                    look="points",
-                )
-            )
-        else:
-            lines.append(
-                Line(
-                    norm,
-                    list(range(len(own[0].values))),
-                    scaled(own[0].values, result.measure),
-                    look="points",
-                )
-            )
-    label = "test error (%)" if result.measure == "error" else "test loss (nats)"
+        xs, values = [arm.level for arm in own], np.array([(arm.mean, *arm.interval) for arm in own])
+        if not several:
+            xs, values = list(range(len(own[0].values))), np.array(own[0].values)[:, None]
+        mean, *band = (100 * values if result.measure == "error" else values).T.tolist()
+        low, high = band or (None, None)
+        lines.append(Line(norm, xs, mean, low, high, look="points"))
+    x = "batch size" if several else "seed"
+    return Plot([Panel("", x, f"test {label}", lines, log="x" if several else "")], "")
+
+
+def panels(result: Result, rows: pd.DataFrame, x: str, xlabel: str, ylabel: str, log: Any = "") -> Plot:
+    """The mean of `value` over `x`, a line per norm, one panel per batch size."""
+
+    def line(own: pd.DataFrame, norm: str) -> Line:
+        mean = own[own["norm"] == norm].groupby(x)["value"].mean().dropna()
+        ys = 100 * (1 - mean) if result.measure == "error" else mean
+        return Line(norm, mean.index.tolist(), ys.tolist(), look="points" if log else "line")
+
+    shown: Sequence[Any] = result.asked.claim.levels[:MOST_PANELS]
     return Plot(
-        [Panel("", "batch size" if several else "seed", label, lines, log="x" if several else "")], ""
-    )
-
-
-def curves_plot(result: Result) -> Plot:
-    """Validation over steps of the chosen runs, one panel per batch size."""
-    metric, panels = ("val/accuracy" if result.measure == "error" else "val/loss"), []
-    levels = result.asked.claim.levels
-    for level in levels[:MOST_PANELS]:
-        lines = []
-        for norm in result.asked.claim.arms:
-            own = result.chosen[(result.chosen["norm"] == norm) & (result.chosen["level"] == level)]
-            rows = pd.concat([load(folder) for folder in own["folder"]])
-            mean = rows[rows["metric"] == metric].groupby("step")["value"].mean()
-            ys = 100 * (1 - mean) if result.measure == "error" else mean
-            lines.append(Line(norm, [int(step) for step in mean.index], ys.tolist()))
-        title = f"batch size {level}" if level != "" else ""
-        panels.append(
+        [
             Panel(
-                title,
-                "step",
-                "validation error (%)" if result.measure == "error" else "validation loss",
-                lines,
+                at(level, "batch size "), xlabel, ylabel,
+                [line(rows[rows["level"] == level], norm) for norm in result.asked.claim.arms], log=log,
             )
-        )
-    return Plot(panels, "")
-
-
-def rates_plot(result: Result) -> Plot:
-    """Mean test value over the learning rate, one panel per batch size."""
-    column, panels = ("test_accuracy" if result.measure == "error" else "test_loss"), []
-    for level in result.asked.claim.levels[:MOST_PANELS]:
-        lines = []
-        for norm in result.asked.claim.arms:
-            own = result.runs[
-                (result.runs["norm"] == norm)
-                & (result.runs["level"] == level)
-                & (result.runs["status"] == "completed")
-            ]
-            mean = own.groupby("lr")[column].mean().dropna()
-            ys = 100 * (1 - mean) if result.measure == "error" else mean
-            lines.append(Line(norm, [float(rate) for rate in mean.index], ys.tolist(), look="points"))
-        title = f"batch size {level}" if level != "" else ""
-        panels.append(
-            Panel(
-                title,
-                "learning rate",
-                "test error (%)" if result.measure == "error" else "test loss",
-                lines,
-                log="x",
-            )
-        )
-    return Plot(panels, "")
+            for level in shown
+        ],
+        "",
+    )  # fmt: skip

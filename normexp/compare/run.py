@@ -8,9 +8,9 @@ import pandas as pd
 
 from normexp.claims.evidence.choose_rates import tuned_runs
 from normexp.claims.evidence.plan import Known, most_missing, plan
-from normexp.claims.verify_claims import Verification
+from normexp.claims.rounds import Rounds
 from normexp.compare.asked import Asked
-from normexp.compare.judged import Look, look
+from normexp.compare.judged import Look, at, look
 from normexp.format import pluralize
 from normexp.sweeps.grid import Estimates
 from normexp.sweeps.places.place import Options
@@ -42,7 +42,7 @@ def compare(
     spent, estimates, ended = 0.0, Estimates(), ""
     for place, seeds in enumerate(asked.looks):
         claim = dataclasses.replace(asked.claim, seeds=seeds)
-        own = Verification([claim], out, command=command)
+        own = Rounds([claim], out, command=command)
         known = require(own, claim.id)
         cost = seconds_of(known, estimates)
         if place == 0:
@@ -51,25 +51,17 @@ def compare(
             if options.plan:
                 return None
         elif spent + cost > 60 * asked.budget:
-            ended = (
-                f"the budget of {asked.budget:g} minutes of one core would not hold the next look at {seeds}"
-                " seeds"
-            )
+            held = f"the next look at {seeds} seeds"
+            ended = f"the budget of {asked.budget:g} minutes of one core would not hold {held}"
             break
-        judged: list[Look] = []
-        own.run(options, lambda one, evidence, known=known, judged=judged: judged.append(  # type: ignore[misc]
-            look(known("", one.settings)[0], dataclasses.replace(known.claim), len(asked.looks))
-        ))  # fmt: skip
+        own.run(options, lambda claim, known: None)
         known = require(own, claim.id)
-        found += judged
+        found.append(look(known("", claim.settings)[0], known.claim, len(asked.looks)))
         spent += cost
-        words = ", ".join(
-            f"{one.norm}{f' at {one.level}' if one.level != '' else ''}: {one.word}"
-            for one in judged[-1].differences
-        )
+        words = ", ".join(f"{one.norm}{at(one.level)}: {one.word}" for one in found[-1].differences)
         say(f"look {place + 1} of {len(asked.looks)}, {seeds} seeds: {words}")
         runs, _ = known.cell_runs(known.claim.cells["here"], known.claim.seed_range)
-        if judged[-1].decided:
+        if found[-1].decided:
             ended = "every difference is decided"
             break
     ended = ended or f"all {asked.looks[-1]} seeds are trained"
@@ -77,7 +69,7 @@ def compare(
     return Result(asked, found, runs, chosen, ended, known.measure, float(runs["seconds"].sum()))
 
 
-def require(own: Verification, name: str) -> Known:
+def require(own: Rounds, name: str) -> Known:
     """What is known of the claim. Raises ValueError with the reason if it cannot run."""
     if name in own.failed:
         raise ValueError(own.failed[name])
@@ -93,22 +85,17 @@ def cost_lines(asked: Asked, known: Known, estimates: Estimates) -> list[str]:
     """The cost, before anything starts: of the first look, and of all."""
     missing, seconds = most_missing(known.claim, known), seconds_of(known, estimates)
     rates = known.claim.cells["here"].rates
-    each = len(known.claim.arms) * len(known.claim.levels) * len(rates)
+    each, looks = len(known.claim.arms) * len(known.claim.levels) * len(rates), asked.looks
+    shown = ", ".join(f"{rate:g}" for rate in rates)
     lines = [
-        (
-            f"plan: {', '.join(known.claim.arms)} at {pluralize(len(rates), 'rate')}"
-            f" ({', '.join(f'{rate:g}' for rate in rates)}), each seed at its own best on validation"
-        ),
-        (
-            f"  first look, {asked.looks[0]} seeds: {missing} of {each * asked.looks[0]} runs to train,"
-            f" {core_minutes(seconds)}"
-        ),
+        f"plan: {', '.join(known.claim.arms)} at {pluralize(len(rates), 'rate')} ({shown}), "
+        "each seed at its own best on validation",
+        f"  first look, {looks[0]} seeds: {missing} of {each * looks[0]} runs to train, {core_minutes(seconds)}",
     ]
-    if len(asked.looks) > 1 and missing:
-        most = seconds / missing * each * asked.looks[-1]
+    if len(looks) > 1 and missing:
+        most = core_minutes(seconds / missing * each * looks[-1])
         lines.append(
-            f"  looks at {', '.join(map(str, asked.looks))} seeds, until all differences are decided: at most"
-            f" {each * asked.looks[-1]} runs, {core_minutes(most)}; budget {asked.budget:g} minutes"
-            "; more where a grid of rates widens"
+            f"  looks at {', '.join(map(str, looks))} seeds, until all differences are decided: at most "
+            f"{each * looks[-1]} runs, {most}; budget {asked.budget:g} minutes; more where a grid of rates widens"
         )
     return lines

@@ -4,13 +4,13 @@ The yaml tree has no schema of its own. `normexp.config.settings` is the schema 
 `_target_` is the schema of its node. So one place finds a wrong key or type and says so in one line.
 """
 
-import difflib
+import contextlib
 import inspect
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import torch
 
@@ -21,15 +21,16 @@ from normexp.config.process import command
 from normexp.config.settings import (
     GROUPS,
     ROOT,
-    Setting,
+    check_keys,
     check_loggers,
     check_plain,
+    check_setting,
+    check_type,
     class_options,
     decay_of,
     describe,
     early_stop,
-    fits_type,
-    is_union,
+    options_of,
 )
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
@@ -96,17 +97,6 @@ def validate(
         decay_of(config["optimizer"])
 
 
-def check_setting(setting: Setting, value: Any) -> None:
-    """Check a value of the root against its row of the table."""
-    check_type(setting.key, value, setting.kind)
-    if value is None:
-        return
-    if setting.least is not None and not value >= setting.least:  # `not >=` catches nan
-        raise ValueError(f"{setting.key}={value}: must be at least {setting.least}")
-    if setting.most is not None and value > setting.most:
-        raise ValueError(f"{setting.key}={value}: must be at most {setting.most}")
-
-
 def check_compiler(config: dict[str, Any]) -> None:
     """torch.compile needs a C++ compiler on CPU and GPU; CUDA graphs need a GPU."""
     on_cpu = config["trainer"].get("accelerator") == "cpu" or not torch.cuda.is_available()
@@ -154,15 +144,6 @@ def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
     if group != "monitor" and node.get("_partial_", False) is not partial:
         why = "normexp calls it later" if partial else "it is built as it stands"
         raise ValueError(f"{group}._partial_={node.get('_partial_')}: must be {str(partial).lower()}; {why}")
-
-
-def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
-    """Raise a ValueError of one line for the first unknown key of a node."""
-    for key in node:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {path}{near[0]}?" if near else f"the keys are: {', '.join(known)}"
-            raise ValueError(f"{path}{key}: no such key; {hint}")
 
 
 def check_node(path: str, node: Any, allowed: Iterable[str] | None, injected: Sequence[str] = ()) -> None:
@@ -216,35 +197,25 @@ def check_options(
 
 
 def _parameters(target: type) -> dict[str, inspect.Parameter] | None:
-    try:
+    with contextlib.suppress(TypeError, ValueError):  # of a class written in C
         return dict(inspect.signature(target).parameters)
-    except (TypeError, ValueError):  # a class written in C
-        return None
+    return None
 
 
 def _hints(target: type) -> dict[str, Any]:
     """Type hints of a constructor, or of the class itself if it inherits `__init__` from elsewhere."""
-    try:
+    with contextlib.suppress(NameError, TypeError, AttributeError):
         return get_type_hints(inspect.getattr_static(target, "__init__"))
-    except (NameError, TypeError, AttributeError):
-        return {}
+    return {}
 
 
 def _takes_part(kind: Any, target: type) -> bool:
     """Whether an object of this class, or a factory of it, fits the annotation `kind`."""
-    if is_union(kind):
-        return any(_takes_part(option, target) for option in get_args(kind))
-    if kind in (Any, object) or get_origin(kind) is Callable:
-        return True
-    if isinstance(kind, type):
-        return issubclass(target, kind)
-    return isinstance(get_origin(kind), type) and issubclass(target, get_origin(kind))
-
-
-def check_type(path: str, value: Any, kind: Any) -> None:
-    """Raise ValueError with one line for a value that does not fit its annotation."""
-    if not fits_type(value, kind):
-        raise ValueError(f"{path}={value!r}: {describe(kind)}")
+    origins = [get_origin(option) or option for option in options_of(kind)]
+    return any(
+        own in (Any, object, Callable) or (isinstance(own, type) and issubclass(target, own))
+        for own in origins
+    )
 
 
 def check_kinds(

@@ -28,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.folder import CONFIGS, allowed_packages, check_files, long_flags, own_folder
-from normexp.config.settings import ROOT
+from normexp.config.settings import ROOT, value_at
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
 VALUES = frozenset(setting.key for setting in ROOT) - {"recipe"}
@@ -215,9 +215,7 @@ def judge(node: DictConfig, named: tuple[str, ...] = ()) -> None:
     keys on the command line."""
     plain = OmegaConf.to_container(node, resolve=False)
     for key, values in {**AS_SHIPPED, **dict.fromkeys(LOGGING, _shipped_logging())}.items():
-        value: Any = plain
-        for part in key.split("."):
-            value = value.get(part, "???") if isinstance(value, dict) else "???"
+        value = value_at(plain, key, "???")
         if value != "???" and value not in values and not _is_named(f"hydra.{key}", named):
             raise _refusal(f"hydra.{key}", value)
     for key in ("launcher", "sweeper"):
@@ -263,6 +261,7 @@ def _shipped_logging() -> tuple[Any, ...]:
     return tuple(OmegaConf.to_container(OmegaConf.load(path), resolve=False) for path in files)
 
 
+Keys = tuple[str, ...]
 INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 MOST = 1_000_000  # characters and values of a configuration; one of normexp has some thousands
 MOST_TURNS = 20
@@ -285,68 +284,56 @@ def plain_values(cfg: DictConfig) -> dict[str, Any]:
 def check_interpolations(cfg: Any) -> None:
     """Raise ValueError with one line if a configuration would grow too large once it is resolved, refers to itself, or
     has references that cannot be followed."""
-    config = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False))
-    _Sizes(config).of((), config)
-
-
-class _Sizes:
-    def __init__(self, config: dict[str, Any]):
-        self.config = config
-        self.known: dict[tuple[str, ...], int] = {}  # 0 while it is counted
-
-    def of(self, path: tuple[str, ...], value: Any) -> int:
-        """Number of characters and values at a path after everything is resolved."""
-        if self.known.get(path) == 0:
+    config = OmegaConf.to_container(cfg, resolve=False)
+    size = 0  # characters and values, with all references written out
+    waiting: list[tuple[Keys, Any, tuple[Keys, ...]]] = [((), config, ())]
+    while waiting:
+        path, value, around = waiting.pop()
+        if path in around:
             raise ValueError(f"{'.'.join(path)}: refers to itself; write its value")
-        if path not in self.known:
-            self.known[path] = 0
-            self.known[path] = size = 1 + self._inside(path, value)
-            if size > MOST:
-                raise ValueError(
-                    f"{'.'.join(path) or 'configuration'}: its references expand to over {MOST:,} values"
-                )
-        return self.known[path]
+        around = (*around, path)
+        size += 1 + len(value if isinstance(value, str) else "")
+        if size > MOST:
+            key = ".".join(around[min(1, len(around) - 1)]) or "configuration"
+            raise ValueError(f"{key}: its references expand to over {MOST:,} values")
+        if isinstance(value, str):
+            waiting += [(*_follow(config, target), around) for target in _references(path, value)]
+        elif isinstance(value, (dict, list)):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            waiting += [((*path, str(key)), item, around) for key, item in items]
 
-    def _inside(self, path: tuple[str, ...], value: Any) -> int:
-        if isinstance(value, dict):
-            return sum(self.of((*path, str(key)), item) for key, item in value.items())
+
+def _references(path: Keys, text: str) -> Iterator[Keys]:
+    """The place that each reference in a text at `path` names."""
+    rest = text
+    while found := INNERMOST.search(rest):
+        resolver, colon, argument = found[1].partition(":")
+        if colon and resolver.strip() in REFUSED:
+            raise ValueError(f"{'.'.join(path)}={text}: {resolver} is not read; write the value")
+        if not colon and "\0" in found[1]:
+            raise ValueError(f"{'.'.join(path)}={text}: a reference inside a reference is not read")
+        if not colon or resolver == "oc.select":
+            yield _place(path, argument.split(",")[0] if colon else found[1])
+        rest = f"{rest[: found.start()]}\0{rest[found.end() :]}"  # \0 marks a resolved part
+
+
+def _place(path: Keys, key: str) -> Keys:
+    """`a.b` starts at the root, `.b` at the node around `path`, `..b` one node higher."""
+    up = len(key) - len(key.lstrip("."))
+    parts = [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
+    return (*path[: max(0, len(path) - up)], *parts) if up else tuple(parts)
+
+
+def _follow(config: Any, target: Keys, turns: int = 0) -> tuple[Keys, Any]:
+    """A place, and what stands there; None if nothing does, which OmegaConf reports."""
+    value = config
+    for index, part in enumerate(target):
+        if isinstance(value, str) and "${" in value:  # a reference on the way: follow it
+            whole = INNERMOST.fullmatch(value)
+            if whole is None or ":" in whole[1] or whole[1].startswith(".") or turns > MOST_TURNS:
+                raise ValueError(f"{'.'.join(target)}: a reference through {value} is not read")
+            return _follow(config, (*_place((), whole[1]), *target[index:]), turns + 1)
         if isinstance(value, list):
-            return sum(self.of((*path, str(index)), item) for index, item in enumerate(value))
-        return self._text(path, value) if isinstance(value, str) else 1
-
-    def _text(self, path: tuple[str, ...], text: str) -> int:
-        size, rest, inner = len(text), text, False
-        while found := INNERMOST.search(rest):
-            resolver, colon, _ = found[1].partition(":")
-            if colon and resolver.strip() in REFUSED:
-                raise ValueError(f"{'.'.join(path)}={text}: {resolver} is not read; write the value")
-            if not colon and inner and "\0" in found[1]:
-                raise ValueError(f"{'.'.join(path)}={text}: a reference inside a reference is not read")
-            key = found[1].split(",")[0].partition(":")[2] if resolver == "oc.select" else found[1]
-            size += self._reference(path, key) if not colon or resolver == "oc.select" else 0
-            # \0 marks a resolved part.
-            rest, inner = f"{rest[: found.start()]}\0{rest[found.end() :]}", True
-        return size
-
-    def _reference(self, path: tuple[str, ...], key: str) -> int:
-        """Size of a reference: `a.b` starts at the root, `.b` at the node around it, `..b` one node higher."""
-        up = len(key) - len(key.lstrip("."))
-        parts = [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
-        return self._follow((*path[: max(0, len(path) - up)], *parts) if up else tuple(parts))
-
-    def _follow(self, target: tuple[str, ...], turns: int = 0) -> int:
-        value: Any = self.config
-        for place, part in enumerate(target):
-            if isinstance(value, dict):
-                value = next((item for name, item in value.items() if str(name) == part), None)
-            elif isinstance(value, list):
-                value = value[int(part)] if part.isdecimal() and int(part) < len(value) else None
-            elif isinstance(value, str) and "${" in value:  # a reference on the way: follow it
-                whole = INNERMOST.fullmatch(value)
-                if whole is None or ":" in whole[1] or whole[1].startswith(".") or turns > MOST_TURNS:
-                    raise ValueError(f"{'.'.join(target)}: a reference through {value} is not read")
-                parts = [name for name in re.split(r"[.\[\]]+", whole[1].strip()) if name]
-                return self._follow((*parts, *target[place:]), turns + 1)
-            else:
-                return 1  # no such key; OmegaConf reports it
-        return self.of(target, value)
+            value = dict(enumerate(value))
+        value = {str(key): item for key, item in value.items()}.get(part) if isinstance(value, dict) else None
+    return target, value

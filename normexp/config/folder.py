@@ -11,7 +11,7 @@ size, also with aliases written out. Imports neither torch nor Hydra.
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,34 +48,6 @@ def long_flags(arguments: Iterable[str]) -> list[str]:
             argument = f"{flag}={value}"
         found.append(argument)
     return found
-
-
-def as_option(arguments: Iterable[str]) -> list[str]:
-    """`--config-dir X` as the option `config_dir=X`. Raises ValueError if X is missing."""
-    found = [argument.replace("--config-dir=", f"{KEY}=", 1) for argument in long_flags(arguments)]
-    if {"--config-dir", "-cd", f"{KEY}="} & set(found):
-        raise ValueError("--config-dir: a folder is missing; write --config-dir my_configs")
-    return found
-
-
-def read_options(arguments: list[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The defaults, changed by the arguments. The user's packages and own folder, if a command takes them, are used
-    from then on, also in the processes that this one starts.
-
-    Raises ValueError for anything but key=value with a known key.
-    """
-    options = dict(defaults)
-    for argument in as_option(arguments):
-        key, equals, value = argument.partition("=")
-        if key not in options or not equals or not value:
-            raise ValueError(
-                f"{argument}: write key=value with a key of {', '.join(options)}; --help explains"
-            )
-        options[key] = value
-    if "config_dir" in options:
-        allow_from([f"allow_targets={options['allow_targets']}"])
-        use_folder(options["config_dir"])
-    return options
 
 
 def use_folder(folder: str | Path | None) -> None:
@@ -223,7 +195,7 @@ def read_yaml(path: Path) -> str:
         )
     try:
         text = content.decode()
-        _count(yaml.compose(text, yaml.SafeLoader), {}, 0)
+        _check_size(yaml.compose(text, yaml.SafeLoader))
     except RecursionError:
         raise ValueError(f"{path}: cannot be read (nested more than {DEEPEST} deep)") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -231,24 +203,20 @@ def read_yaml(path: Path) -> str:
     return text
 
 
-def _count(node: Any, known: dict[int, tuple[int, int]], level: int) -> tuple[int, int]:
-    """Number of values in a node, and how deep they are nested. `known` holds the result of each counted node, and
-    zeros while a node is being counted."""
-    if level > DEEPEST:
-        raise ValueError(f"nested more than {DEEPEST} deep")
-    if not isinstance(node, yaml.CollectionNode):
-        return 1, 0
-    if id(node) not in known:
-        known[id(node)] = 0, 0
-        pairs = isinstance(node, yaml.MappingNode)
-        children = [item for pair in node.value for item in pair] if pairs else node.value
-        counted = [_count(child, known, level + 1) for child in children]
-        size, depth = 1 + sum(size for size, _ in counted), 1 + max((d for _, d in counted), default=0)
-        known[id(node)] = size, depth
-    if known[id(node)] == (0, 0):
-        raise ValueError("an alias stands for the value that it is part of")
-    if known[id(node)][0] > MOST_VALUES:
-        raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
-    if known[id(node)][1] > DEEPEST:
-        raise ValueError(f"nested more than {DEEPEST} deep with its aliases written out")
-    return known[id(node)]
+def _check_size(root: Any) -> None:
+    """Raise ValueError for a node that is nested too deep, or has too many values with every alias written out."""
+    waiting: list[tuple[Any, tuple[int, ...]]] = [(root, ())]
+    count = 0
+    while waiting:
+        node, above = waiting.pop()
+        count += 1
+        if id(node) in above:
+            raise ValueError("an alias stands for the value that it is part of")
+        if len(above) > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        if count > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
+        if isinstance(node, yaml.CollectionNode):
+            pairs = isinstance(node, yaml.MappingNode)
+            inner = [item for pair in node.value for item in pair] if pairs else node.value
+            waiting += [(item, (*above, id(node))) for item in inner]

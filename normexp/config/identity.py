@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from normexp.config.folder import CONFIGS
-from normexp.config.settings import GROUPS, NOT_IDENTITY
+from normexp.config.settings import GROUPS, NOT_IDENTITY, value_at
 
 # A run's folder holds this from its first moment.
 LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
@@ -36,13 +36,17 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.models.Transformer": _BLOCK,
     "normexp.models.GPT": {
         **_BLOCK, "position": "learned", "rope_base": 10_000.0, "qk_norm_place": "before", "tied_embedding": False,
-        "embedding_scale": "none",
+        "embedding_scale": "none", "ngrams": 1, "ngram_rows": 32_768,
     },
+    "normexp.optimizers.Muon": {"precision": "bfloat16"},
     "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
     "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
     **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},
     **{f"normexp.data.{name}": {"tasks": None, "task_batches": 500} for name in _IMAGES},
 }  # fmt: skip
+
+
+LATER_KEYS = {"early_stopping": None, "label_smoothing": 0}
 
 
 def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) -> dict[str, Any]:
@@ -53,17 +57,11 @@ def identity(config: dict[str, Any], fingerprint: str = "", processes: int = 1) 
     When a later version adds a key, it must omit the key's default value here, so that old runs stay valid; options of
     a group stand in LATER_OPTIONS.
     """
-    kept = _identity_of(config)
-    if kept.get("max_steps") is not None:
-        kept.pop("max_epochs", None)  # max_steps decides, max_epochs is ignored
-    if kept.get("early_stopping") is None:
-        kept.pop("early_stopping", None)  # runs from before there was the key
-    if not kept.get("label_smoothing"):
-        kept.pop("label_smoothing", None)  # the same
-    kept["fingerprint"] = fingerprint
-    if processes > 1:
-        kept["processes"] = processes
-    return kept
+    # max_steps decides, max_epochs is ignored; the others are later keys at the values of runs from before them
+    omitted = [key for key, value in LATER_KEYS.items() if config.get(key, value) == value]
+    omitted += ["max_epochs"] if config.get("max_steps") is not None else []
+    kept = {key: value for key, value in _identity_of(config).items() if key not in omitted}
+    return {**kept, "fingerprint": fingerprint, **({"processes": processes} if processes > 1 else {})}
 
 
 def processes_of(config: dict[str, Any]) -> int | None:
@@ -182,25 +180,31 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     fast = shipped("recipe", "fast", f"{config['recipe']}_{choices['model']}_{choices['data']}") or {}
     recipe = recipe | fast
     train = shipped("train") or {}
-    root = {key: value for key, value in train.items() if key != "defaults"}
-    asked = _chosen(train) | _chosen(recipe)
-    found = [f"{group}={choices[group]}" for group in CHOSEN if choices[group] != asked[group]]
+    chosen = _chosen(train) | _chosen(recipe)
     own = {group: shipped(group, choices[group]) or config for group in CHOSEN}
-    trainer = shipped("trainer", "auto") | recipe.get("trainer", {})
     rate = shipped("recipe", "rate", f"{config['recipe']}_{choices['optimizer']}") or own["optimizer"]
-    asked = root | {"lr": rate.get("lr")} | recipe
-    steps = config["max_steps"] is not None
-    for key in VALUES:
-        if key != "max_epochs" or not steps:  # max_steps decides, max_epochs is ignored
-            found += _differing(key, config[key], asked[key])
-    for key in OF_TRAINER:
-        found += _differing(f"trainer.{key}", config["trainer"].get(key), trainer.get(key))
+    root = train | {"lr": rate.get("lr")} | recipe
+    trainer = shipped("trainer", "auto") | recipe.get("trainer", {})
     nodes = {"optimizer": own["optimizer"].get("optimizer", {}), "schedule": own["schedule"]}
-    for group, node in nodes.items():
-        for key, value in node.items():
-            if not key.startswith("_") and key in config[group]:
-                found += _differing(f"{group}.{key}", config[group][key], value)
-    return found
+    asked = {key: root[key] for key in VALUES}
+    asked |= {f"trainer.{key}": trainer.get(key) for key in OF_TRAINER}
+    asked |= {
+        f"{group}.{key}": value
+        for group, node in nodes.items()
+        for key, value in node.items()
+        if not key.startswith("_") and key in config[group]
+    }
+    if config["max_steps"] is not None:
+        del asked["max_epochs"]  # it is ignored
+    found = {key: value_at(config, key) for key, value in asked.items() if "${" not in str(value)}
+    return [
+        *(f"{group}={choices[group]}" for group in CHOSEN if choices[group] != chosen[group]),
+        *(
+            f"{key}={'null' if value is None else value}"
+            for key, value in found.items()
+            if value != asked[key]
+        ),
+    ]
 
 
 def choice_of(group: str, node: dict[str, Any]) -> str:
@@ -239,11 +243,6 @@ def older(summary: dict[str, Any]) -> str | None:
     if now is None or then is None or now == then:
         return None
     return f"trained by an older recipe={name}, which differs from today's in {', '.join(sorted({*now} ^ {*then}))}"
-
-
-def _differing(key: str, found: Any, asked: Any) -> list[str]:
-    follows = isinstance(asked, str) and "${" in asked
-    return [] if follows or found == asked else [f"{key}={'null' if found is None else found}"]
 
 
 def _chosen(node: dict[str, Any]) -> dict[str, str]:

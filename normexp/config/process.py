@@ -2,14 +2,13 @@
 that form), its fast start and end, its errors in one line, Ctrl-C, closed output, and global state.
 
 A run's libraries are a million objects. By default Python collects garbage among them several times while they are
-imported, and takes them down one by one at the end. Without `fast_imports` and `exit_fast`, `train` of one epoch needs
-1.5 times the CPU time, and `verify` of a law 1.3 times.
+imported, and takes them down one by one at the end. Without `fast_imports` and `run_as_process`, `train` of one epoch
+needs 1.5 times the CPU time, and `verify` of a law 1.3 times.
 """
 
 import atexit
 import contextlib
 import gc
-import inspect
 import io
 import logging
 import os
@@ -18,6 +17,7 @@ import shlex
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any, NoReturn, TextIO
 from normexp.format import UNPRINTABLE
 
 SCRIPTS = ("verify", "report")
-STARTERS = (__name__, "normexp.cli.main", "runpy")
+STARTERS = {__name__, "normexp.cli.main", "runpy", "traceback"}
 BUFFERED = (io.BufferedWriter, io.BufferedRandom)
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
@@ -45,11 +45,6 @@ def command(name: str) -> str:
 def start() -> str:
     """What a user types before the arguments to train, in the form in which this process was started."""
     return typed([sys.argv[0], *_sub_command])
-
-
-def program(name: str) -> str:
-    """The same without its interpreter and folder, for a usage line."""
-    return command(name) if _installed(sys.argv) else f"{name}.py"
 
 
 def typed(argv: Sequence[str]) -> str:
@@ -97,62 +92,49 @@ def fast_imports() -> Iterator[None]:
 def run_as_process(main: Callable[..., int | None], *arguments: object) -> NoReturn:
     """Call a command and end this process with its status. An error ends it in Python's own way, and so does a script
     that another program runs inside itself."""
+    ended = False
+    if _nothing_comes_after():
+        # What is registered first is called last, after threads have ended.
+        atexit.register(lambda: _exit_fast() if ended else None)
     status = main(*arguments)
-    if not status and _nothing_comes_after():
-        exit_fast()
+    ended = not status
     sys.exit(status)
 
 
 def _nothing_comes_after() -> bool:
     """Whether Python itself started what calls this: one script or module, with nothing around it."""
-    modules, frame = 0, inspect.currentframe()
-    while frame is not None:
-        modules += frame.f_code.co_name == "<module>"
-        if frame.f_code.co_name != "<module>" and frame.f_globals.get("__name__") not in STARTERS:
-            return False
-        frame = frame.f_back
-    return modules == 1
+    frames = [frame for frame, _ in traceback.walk_stack(None)]
+    modules = [frame for frame in frames if frame.f_code.co_name == "<module>"]
+    others = {frame.f_globals.get("__name__") for frame in frames if frame not in modules}
+    return len(modules) == 1 and others <= STARTERS
 
 
-def exit_fast() -> None:
-    """End this process with status 0: wait for its threads, call what is registered for the end, write what was
-    printed. Memory is left to the system. Does nothing in a process that is profiled, or has an open file: then Python
-    has more to do."""
+def _exit_fast() -> None:
+    """End this process with status 0 and leave its memory to the system. Does nothing in a process that is profiled, or
+    has an open file or a stream that takes nothing: then Python has more to do, or to say."""
     tools = getattr(sys, "monitoring", None)  # from Python 3.12
     if sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6)))):
         return
-    gc.disable()
-    try:
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
         sys.stderr.flush()
-        if not _has_open_file():
+        # proxies compute isinstance
+        files = [thing for thing in gc.get_objects() if issubclass(type(thing), BUFFERED)]
+        if all(file.closed or file.fileno() <= 2 for file in files):
             os._exit(0)
-    # The disk is full, a stream is closed or gone: Python says so.
-    except (OSError, ValueError, AttributeError):
-        pass
-    gc.enable()
-
-
-def _has_open_file() -> bool:
-    """Whether a file is open for writing, beside the standard streams."""
-    # proxies compute isinstance
-    files = [thing for thing in gc.get_objects() if issubclass(type(thing), BUFFERED)]
-    return any(not file.closed and file.fileno() > 2 for file in files)
 
 
 class EarlyInterrupt:
-    """Whether Ctrl-C came while libraries were imported. Some catch KeyboardInterrupt and fail with another error.
+    """A handler of Ctrl-C that remembers it. Some libraries catch KeyboardInterrupt while they are imported, and fail
+    with another error.
 
     Attributes:
         came: True after it came.
     """
 
-    def __init__(self) -> None:
-        self.came = False
+    came = False
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         self.came = True
         signal.default_int_handler(number, frame)
 
@@ -161,18 +143,14 @@ class EarlyInterrupt:
 def note_interrupt() -> Iterator[EarlyInterrupt]:
     """Inside this context, Ctrl-C raises KeyboardInterrupt as always and is remembered. A handler of others stays."""
     handler = signal.getsignal(signal.SIGINT)
-    outer = getattr(handler, "__self__", None)
-    early = outer if isinstance(outer, EarlyInterrupt) else EarlyInterrupt()
-    plain = handler is signal.default_int_handler
-    if not plain or threading.current_thread() is not threading.main_thread():
-        yield early
-        return
-    own = early._note
-    signal.signal(signal.SIGINT, own)
+    early = handler if isinstance(handler, EarlyInterrupt) else EarlyInterrupt()
+    in_place = handler is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if in_place:
+        signal.signal(signal.SIGINT, early)
     try:
         yield early
     finally:
-        if signal.getsignal(signal.SIGINT) == own:
+        if in_place and signal.getsignal(signal.SIGINT) is early:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -205,8 +183,9 @@ def full_errors() -> bool:
 
 
 @contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1."""
+def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
+    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
+    `interrupted` is what it says of Ctrl-C."""
     with note_interrupt() as interrupt:
         try:
             yield
@@ -216,7 +195,7 @@ def one_line_errors() -> Iterator[None]:
             # Training handles Ctrl-C itself. This one came during an import, composing or building.
             early = interrupt.came and not getattr(error, "in_training", False)
             if early or isinstance(error, KeyboardInterrupt):
-                say_and_exit("interrupted before training; nothing was written", INTERRUPTED)
+                say_and_exit(interrupted, INTERRUPTED)
             from normexp.cli.errors import one_line
 
             fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
@@ -249,18 +228,15 @@ class _TolerantStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with self._no_error():
-            self._stream.write(text)
+        self._tolerate(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        with self._no_error():
-            self._stream.flush()
+        self._tolerate(self._stream.flush)
 
-    @contextlib.contextmanager
-    def _no_error(self) -> Iterator[None]:
+    def _tolerate(self, call: Callable[..., Any], *arguments: str) -> None:
         try:
-            yield
+            call(*arguments)
         except OSError as error:
             # From now on everything goes nowhere, also what the stream still holds when the process ends.
             nowhere = os.open(os.devnull, os.O_WRONLY)

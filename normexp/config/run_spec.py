@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from normexp.config.checks import check_setting, validate
+from normexp.config.checks import validate
 from normexp.config.compose import (
     Composer,
     check_interpolations,
@@ -25,7 +25,7 @@ from normexp.config.compose import (
 from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages, read_yaml
 from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
-from normexp.config.settings import ROOT, fits_type
+from normexp.config.settings import ROOT, check_keys, check_setting, fits_type
 from normexp.runs.summary import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
@@ -185,7 +185,7 @@ def _each_config(
         else:
             for key, value in values.items():
                 check_setting(FREE[key], value)
-            yield _put(first, marked, {MARKS[key]: value for key, value in values.items()})
+            yield _filled(marked, {MARKS["lr"]: first["lr"]} | {MARKS[key]: values[key] for key in values})
 
 
 def _marked(task: DictConfig) -> dict[str, Any] | None:
@@ -210,14 +210,13 @@ def _texts(node: Any) -> Iterator[str]:
         yield from [item] if isinstance(item, str) else _texts(item)
 
 
-def _put(node: Any, marked: Any, values: dict[str, Any]) -> Any:
-    """A copy of a node with these values at their marks. Nodes without a mark stay shared."""
+def _filled(node: Any, values: dict[str, Any]) -> Any:
+    """A copy of a node with values in place of their marks."""
     if isinstance(node, dict):
-        new = {key: _put(item, marked[key], values) for key, item in node.items()}
-        return new if any(new[key] is not item for key, item in node.items()) else node
+        return {key: _filled(item, values) for key, item in node.items()}
     if isinstance(node, list):
-        return [_put(*items, values) for items in zip(node, marked, strict=True)]
-    return values.get(marked, node) if isinstance(marked, str) else node
+        return [_filled(item, values) for item in node]
+    return values.get(node, node) if isinstance(node, str) else node
 
 
 def kind_of(spec: RunSpec) -> str:
@@ -239,29 +238,31 @@ def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
     """
     asked = config["replicas"]
     asked = {"seeds": asked} if isinstance(asked, int) else asked
-    if unknown := set(asked) - {"seeds", "lr"}:
-        raise ValueError(f"replicas.{min(unknown)}: no such key; write {FORMS}")
+    check_keys(asked, ("seeds", "lr"), "replicas.")
     seeds, rates = asked.get("seeds", 1), asked.get("lr")
-    given = [v for v in (seeds, rates) if isinstance(v, int | list) and not isinstance(v, bool)]
-    count = math.prod(len(v) if isinstance(v, list) else v for v in given)
-    if count > MOST:
+    sizes: list[Any] = [
+        len(v) if isinstance(v, list) else v for v in (seeds, rates) if type(v) in (int, list)
+    ]
+    if (count := math.prod(sizes)) > MOST:
         raise ValueError(
             f"replicas={count}: as many models in memory at once, and as many folders; at most {MOST}, or a sweep"
         )
     if fits_type(seeds, int) and seeds >= 1:
         seeds = [config["seed"] + index for index in range(seeds)]
-    elif not (isinstance(seeds, list) and seeds and all(fits_type(s, int) and s >= 0 for s in seeds)):
+    elif not _is_list(seeds, int) or min(seeds) < 0:
         raise ValueError(
             f"replicas.seeds={seeds}: must be a number of at least 1 or a list of seeds; write {FORMS}"
         )
-    if rates is None:
-        rates = [None]
-    elif not (isinstance(rates, list) and rates and all(fits_type(r, float) and r > 0 for r in rates)):
+    if rates is not None and not (_is_list(rates, float) and min(rates) > 0):
         raise ValueError(f"replicas.lr={rates}: must be a list of positive learning rates; write {FORMS}")
-    for name, values in (("seeds", seeds), ("lr", rates)):
+    for name, values in (("seeds", seeds), ("lr", rates or [])):
         if len(set(values)) < len(values):
             raise ValueError(f"replicas.{name}={values}: names one twice; each replica is a run of its own")
-    return [(seed, None if rate is None else float(rate)) for rate in rates for seed in seeds]
+    return [(seed, None if rate is None else float(rate)) for rate in rates or [None] for seed in seeds]
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return bool(value) and isinstance(value, list) and fits_type(value, list[kind])  # type: ignore[valid-type]
 
 
 def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunSpec:
@@ -275,8 +276,7 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
         raise ValueError(f"{saved}: not found; name the folder of a run that was trained")
     try:
         # Old runs in the cache of claims lack the file, but every finished run recorded its content.
-        content = read_yaml(saved) if saved.exists() else summary["config"]
-        cfg = _safe(content, saved if saved.exists() else run / "summary.json")
+        cfg = _safe(saved) if saved.exists() else _safe(run / "summary.json", summary["config"])
         choices = summary.get("choices") or _choices(saved.with_name("hydra.yaml"))
     except ValueError as error:
         raise ValueError(f"{error}; train the run again") from None
@@ -291,8 +291,9 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
     return spec
 
 
-def _safe(content: Any, path: Path) -> DictConfig:
+def _safe(path: Path, content: Any = None) -> DictConfig:
     """A saved configuration, perhaps a stranger's. Raises ValueError with one line if it cannot be read."""
+    content = read_yaml(path) if content is None else content
     try:
         cfg = OmegaConf.create(content)
     except Exception as error:  # OmegaConf and the parser raise a dozen types
@@ -304,21 +305,19 @@ def _safe(content: Any, path: Path) -> DictConfig:
 
 
 def _choices(path: Path) -> dict[str, str]:
-    choices = OmegaConf.to_container(_safe(read_yaml(path), path), resolve=False)
-    for key in ("hydra", "runtime", "choices"):
-        choices = choices.get(key) if isinstance(choices, dict) else None
-    if not isinstance(choices, dict):
+    choices = OmegaConf.select(_safe(path), "hydra.runtime.choices")
+    if not isinstance(choices, DictConfig):
         raise ValueError(f"{path}: names no choices")
     return {str(group): str(choice) for group, choice in choices.items()}
 
 
 def _set(cfg: DictConfig, override: str, saved: Path) -> None:
     key, equals, value = override.removeprefix("+").partition("=")
+    # The default `cfg` means that there is no such key; None is a valid value.
+    known = OmegaConf.select(cfg, key, default=cfg) is not cfg
+    if not equals or not key or not (known or override.startswith("+")):
+        raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")
     try:
-        # The default `cfg` means that there is no such key; None is a valid value.
-        known = OmegaConf.select(cfg, key, default=cfg) is not cfg
-        if not equals or not key or not (known or override.startswith("+")):
-            raise ValueError(f"{override}: no such key; write key=value with a key of {saved}, or +key=value")
         OmegaConf.update(cfg, key, OmegaConf.from_dotlist([f"value={value}"]).value)
     except YAMLError:
         raise ValueError(f"{override}: is no value; close its brackets and quotes") from None

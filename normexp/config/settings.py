@@ -6,6 +6,7 @@ identity. Settings with several forms (`early_stopping`, `logger`) are read here
 a type. Imports neither torch nor Hydra.
 """
 
+import difflib
 import importlib.util
 import math
 import os
@@ -108,8 +109,19 @@ def shown(column: str) -> bool:
     return not any(".".join(parts[:length]) in NOT_SHOWN for length in range(1, len(parts) + 1))
 
 
+def value_at(config: Any, key: str, absent: Any = None) -> Any:
+    """The value of a key such as `norm.eps` in a configuration."""
+    for part in key.split("."):
+        config = config.get(part, absent) if isinstance(config, dict) else absent
+    return config
+
+
 Metric = Literal["accuracy", "loss"]
-FORMS = "early_stopping=5, early_stopping={patience: 5, metric: loss, min_delta: 0.001}"
+STOP = (
+    Setting("early_stopping.patience", int, least=1),
+    Setting("early_stopping.metric", Metric),
+    Setting("early_stopping.min_delta", float, least=0),
+)
 
 
 @dataclass(frozen=True)
@@ -126,25 +138,41 @@ class EarlyStop:
 
 
 def early_stop(config: dict[str, Any]) -> EarlyStop | None:
-    """The rule in `early_stopping`, which is null, a number of validations, or keys. Raises ValueError with one line
-    for anything else."""
+    """The rule in `early_stopping`, which is null, a number of validations, or {patience: 5, metric: loss, min_delta:
+    0.001}. Raises ValueError with one line for anything else."""
     asked = config.get("early_stopping")
     if asked is None:
         return None
     asked = asked if isinstance(asked, dict) else {"patience": asked}
-    if unknown := set(asked) - {"patience", "metric", "min_delta"}:
-        raise ValueError(f"early_stopping.{min(unknown)}: no such key; write {FORMS}")
-    rule: dict[str, Any] = {"patience": None, "metric": "accuracy", "min_delta": 0.0} | asked
-    patience, metric, delta = rule.values()
-    if not fits_type(patience, int) or patience < 1:
-        raise ValueError(
-            f"early_stopping.patience={patience}: must be a number of validations, at least 1; {FORMS}"
-        )
-    if not fits_type(metric, Metric):
-        raise ValueError(f"early_stopping.metric={metric}: {describe(Metric)}")
-    if not fits_type(delta, float) or not delta >= 0:
-        raise ValueError(f"early_stopping.min_delta={delta}: must be a number of at least 0")
-    return EarlyStop(patience, metric, float(delta))
+    check_keys(asked, ("patience", "metric", "min_delta"), "early_stopping.")
+    rule = EarlyStop(**{"patience": None, **asked})
+    for setting in STOP:
+        check_setting(setting, getattr(rule, setting.key.partition(".")[2]))
+    return rule
+
+
+def check_keys(node: dict[str, Any], known: Sequence[str], path: str) -> None:
+    """Raise a ValueError of one line for the first unknown key of a node."""
+    for key in node:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {path}{near[0]}?" if near else f"the keys are: {', '.join(known)}"
+            raise ValueError(f"{path}{key}: no such key; {hint}")
+
+
+def check_setting(setting: Setting, value: Any) -> None:
+    """Check a value against its row of a table. Raises ValueError with one line."""
+    check_type(setting.key, value, setting.kind)
+    if value is not None and setting.least is not None and not value >= setting.least:  # `not >=` catches nan
+        raise ValueError(f"{setting.key}={value}: must be at least {setting.least}")
+    if value is not None and setting.most is not None and value > setting.most:
+        raise ValueError(f"{setting.key}={value}: must be at most {setting.most}")
+
+
+def check_type(path: str, value: Any, kind: Any) -> None:
+    """Raise ValueError with one line for a value that does not fit its annotation."""
+    if not fits_type(value, kind):
+        raise ValueError(f"{path}={value!r}: {describe(kind)}")
 
 
 ROLES = ("input_norms", "output_norms", "qk", "final", "matrices")
@@ -233,55 +261,54 @@ def check_plain(path: str, value: Any, depth: int = 0) -> None:
         raise ValueError(f"{path}={value!r:.60}: has a character that no line can show{more}; leave it out")
 
 
-def is_union(kind: Any) -> bool:
-    """Whether a type is written `X | Y`, `Union[X, Y]` or `Optional[X]`."""
-    return get_origin(kind) in (Union, types.UnionType)
+KINDS = {
+    float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null", dict: "a mapping",
+}  # fmt: skip
+EXAMPLES = {float: "0.5", int: "1", str: "name"}
+
+
+def options_of(kind: Any) -> list[Any]:
+    """The types and values, one of which fits an annotation: those of `X | Y`, `Optional[X]` and Literal."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return [option for own in get_args(kind) for option in options_of(own)]
+    return list(get_args(kind)) if get_origin(kind) is Literal else [kind]
+
+
+def _is_value(option: Any) -> bool:
+    return isinstance(option, (bool, int, str))
 
 
 def fits_type(value: Any, kind: Any) -> bool:
     """Whether a yaml value fits the annotation `kind`. A class that yaml cannot express accepts only its instances; an
     unknown annotation accepts everything."""
-    origin = get_origin(kind)
-    if is_union(kind):
-        return any(fits_type(value, option) for option in get_args(kind))
-    if origin is Literal:
-        # True == 1 in Python, but not in a configuration
-        return any(value == option and type(value) is type(option) for option in get_args(kind))
+    return any(_fits(value, option) for option in options_of(kind))
+
+
+def _fits(value: Any, option: Any) -> bool:
+    origin = get_origin(option)
+    if _is_value(option):  # True == 1 in Python, but not in a configuration
+        return value == option and type(value) is type(option)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        options = [option for option in get_args(kind) if option is not Ellipsis]
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        return is_list and all(any(fits_type(v, o) for o in options) for v in value)
-    if kind is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if kind in (bool, str):
-        return isinstance(value, kind)
-    if kind in (None, type(None)):
+        kinds = [own for own in get_args(option) if own is not Ellipsis]
+        return is_list and all(any(fits_type(item, own) for own in kinds) for item in value)
+    if option in (int, float):
+        return isinstance(value, (int, option)) and not isinstance(value, bool)
+    if option is None:
         return value is None
-    return True if not isinstance(kind, type) else isinstance(value, kind) or kind is object
+    return not isinstance(option, type) or option is object or isinstance(value, option)
 
 
 def describe(kind: Any) -> str:
     """How a message describes the values that fit: `must be a whole number or null`."""
-    origin = get_origin(kind)
-    if is_union(kind):
-        literals = [a for k in get_args(kind) for a in (get_args(k) if get_origin(k) is Literal else ())]
-        names = [str(a) for a in literals] + [
-            _name(k) for k in get_args(kind) if get_origin(k) is not Literal
-        ]
-        return f"choose from {', '.join(names)}" if literals else f"must be {' or '.join(names)}"
-    if origin is Literal:
-        return f"choose from {', '.join(map(str, get_args(kind)))}"
-    return f"must be {_name(kind)}"
+    options = options_of(kind)
+    names = [str(option) if _is_value(option) else _name(option) for option in options]
+    return (
+        f"choose from {', '.join(names)}" if any(map(_is_value, options)) else f"must be {' or '.join(names)}"
+    )
 
 
 def _name(kind: Any) -> str:
     if get_origin(kind) is not None:
-        examples = {float: "0.5", int: "1", str: "name"}
-        return "a list such as [" + ", ".join(examples.get(a, "...") for a in get_args(kind)) + "]"
-    names = {
-        float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null",
-        dict: "a mapping",
-    }  # fmt: skip
-    return names.get(kind, getattr(kind, "__name__", str(kind)))
+        return f"a list such as [{', '.join(EXAMPLES.get(own, '...') for own in get_args(kind))}]"
+    return KINDS.get(kind, getattr(kind, "__name__", str(kind)))

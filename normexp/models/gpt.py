@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Callable
 from typing import Literal, get_args
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normexp.format import require_choice
+from normexp.format import require_at_least, require_choice
 from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, QKNormPlace, ValueNorm
 from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name
@@ -18,6 +19,31 @@ from normexp.models.transformer_stack import (
 )
 
 Position = Literal["learned", "rope"]
+
+
+class NGrams(nn.Module):
+    """The sum of vectors for the last 2, ..., ``longest`` tokens at each position, a table of ``rows`` vectors for each
+    length. A hash of the tokens names their row, so some share one. Token 0 stands before the first.
+
+    So the first layer already knows the last characters, without attention: the n-gram embeddings of Engram (Cheng et
+    al. 2026, arXiv:2601.07372), without its gate. Shape: tokens (N, T) to (N, T, width).
+    """
+
+    MULTIPLIER, PRIME = 1_000_003, 2**31 - 1  # their product fits int64
+
+    def __init__(self, longest: int, rows: int, width: int):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(longest - 1))
+        for table in self.tables:
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        total, key = tokens.new_zeros(()), tokens  # (), (N, T)
+        for back, table in enumerate(self.tables, start=1):
+            earlier = F.pad(tokens, (back, 0))[:, :-back]
+            key = (key * self.MULTIPLIER + earlier) % self.PRIME
+            total = total + table(key % table.num_embeddings)
+        return total
 
 
 class GPT(nn.Module):
@@ -52,6 +78,8 @@ class GPT(nn.Module):
         final_norm: None is one unless each block ends in a norm.
         embedding_scale: factor on the embedding; see ``TransformerStack``.
         tied_embedding: the output map has the weights of the token embedding (Press, Wolf 2017, arXiv:1608.05859).
+        ngrams: longest sequence of tokens with a vector of its own, added to that of the token; see ``NGrams``.
+        ngram_rows: of the table of each length from 2.
         initialization: see ``TransformerWeights``.
         weight_norm: reparametrizes each linear map; None does nothing.
 
@@ -90,6 +118,8 @@ class GPT(nn.Module):
         embedding_norm: bool = False,
         embedding_scale: EmbeddingScale = "none",
         tied_embedding: bool = False,
+        ngrams: int = 1,
+        ngram_rows: int = 32_768,
         final_norm: bool | None = None,
         initialization: TransformerInitialization = "gpt2",
         weight_norm: WeightNorm | None = None,
@@ -97,6 +127,8 @@ class GPT(nn.Module):
         super().__init__()
         (context,) = input_shape
         require_choice("position", position, get_args(Position))
+        require_at_least("ngrams", ngrams, 1)
+        require_at_least("ngram_rows", ngram_rows, 1)
         if tied_embedding and weight_norm is not None:
             raise ValueError("tied_embedding=true: a table has no weight_norm; use weight_norm=null")
         weights = TransformerWeights(initialization, depth, weight_norm, bias)
@@ -124,6 +156,7 @@ class GPT(nn.Module):
         self.output = weights.to_logits(width, num_classes)
         if tied_embedding:
             self.output.weight = self.embedding.weight
+        self.ngrams = NGrams(ngrams, ngram_rows, width) if ngrams > 1 else None
 
         norms = [site.module for site in self.sites() if site.kind == "norm"]
         leaking = sorted(
@@ -138,8 +171,9 @@ class GPT(nn.Module):
             )
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.stack(self.embedding(tokens), mask)  # (N, T, width)
-        return self.output(x)  # (N, T, num_classes)
+        x = self.embedding(tokens)
+        x = x if self.ngrams is None else x + self.ngrams(tokens)
+        return self.output(self.stack(x, mask))  # (N, T, width) to (N, T, num_classes)
 
     def sites(self) -> list[Site]:
         last = len(self.stack.blocks) + 1

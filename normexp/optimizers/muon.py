@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -12,14 +12,15 @@ from normexp.format import require_at_least, require_choice
 
 QUINTIC = (3.4445, -4.7750, 2.0315)
 TINY = 1e-7  # keeps the first division finite
+Precision = Literal["bfloat16", "float32"]
 
 
-def orthogonalized(matrix: Tensor, steps: int) -> Tensor:
-    """About U V^T for a matrix U S V^T, in bfloat16: `steps` times X <- a X + (b A + c A^2) X with A = X X^T, from X of
-    Frobenius norm 1. Its singular values come out between 0.7 and 1.2, not 1."""
+def orthogonalized(matrix: Tensor, steps: int, precision: Precision = "bfloat16") -> Tensor:
+    """About U V^T for a matrix U S V^T, in `precision`: `steps` times X <- a X + (b A + c A^2) X with A = X X^T, from X
+    of Frobenius norm 1. Its singular values come out between 0.7 and 1.2, not 1."""
     a, b, c = QUINTIC
     wide = matrix.shape[0] <= matrix.shape[1]
-    x = matrix.to(torch.bfloat16, copy=True)
+    x = matrix.to(getattr(torch, precision), copy=True)
     x = x if wide else x.T
     x.div_(x.norm().clamp(min=TINY))
     for _ in range(steps):
@@ -39,9 +40,9 @@ class Muon(Optimizer):
     Sources: Jordan et al. 2024, Muon; Liu et al. 2025, Muon is Scalable for LLM Training, arXiv:2502.16982. On matrices
     the step is that of `torch.optim.Muon`, bit for bit; that class refuses all other parameters.
 
-    Bits: the orthogonalization multiplies in bfloat16, whose last bit is 65,536 times as coarse as that of float32. On
-    one machine, runs are equal bit for bit, also when they resume. A GPU, or a CPU with other instructions for
-    bfloat16, gives other bits: one that was held to AVX2 gave matrices that differ in the third digit.
+    Bits: by default the orthogonalization multiplies in bfloat16, whose last bit is 65,536 times as coarse as that of
+    float32. On one machine, runs are equal bit for bit, also when they resume. A GPU, or a CPU with other instructions
+    for bfloat16, gives other bits: one that was held to AVX2 gave matrices that differ in the third digit.
 
     Args:
         params: parameters, or groups. A group may say `muon`: true for matrices, false for AdamW. One that does not is
@@ -49,10 +50,11 @@ class Muon(Optimizer):
         betas, eps: of AdamW.
         weight_decay: of both, times the rate.
         steps: of the orthogonalization.
+        precision: of the orthogonalization. A CPU without instructions for bfloat16 takes sixty times as long in it.
         fused: for AdamW, as in torch.
 
     Raises:
-        ValueError: a momentum outside [0, 1), no step of the orthogonalization, an unknown scale.
+        ValueError: a momentum outside [0, 1), no step of the orthogonalization, an unknown scale or precision.
     """
 
     takes_matrices_apart = True
@@ -68,6 +70,7 @@ class Muon(Optimizer):
         nesterov: bool = True,
         steps: int = 5,
         scale: Literal["match_rms_adamw", "original"] = "match_rms_adamw",
+        precision: Precision = "bfloat16",
         fused: bool | None = None,
     ) -> None:
         if not 0 <= momentum < 1:
@@ -76,6 +79,8 @@ class Muon(Optimizer):
             )
         require_at_least("steps", steps, 1)
         require_choice("scale", scale, ("match_rms_adamw", "original"))
+        require_choice("precision", precision, get_args(Precision))
+        self.precision = precision
         given = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
         own = {"momentum": momentum, "nesterov": nesterov, "steps": steps, "scale": scale}
@@ -114,7 +119,7 @@ class Muon(Optimizer):
         original = group["scale"] == "original"
         scale = math.sqrt(max(1, rows / columns)) if original else 0.2 * math.sqrt(max(rows, columns))
         parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        turned = orthogonalized(direction, group["steps"]).reshape(parameter.shape)
+        turned = orthogonalized(direction, group["steps"], self.precision).reshape(parameter.shape)
         parameter.add_(turned, alpha=-group["lr"] * scale)
 
 

@@ -233,3 +233,8 @@ def middle(study: Study) -> float:
     """The level to show in a figure that has room for only one."""
     levels = study.levels or [0]
     return levels[len(levels) // 2]
+
+
+def at_middle(study: Study, words: str = " at {}") -> str:
+    """Words on that level, empty for a study without an axis."""
+    return words.format(level_title(study, middle(study))) if study.x else ""

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label, open_study
-from normexp.report.tables import cell_words, comparison, heads, how_to_read, number, over_examples
+from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_words, number, over_examples
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
 from normexp.runs.summary import NEAR_CHANCE, OLDER
 from normexp.runs.table import FEWEST_SEEDS, find_runs, networks
@@ -181,35 +181,24 @@ MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
 
 def show_answer(study: Study, console: Console, baseline: str | None = None) -> None:
     """Print the comparison, arms by levels, and under it the report's finding and cautions."""
-    names, rows, lines = answer(study, baseline)
+    names, cells, lines = answer(study, baseline)
     grid = Table(show_edge=False, pad_edge=False)
     for index, name in enumerate(names):
         grid.add_column(Text(name), justify="right" if index else "left", no_wrap=not index)
-    for arm, cells in rows:
-        grid.add_row(Text(arm), *(Text(words, "bold" if best else "") for words, best in cells))
+    for arm, own in cells.items():
+        grid.add_row(Text(arm), *(Text(in_words(cell), "bold" if cell["best"] else "") for cell in own))
     console.print()
     console.print(grid, highlight=False)
     for line in (lines[0], "", *lines[1:]):
         console.print(line, highlight=False, markup=False)
 
 
-Rows = list[tuple[str, list[tuple[str, bool]]]]  # arm, and its cells with whether each is the best
-
-
-def answer(study: Study, baseline: str | None = None) -> tuple[list[str], Rows, list[str]]:
-    """The heads and rows of the comparison, and the sentences below it: how to read it, the finding, the cautions."""
+def answer(study: Study, baseline: str | None = None) -> tuple[list[str], dict[str, list], list[str]]:
+    """The heads and cells of the comparison, and the sentences below it: how to read it, the finding, the cautions."""
     table = comparison(study, baseline)
     names = [f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]
-    rows = [
-        (str(arm), [(shown(row, study), bool(row["best"])) for _, row in own.iterrows()])
-        for arm, own in table.groupby("arm", sort=False)
-    ]
-    found = finding(study, table)
-    return (
-        names,
-        rows,
-        [how_to_read(study, table), found, *cautions(study)],
-    )
+    lines = [how_to_read(study, table), finding(study, table), *cautions(study)]
+    return names, cells_of(study, table), lines
 
 
 def show_in_notebook(folder: Path) -> str:
@@ -219,12 +208,12 @@ def show_in_notebook(folder: Path) -> str:
 
     try:
         study = open_study(folder)
-        names, rows, (how, found, *limits) = answer(study)
+        names, cells, (how, found, *limits) = answer(study)
     except ValueError as error:
         return f"<p>{html.escape(f'no table: {error}')}</p>"
     lines = ["".join(f"<th>{html.escape(name)}</th>" for name in names)]
-    for arm, cells in rows:
-        values = (f"<b>{text}</b>" if best else text for text, best in cells)
+    for arm, own in cells.items():
+        values = (f"<b>{in_words(cell)}</b>" if cell["best"] else in_words(cell) for cell in own)
         lines.append(f"<th>{html.escape(arm)}</th>" + "".join(f"<td>{value}</td>" for value in values))
     picture = io.BytesIO()
     with drawing_style():
@@ -252,12 +241,6 @@ def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[
         console.print(f"\nno table: {error}", highlight=False, markup=False, soft_wrap=True)
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
     return []
-
-
-def shown(row: pd.Series, study: Study) -> str:
-    """A cell: mean, interval, the learning rate if it was tuned, and how many runs failed."""
-    rate = f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else ""
-    return " ".join(filter(None, (cell_words(row, study.metric), rate)))
 
 
 def look_at(folder: Path, address: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from normexp.report.study import Study, label
 from normexp.report.style import Style, drawing_style
 from normexp.report.tables import (
     TOGETHER,
-    cell_text,
+    cells_of,
     comparison,
     fenced,
     heads,
@@ -127,24 +127,15 @@ def facts(study: Study) -> list[str]:
 
 def comparison_cells(study: Study, table: pd.DataFrame, style: Style) -> dict[str, Any]:
     """The table of arms by levels, for the template."""
-    rows, usual = [], table["n"].mode()[0]
-    for arm, cells in table.groupby("arm", sort=False):
-        texts = []
-        for _, cell in cells.iterrows():
-            text = cell_text(cell, study.metric)
-            if cell["n"] == usual and not cell["failed"]:
-                text["remarks"] = ""
-            if study.rate_varies and cell["runs"]:
-                text["remarks"] = f"{text['remarks']} lr {cell['lr']:g}".strip()
-            texts.append({**text, "best": cell["best"], "warn": bool(cell["failed"] or not cell["runs"])})
-        rows.append(
-            {
-                "arm": arm,
-                "color": style.colour[arm],
-                "baseline": arm == cells["baseline"].iloc[0],
-                "cells": texts,
-            }
-        )
+    rows, usual = [], f"n={table['n'].mode()[0]}"
+    baseline = dict(zip(table["arm"], table["baseline"], strict=True))
+    for arm, cells in cells_of(study, table).items():
+        for cell in cells:
+            runs = ", ".join(filter(None, (cell["n"], cell["failed"])))
+            cell["remarks"] = " ".join(filter(None, ("" if runs == usual else runs, cell["rate"])))
+            cell["warn"] = bool(cell["failed"] or cell["n"] == "no run")
+        row = {"arm": arm, "color": style.colour[arm], "baseline": arm == baseline[arm], "cells": cells}
+        rows.append(row)
     note = f"{how_to_read(study, table)} Second line: paired difference to {of_what(table)}, {TOGETHER}."
     x, corner = (label(study.x), label(study.metric)) if study.x else (None, "norm")
     return {"rows": rows, "heads": heads(study), "x": x, "corner": corner, "note": note}

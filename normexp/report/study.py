@@ -174,14 +174,10 @@ class Study:
         """The final values of the runs that have one and did not fail."""
         runs = runs[~runs["failed"]].dropna(subset=[self.metric])
         found = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
-        sets = {own.test_set for own in found if own is not None}
-        numbers, answer = None, 0.0
-        if (
-            len(runs)
-            and None not in found
-            and len(sets) == 1
-            and len({own.right.shape for own in found}) == 1
-        ):
+        sets = {(own.test_set, own.right.shape) if own else None for own in found}
+        numbers, answer, test_set = None, 0.0, ""
+        if len(sets) == 1 and found[0] is not None:
+            test_set = found[0].test_set
             if self.metric == "test/accuracy":
                 numbers = np.stack([own.right.reshape(len(own.right), -1).mean(1) for own in found])
                 answer = 1 / found[0].right.size
@@ -189,7 +185,7 @@ class Study:
                 numbers = np.stack([own.loss.astype(float) for own in found])
         largest = 1.0 if self.metric.endswith("accuracy") else math.inf
         values = runs[self.metric].to_numpy(dtype=float)
-        return Values(list(runs["key"]), values, numbers, next(iter(sets), ""), answer, largest)
+        return Values(list(runs["key"]), values, numbers, test_set, answer, largest)
 
     def _examples(self, run: str) -> TestExamples | None:
         if run not in self._kept:
@@ -238,11 +234,11 @@ class Study:
         """The paired difference of two arms, either way around; of one pair without an interval."""
         if first == second:
             return NOTHING
-        if found := self.paired.get((level, first, second)):
-            return found
         if found := self.paired.get((level, second, first)):
             return Estimate(-found.mean, -found.high, -found.low, found.n)
-        return self.points[first, level].minus(self.points[second, level])
+        return self.paired.get((level, first, second)) or self.points[first, level].minus(
+            self.points[second, level]
+        )
 
     def recorded(self, pattern: str) -> pd.DataFrame:
         """The rows whose metric fits a regular expression."""
@@ -283,9 +279,8 @@ class Study:
         runs = self.chosen
         kinds = runs.groupby(["code", "norm"]) if runs["code"].nunique() > 1 else ()
         differing = [(len(own), other_code(self.path / own["run"].iloc[0])) for _, own in kinds]
-        return sum(n for n, names in differing if names), sorted(
-            {one for _, names in differing for one in names}
-        )
+        parts = sorted({one for _, names in differing for one in names})
+        return sum(n for n, names in differing if names), parts
 
 
 def open_study(
@@ -343,7 +338,7 @@ def together(path: Path, folders: Sequence[Path]) -> pd.DataFrame:
 
 def check_points(study: Study, factors: list[str]) -> None:
     """Refuse a study in which runs that differ would count as seeds of one point, or one seed would count twice."""
-    runs, point = study.summaries, ["arm", *([study.x] if study.x not in (None, "lr") else []), "lr"]
+    runs, point = study.summaries, list(dict.fromkeys([*study.point, "lr"]))
     for _, group in runs.groupby(point, dropna=False):
         apart = [name for name in varying(group) if name in factors and name not in point]
         same = group[group.duplicated("key", keep=False)].sort_values(["seed", "run"])

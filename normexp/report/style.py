@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from normexp.format import pluralize
-from normexp.report.drawing import CHARACTER, WIDE, level_title, levels_shown, panels, room, tell
+from normexp.report.drawing import CHARACTER, WIDE, left_out, level_title, levels_shown, panels, room, tell
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
 from normexp.report.tables import interval_text, number
@@ -174,8 +174,8 @@ def spread(
 def level_panels(
     study: Study, style: Style, xlabel: str, ylabel: str, draw: Callable[[Axes, float], dict[str, float]],
     **options: Any,
-) -> tuple[Figure, int]:  # fmt: skip
-    """One panel per level, with the arms' names beside the last. Returns the figure and how many levels it shows.
+) -> tuple[Figure, str]:  # fmt: skip
+    """One panel per level, with the arms' names beside the last. Returns the figure, and what its caption must add.
 
     Args:
         draw: draws a panel; returns where the line of each arm ends.
@@ -189,7 +189,7 @@ def level_panels(
         axes.set_title(level_title(study, level))
         if axes is list(shown.values())[-1] or len(shown) <= 2:
             label_lines(axes, ends, style)
-    return figure, len(shown)
+    return figure, left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
 
 
 def draw_line(

@@ -3,6 +3,7 @@
 import html
 import math
 import re
+from typing import Any
 
 import pandas as pd
 
@@ -93,26 +94,31 @@ def interval_text(mean: float, low: float, high: float, metric: str) -> str:
     return f"[{number(low, metric)}, {number(high, metric)}]"
 
 
-def cell_text(row: pd.Series, metric: str) -> dict[str, str]:
-    """The parts of a cell: value, interval, difference and remarks."""
-    value = number(row["mean"], metric)
-    interval = interval_text(row["mean"], row["low"], row["high"], metric)
-    difference = ""
-    if row["pairs"]:
-        low, high = row["difference_low"], row["difference_high"]
-        ends = f" [{number(low, metric, signed=True)}, {number(high, metric, signed=True)}]"
-        difference = number(row["difference"], metric, signed=True) + ("" if math.isnan(low) else ends)
-    remarks = [f"n={row['n']}"] if row["runs"] else ["no run"]
-    if row["failed"]:
-        remarks.append(f"{row['failed']} of {row['runs']} failed")
-    return {"value": value, "interval": interval, "difference": difference, "remarks": ", ".join(remarks)}
+def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Arm -> its cells in parts: value, interval, difference, n, failed and rate (where it was tuned) as text, best."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for _, row in table.iterrows():
+        ends = [number(row[f"difference_{end}"], study.metric, signed=True) for end in ("low", "high")]
+        interval = "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
+        cell = {
+            "value": number(row["mean"], study.metric),
+            "interval": interval_text(row["mean"], row["low"], row["high"], study.metric),
+            "difference": number(row["difference"], study.metric, signed=True) + interval
+            if row["pairs"]
+            else "",
+            "n": f"n={row['n']}" if row["runs"] else "no run",
+            "failed": f"{row['failed']} of {row['runs']} failed" if row["failed"] else "",
+            "rate": f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else "",
+            "best": bool(row["best"]),
+        }
+        found.setdefault(row["arm"], []).append(cell)
+    return found
 
 
-def cell_words(row: pd.Series, metric: str) -> str:
-    """`95.6 ± 1.8`, with the number of failed runs."""
-    text = cell_text(row, metric)
-    lost = f"({row['failed']} of {row['runs']} failed)" if row["failed"] else ""
-    return " ".join(filter(None, (text["value"], text["interval"], lost)))
+def in_words(cell: dict[str, Any], *, rate: bool = True) -> str:
+    """`95.6 ± 1.8`, with the number of failed runs, and the learning rate where it was tuned."""
+    failed = f"({cell['failed']})" if cell["failed"] else ""
+    return " ".join(filter(None, (cell["value"], cell["interval"], failed, cell["rate"] if rate else "")))
 
 
 def heads(study: Study) -> list[str]:
@@ -121,16 +127,24 @@ def heads(study: Study) -> list[str]:
 
 
 def markdown(study: Study, table: pd.DataFrame) -> str:
-    """The table for a paper or a README: one row per arm, one column per level."""
+    """The table for a paper or a README: one row per arm, one column per level; and that of the paired differences."""
     corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
-    columns = heads(study)
-    lines = [f"| {corner} | {' | '.join(map(plain, columns))} |", f"|---|{'---:|' * len(columns)}"]
-    for arm, rows in table.groupby("arm", sort=False):
-        words = [(cell_words(row, study.metric), row["best"]) for _, row in rows.iterrows()]
-        cells = [f"**{text}**" if best else text for text, best in words]
-        lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
-    lines += ["", plain(how_to_read(study, table))]
-    return "\n".join([*lines, "", *differences_markdown(table, study.metric, lines[0])])
+    columns, cells = heads(study), cells_of(study, table)
+    head = [f"| {corner} | {' | '.join(map(plain, columns))} |", f"|---|{'---:|' * len(columns)}"]
+
+    def rows(words: dict[str, list[str]]) -> list[str]:
+        return [*head, *(f"| {plain(arm)} | {' | '.join(own)} |" for arm, own in words.items())]
+
+    words = {arm: [(in_words(cell, rate=False), cell["best"]) for cell in own] for arm, own in cells.items()}
+    values = {arm: [f"**{text}**" if best else text for text, best in own] for arm, own in words.items()}
+    baseline = dict(zip(table["arm"], table["baseline"], strict=True))
+    differences = {
+        arm: [cell["difference"] or "no pair" for cell in own]
+        for arm, own in cells.items()
+        if arm != baseline[arm]
+    }
+    said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
+    return "\n".join([*rows(values), "", plain(how_to_read(study, table)), "", said, "", *rows(differences)])
 
 
 def of_what(table: pd.DataFrame) -> str:
@@ -139,19 +153,9 @@ def of_what(table: pd.DataFrame) -> str:
     return names[0] if len(names) == 1 else f"the baseline beside it ({', '.join(names)})"
 
 
-def differences_markdown(table: pd.DataFrame, metric: str, head: str) -> list[str]:
-    """The paired differences to the baseline, in a table with the same columns."""
-    lines = [f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:", "", head]
-    lines.append(f"|---|{'---:|' * (head.count('|') - 2)}")
-    for arm, rows in table[table["arm"] != table["baseline"]].groupby("arm", sort=False):
-        cells = [cell_text(row, metric)["difference"] or "no pair" for _, row in rows.iterrows()]
-        lines.append(f"| {plain(arm)} | {' | '.join(cells)} |")
-    return lines
-
-
 def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """Sentences that explain the numbers of the comparison's table."""
-    low, high = table["n"].min(), table["n"].max()
+    low, high = table["n"][table["n"] > 0].min(), table["n"].max()
     unit = " in %" if study.metric.endswith("accuracy") else ""
     place = f"at this {label(study.x)}" if study.x else "of the study"
     place = f"of its network {place}" if len({*study.network.values()}) > 1 else place

@@ -125,17 +125,14 @@ def write_run(
                 values = {tag: row.mean} | {
                     named(tag, level, end): getattr(row, end) for end in ENDS if (level, tag) in charts
                 }
-                writer.write(event(row.step, [scalar(name, v) for name, v in values.items() if v == v]))
+                known = {name: float(value) for name, value in values.items() if value == value}
+                own = [Summary.Value(tag=name, simple_value=value) for name, value in known.items()]
+                writer.write(event(row.step, own))
 
 
 def event(step: int, values: list[Summary.Value]) -> bytes:
     """One record of an event file."""
     return Event(wall_time=time.time(), step=int(step), summary=Summary(value=values)).SerializeToString()
-
-
-def scalar(tag: str, value: float) -> Summary.Value:
-    """A number, as torch's SummaryWriter writes it."""
-    return Summary.Value(tag=tag, simple_value=float(value))
 
 
 def named(tag: str, level: str, end: str) -> str:

@@ -10,7 +10,7 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from normexp.config.code import changed
 from normexp.config.identity import config_hash, saved_identity
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import SUMMARY, damaged, digests, finished_summary, read_summary
+from normexp.runs.summary import SUMMARY, Damaged, damaged, digests, finished_summary, read_summary, remedy
 
 if TYPE_CHECKING:  # they take a while to import, and reading a summary does not need them
     import numpy as np
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # they take a while to import, and reading a summary does not
 METRICS = "metrics.csv"
 HEADER = b"step,epoch,seconds,metric,value\n"
 TEST_EXAMPLES = "test_examples.npz"
-CLOCK = ("epochs", "seconds", "accuracy")
 TOGETHER = 2000  # files that are parsed as one text
 CLOSE = 1e-6  # of a mean over examples that was added up in another order and precision
 
@@ -64,26 +63,23 @@ def _read_part(folders: Sequence[Path], steps: Sequence[int], start: int) -> "pd
     """The rows of some folders, of which the first has the index `start`."""
     import numpy as np
 
-    texts, rows = [], []
-    for folder in folders:
-        text, count = read_rows(folder / METRICS)
-        texts.append(text)
-        rows.append(count)
+    texts = [read_rows(folder / METRICS) for folder in folders]
     try:
         frame = _parse(b"".join(texts))
     except ValueError:
         for folder, text in zip(folders, texts, strict=True):
-            _blame(folder / METRICS, text)
+            try:
+                _parse(text)
+            except ValueError as error:
+                raise damaged(folder / METRICS, str(error).strip().splitlines()[0]) from None
         raise
     runs = np.arange(start, start + len(folders))
-    frame.insert(0, "run", np.repeat(runs, rows))
+    frame.insert(0, "run", np.repeat(runs, [text.count(b"\n") for text in texts]))
     last = frame.groupby("run")["step"].max().reindex(runs, fill_value=-1)
     for folder, found, wanted in zip(folders, last, steps, strict=True):
         if found != wanted:
-            raise ValueError(
-                f"{folder / METRICS}: ends at step {found}, but the run took {wanted} steps; remove the run's folder "
-                "and run it again"
-            )
+            why = f"ends at step {found}, but the run took {wanted} steps"
+            raise Damaged(f"{folder / METRICS}: {why}; {remedy(folder)}")
     return frame
 
 
@@ -105,14 +101,6 @@ def _parse(text: bytes) -> "pd.DataFrame":
     return pd.read_csv(io.BytesIO(HEADER + text), dtype={**numbers, "metric": "category"})
 
 
-def _blame(path: Path, text: bytes) -> None:
-    try:
-        _parse(text)
-    except ValueError as error:
-        why = str(error).strip().splitlines()[0]
-        raise ValueError(f"{path}: damaged ({why}); remove the run's folder and run it again") from None
-
-
 def check_metric(name: str, known: Iterable[str]) -> None:
     """Raise ValueError, with the nearest names, for a metric that no run recorded."""
     known = sorted(known)
@@ -121,8 +109,8 @@ def check_metric(name: str, known: Iterable[str]) -> None:
         raise ValueError(f"metric={name}: recorded by none of these runs; the nearest are {', '.join(near)}")
 
 
-def read_rows(path: Path) -> tuple[bytes, int]:
-    """The rows of one file without its header, and their number."""
+def read_rows(path: Path) -> bytes:
+    """The rows of one file without its header."""
     try:
         header, _, text = path.read_bytes().partition(b"\n")
     except OSError as error:
@@ -137,10 +125,8 @@ def read_rows(path: Path) -> tuple[bytes, int]:
             f"{path}: the columns are not {HEADER.decode().strip()}; written by another version?"
         )
     if (text and not text.endswith(b"\n")) or text.count(b",") != 4 * count:
-        raise ValueError(
-            f"{path}: cut off or damaged after {count} rows; remove the run's folder and run it again"
-        )
-    return text, count
+        raise Damaged(f"{path}: cut off or damaged after {count} rows; {remedy(path.parent)}")
+    return text
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +181,7 @@ def load_test_examples(folder: str | Path) -> TestExamples | None:
         return None
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise damaged(path, reason, path.parent) from None
+        raise damaged(path, reason) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +220,9 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
     folder = Path(folder)
     summary = read_summary(folder)
     if summary is not None:
-        _check_identity(folder, summary)
-        _check_samples(folder, summary)
-        _check_curve(folder, summary)
-        _check_examples(folder, summary)
-        _check_digests(folder, summary)
+        checks = (_identity, _samples, _curve, _examples, _digests)
+        for name, why in (one for check in checks for one in check(folder, summary)):
+            raise damaged(folder / name, why)
     return summary
 
 
@@ -247,22 +231,22 @@ def other_code(folder: Path) -> list[str]:
     return changed(finished_summary(folder))
 
 
-def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
+Contradictions = Iterator[tuple[str, str]]  # file, and what is wrong with it
+
+
+def _identity(folder: Path, summary: dict[str, Any]) -> Contradictions:
     """The hash is that of the configuration and that for which the folder was made."""
-    digest = config_hash(summary["config"], summary["fingerprint"])
     processes = summary["execution"].get("devices", 1)
     if not isinstance(processes, int) or processes < 1:
-        raise damaged(folder / SUMMARY, f"execution.devices={processes}: must be a positive integer", folder)
-    if processes > 1:  # earlier versions did not count them
-        shared = config_hash(summary["config"], summary["fingerprint"], processes)
-        digest = shared if summary["hash"] == shared else digest
-    if digest != summary["hash"]:
-        why = f"hash={summary['hash'][:8]}: the configuration has {digest[:8]}"
-        raise damaged(folder / SUMMARY, why, folder)
+        yield SUMMARY, f"execution.devices={processes}: must be a positive integer"
+    # earlier versions did not count processes
+    hashes = [config_hash(summary["config"], summary["fingerprint"], count) for count in {1, processes}]
+    digest = summary["hash"]
+    if digest not in hashes:
+        yield SUMMARY, f"hash={digest[:8]}: the configuration has {hashes[0][:8]}"
     made_for = saved_identity(folder)
     if made_for not in (None, digest):
-        why = f"is of run {digest[:8]}, but its folder was made for {made_for:.8}"
-        raise damaged(folder / SUMMARY, why, folder)
+        yield SUMMARY, f"is of run {digest[:8]}, but its folder was made for {made_for:.8}"
     nulls = {name for name, value in summary["metrics"].items() if value is None}
     step, found = summary["convergence"].get("divergence_step"), summary["status"]
     if found == "diverged":
@@ -270,59 +254,66 @@ def _check_identity(folder: Path, summary: dict[str, Any]) -> None:
     else:  # of a healthy run, a split with data that are not finite may have no numbers
         wrong = step is not None or bool(nulls - set(summary.get("not_finite") or ()))
     if wrong:
-        why = f"status={found}: its numbers are of a run that {'did not' if found == 'diverged' else 'diverged'}"
-        raise damaged(folder / SUMMARY, why, folder)
+        did = "did not" if found == "diverged" else "diverged"
+        yield SUMMARY, f"status={found}: its numbers are of a run that {did}"
 
 
-def _check_samples(folder: Path, summary: dict[str, Any]) -> None:
+def _samples(folder: Path, summary: dict[str, Any]) -> Contradictions:
     """The steps are those that it takes to see so many samples in so many epochs."""
     samples, epochs = summary.get("samples"), summary["epochs"]
     if samples is None:  # an earlier version
         return
     trainer, size = summary["config"].get("trainer") or {}, summary["config"]["batch_size"]
     per_step = trainer.get("accumulate_grad_batches", 1)
-    batches = samples / size
+    steps = samples / size * per_step
     if per_step > 1 and epochs > 0:
-        epoch, whole = round(batches / epochs), int(epochs)
+        epoch, whole = round(samples / size / epochs), int(epochs)
         steps = whole * -(-epoch // per_step) + math.ceil(round((epochs - whole) * epoch) / per_step)
-    else:
-        steps = batches * per_step
     if steps != summary["steps"]:
-        why = f"samples={samples}: {summary['steps']} steps in {epochs:.6g} epochs have others"
-        raise damaged(folder / SUMMARY, why, folder)
+        yield SUMMARY, f"samples={samples}: {summary['steps']} steps in {epochs:.6g} epochs have others"
 
 
-def _check_curve(folder: Path, summary: dict[str, Any]) -> None:
+def _curve(folder: Path, summary: dict[str, Any]) -> Contradictions:
     """`metrics.csv` is whole, ends at the last step, and has the validations that the summary sums up."""
-    text, _ = read_rows(folder / METRICS)
+    text = read_rows(folder / METRICS)
     tail = text[-4000:].partition(b"\n")[2] if len(text) > 4000 else text  # the last step is always recorded
     last = max(map(int, re.findall(rb"^(\d+),", tail, re.MULTILINE)), default=-1)
     if last != summary["steps"]:
-        why = f"ends at step {last}, but the run took {summary['steps']} steps"
-        raise damaged(folder / METRICS, why, folder)
+        yield METRICS, f"ends at step {last}, but the run took {summary['steps']} steps"
     if summary["status"] == "diverged":  # its curve may end before the run
         return
     found = [line.split(b",") for line in text.split(b"\n") if b",val/accuracy," in line]
+    rows: dict[int, dict[str, float]] = {}
     try:
-        rows = {
-            int(row[0]): dict(zip(CLOCK, map(float, row[1:3] + row[4:]), strict=True))
-            for row in reversed(found)
-        }
+        for step, epoch, seconds, _, accuracy in reversed(found):
+            rows[int(step)] = {"epochs": float(epoch), "seconds": float(seconds), "accuracy": float(accuracy)}
     except ValueError as error:
-        raise damaged(folder / METRICS, str(error), folder) from None
+        yield METRICS, str(error)
     curve = [{"steps": step, **rows[step]} for step in sorted(rows)]
     for name, value in summarized(curve, summary["convergence"]).items():
         said = summary["convergence"][name]
         near = 1e-5 if name.startswith(("epochs", "seconds")) else 1e-9  # the file has six digits of these
         if said != value and (said is None or value is None or not math.isclose(said, value, rel_tol=near)):
-            raise damaged(folder / SUMMARY, f"convergence.{name}={said}: {METRICS} gives {value}", folder)
+            yield SUMMARY, f"convergence.{name}={said}: {METRICS} gives {value}"
 
 
-def _check_digests(folder: Path, summary: dict[str, Any]) -> None:
+def _examples(folder: Path, summary: dict[str, Any]) -> Contradictions:
+    """The kept test examples give the test accuracy and loss."""
+    examples = load_test_examples(folder)
+    each = {"test/accuracy": examples.right, "test/loss": examples.loss} if examples else {}
+    for name, own in each.items():
+        said, value = summary["metrics"].get(name), float(own.mean(dtype=float)) if own.size else math.nan
+        near = CLOSE if name == "test/accuracy" else 1e-4 * max(1.0, abs(value))
+        if said is not None and math.isfinite(value) and abs(said - value) > near:
+            yield SUMMARY, f"metrics.{name}={said:.6g}: {TEST_EXAMPLES} gives {value:.6g}"
+
+
+def _digests(folder: Path, summary: dict[str, Any]) -> Contradictions:
     """No file was changed since the run wrote its summary. Summaries of earlier versions do not say."""
-    said, now = summary.get("digests", {}), digests(folder, summary)
-    if edited := [name for name in now if said.get(name, now[name]) != now[name]]:
-        raise damaged(folder / edited[0], "not as the run wrote it", folder)
+    said = summary.get("digests", {})
+    for name, now in digests(folder, summary).items():
+        if said.get(name, now) != now:
+            yield name, "not as the run wrote it"
 
 
 def summarized(curve: list[dict[str, float]], names: Collection[str]) -> dict[str, float | None]:
@@ -341,17 +332,3 @@ def summarized(curve: list[dict[str, float]], names: Collection[str]) -> dict[st
             reached = next((row for row in curve if row["accuracy"] >= float(target[2])), {})
             found[name] = reached.get(target[1])
     return {name: value for name, value in found.items() if name in names}
-
-
-def _check_examples(folder: Path, summary: dict[str, Any]) -> None:
-    """The kept test examples give the test accuracy and loss."""
-    examples = load_test_examples(folder)
-    if examples is None:
-        return
-    for name, each in (("test/accuracy", examples.right), ("test/loss", examples.loss)):
-        said = summary["metrics"].get(name)
-        value = float(each.mean(dtype=float)) if each.size else math.nan
-        near = CLOSE if name == "test/accuracy" else 1e-4 * max(1.0, abs(value))
-        if said is not None and math.isfinite(value) and abs(said - value) > near:
-            why = f"metrics.{name}={said:.6g}: {TEST_EXAMPLES} gives {value:.6g}"
-            raise damaged(folder / SUMMARY, why, folder)

@@ -5,7 +5,6 @@ screens show it, so each of its values is checked.
 
 import hashlib
 import json
-import math
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -195,11 +194,11 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy(path.parent)}") from None
     except RecursionError:
-        raise damaged(path, "nested without end", path.parent) from None
+        raise damaged(path, "nested without end") from None
     except ValueError as error:  # no JSON, or no text
-        raise damaged(path, f"no valid JSON: {error}", path.parent) from None
+        raise damaged(path, f"no valid JSON: {error}") from None
     if not isinstance(summary, dict) or not summary:
-        raise damaged(path, "holds no summary of a run", path.parent)
+        raise damaged(path, "holds no summary of a run")
     lacking = sorted(NEEDED - set(summary))
     if lacking:
         versions = summary.get("versions")
@@ -212,7 +211,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     try:
         check_summary(summary)
     except ValueError as error:
-        raise damaged(path, str(error), path.parent) from None
+        raise damaged(path, str(error)) from None
     return summary
 
 
@@ -243,19 +242,14 @@ class Damaged(ValueError):
     """A file in a run's folder is not as the run wrote it, so the same command cannot go on there."""
 
 
-def damaged(path: Path, why: str, folder: Path) -> Damaged:
-    """The error for such a file."""
-    return Damaged(f"{path}: damaged ({why}); {remedy(folder)}")
+def damaged(path: Path, why: str, folder: Path | None = None) -> Damaged:
+    """The error for such a file; `folder` is the run's, by default the file's."""
+    return Damaged(f"{path}: damaged ({why}); {remedy(folder or path.parent)}")
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    """The same with null for each number that is not finite, in JSON's types."""
+    return json.loads(json.dumps(value), parse_constant=lambda name: None)
 
 
 def check_summary(summary: dict[str, Any]) -> None:

@@ -16,7 +16,6 @@ from normexp.runs.read import read_checked, read_metrics
 from normexp.runs.summary import SUMMARY, flatten, repeating, varying
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
@@ -144,7 +143,6 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     Args:
         run: each row's index into `summaries`.
     """
-    import numpy as np
     import pandas as pd
 
     size = summaries["batch_size"].to_numpy()

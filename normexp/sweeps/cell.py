@@ -57,6 +57,8 @@ class Cell:
         memory: estimated bytes of its process; 0 where unknown.
         used: what its process used, where the place tells.
         tries: how often in a row it was lost without a new checkpoint.
+        since: the time at which it was submitted or started.
+        saved: the times of its checkpoints then.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Cell:
     other_code: list[str] = field(default_factory=list)
     memory: int = 0
     used: Used | None = None
+    since: float = 0.0
+    saved: Sequence[float] = ()
 
     @property
     def folders(self) -> list[Path]:
@@ -110,11 +114,6 @@ class Cell:
         """What other launches do, or have done, with this cell."""
         return Elsewhere.NOTHING if self.config["fast_dev_run"] else elsewhere(self.folders)
 
-    def checkpoints(self) -> list[float]:
-        """The times at which its checkpoints were written. They show whether an interrupted try made progress."""
-        paths = [folder / "checkpoints" / "last.ckpt" for folder in self.folders]
-        return [path.stat().st_mtime for path in paths if path.exists()]
-
     def status(self) -> str | None:
         """The status in the summaries of a finished cell; None while one is missing."""
         summaries = [read_summary(folder) for folder in self.folders]
@@ -128,20 +127,15 @@ def cells_of(
     specs: "Sequence[RunSpec]", names: Sequence[str], estimates: Sequence[float | None]
 ) -> list[Cell]:
     """A cell for each run, and one for all runs that train side by side. A run that stands twice counts once."""
-    found: dict[str, Cell] = {}
-    seen: set[Path] = set()
+    groups: dict[str, dict[Path, tuple[RunSpec, str, float | None]]] = {}
     for spec, name, estimate in zip(specs, names, estimates, strict=True):
-        if spec.folder in seen:
-            continue
-        seen.add(spec.folder)
         key = f"together {spec.together}" if spec.together else str(spec.folder)
-        if key not in found:
-            found[key] = Cell(name, [spec], estimate)
-        else:
-            cell = found[key]
-            cell.specs = [*cell.specs, spec]
-            cell.estimate = None if estimate is None or cell.estimate is None else cell.estimate + estimate
-    return list(found.values())
+        groups.setdefault(key, {}).setdefault(spec.folder, (spec, name, estimate))
+    cells = []
+    for group in groups.values():
+        own, labels, seconds = zip(*group.values(), strict=True)
+        cells.append(Cell(labels[0], own, None if None in seconds else sum(seconds)))
+    return cells
 
 
 def _reason(exit_code: int | None, log: Path | None) -> str:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 
@@ -23,7 +23,7 @@ from normexp.runs import finished_summary
 from normexp.runs.files import write_json
 from normexp.sweeps.cell import Cell, Elsewhere, TrainJob, train_job
 from normexp.sweeps.halving import Halving
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, choose_place
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, checkpoints, choose_place
 from normexp.sweeps.places.this_machine import AT_ONCE, STOPS
 from normexp.sweeps.screen import Board, show_end, show_plan
 
@@ -42,7 +42,7 @@ class JobQueue:
         look: tells what other launches do with a job.
 
     Attributes:
-        busy: remaining jobs that another launch trains.
+        busy: jobs that another launch trained at the last look.
     """
 
     def __init__(self, jobs: Iterable[Any], look: Callable[[Any], Elsewhere]):
@@ -63,25 +63,15 @@ class JobQueue:
         remaining jobs, or did so a moment ago."""
         if time.monotonic() < self._next_look:
             return None
-        busy: list[Any] = []
-        while self._left:
+        self.busy = []
+        while len(self.busy) < len(self._left):
             job = self._left.popleft()
-            found = self._look(job)
-            if found is not Elsewhere.TRAINING:
-                self._left.extend(busy)
-                self.busy = [one for one in (*self.busy, *busy) if one is not job]
+            if (found := self._look(job)) is not Elsewhere.TRAINING:
                 return job, found
-            busy.append(job)
-        self._left.extend(busy)
-        self.busy = busy
+            self.busy.append(job)
+            self._left.append(job)
         self._next_look = time.monotonic() + LOOK_SECONDS
         return None
-
-
-class _Open(NamedTuple):
-    cell: Cell
-    since: float
-    checkpoints: list[float]  # as they were then
 
 
 class Engine:
@@ -100,32 +90,18 @@ class Engine:
         self,
         place: Place,
         payload: Callable[[Cell], Any],
+        cells: Iterable[Cell],
         logs: Path,
         say: Callable[[str], None] = lambda line: None,
     ):
-        self.place, self.payload, self.logs, self.say = place, payload, logs, say
-        self.cells: list[Cell] = []
+        self.place, self.payload, self.cells, self.logs, self.say = place, payload, list(cells), logs, say
+        for cell in self.cells:
+            cell.log = logs / f"{cell.run}.log"
         self.stopped_by: int | None = None  # the signal that ended the launch
         self.previous: Any = None  # the earlier handler of that signal
-        self._by_folder: dict[Path, Cell] = {}
-        self._new: list[Cell] = []  # not yet submitted to the place
         self._queue: JobQueue = JobQueue([], Cell.look)
-        self._open: dict[str, _Open] = {}  # at the place, by the job's key
+        self._open: dict[str, Cell] = {}  # at the place, by the job's key
         self._kill = False
-
-    def add(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Run these cells too. Returns the cells that will run: the cell of a known run replaces a new one."""
-        found = []
-        for cell in cells:
-            known = next((self._by_folder[f] for f in cell.folders if f in self._by_folder), cell)
-            if known is cell:
-                self._by_folder.update(dict.fromkeys(cell.folders, cell))
-                self.cells.append(cell)
-                cell.log = self.logs / f"{cell.run}.log"
-                if cell.state == "planned":
-                    self._new.append(cell)
-            found.append(known)
-        return found
 
     def again(self, cell: Cell) -> None:
         """Start a cell again that has ended."""
@@ -133,13 +109,13 @@ class Engine:
         self._queue.add(cell)
 
     def run(self) -> Iterator[Cell]:
-        """Yield a cell whenever its state changes. The caller may add more in between."""
+        """Yield a cell whenever its state changes."""
         asked = False
         previous = {number: signal.signal(number, self._stop) for number in STOPS}
         try:
-            while self._open or (self.stopped_by is None and (self._new or self._queue)):
+            self._find_running()
+            while self._open or (self.stopped_by is None and self._queue):
                 if self.stopped_by is None:
-                    self._find_running()
                     yield from self._start()
                 elif not asked or self._kill:
                     asked = True
@@ -147,7 +123,7 @@ class Engine:
                 while self.place.said:
                     self.say(self.place.said.pop(0))
                 for event in self.place.poll(POLL_SECONDS):
-                    yield from self._note(event)
+                    yield self._note(event)
         finally:
             self.place.close()  # jobs are left only if the consumer of the events raised an error
             for number, handler in previous.items():
@@ -159,14 +135,15 @@ class Engine:
         self.stopped_by = number
 
     def _find_running(self) -> None:
-        """Adopt new cells that an earlier launch started and left running."""
-        cells, self._new = self._new, []
-        found = {job.key for job in self.place.adopt([_job(cell) for cell in cells])} if cells else set()
+        """Adopt cells that an earlier launch started and left running."""
+        cells = [cell for cell in self.cells if cell.state == "planned"]
+        found = {job.key for job in self.place.adopt(list(map(_job, cells)))} if cells else set()
         for cell in cells:
-            if _key(cell) in found:
-                self._open[_key(cell)] = _Open(cell, time.monotonic(), cell.checkpoints())
-            else:
-                self._queue.add(cell)
+            self._begin(cell) if _key(cell) in found else self._queue.add(cell)
+
+    def _begin(self, cell: Cell) -> None:
+        cell.since, cell.saved = time.monotonic(), checkpoints(cell.folders)
+        self._open[_key(cell)] = cell
 
     def _start(self) -> Iterator[Cell]:
         jobs: list[Job] = []
@@ -178,38 +155,36 @@ class Engine:
                 yield cell
                 continue
             jobs.append(_job(cell, self.payload(cell)))
-            self._open[_key(cell)] = _Open(cell, time.monotonic(), cell.checkpoints())
+            self._begin(cell)
         for job in self.place.submit(jobs) if jobs else ():
-            self._queue.add(self._open.pop(job.key).cell)
+            self._queue.add(self._open.pop(job.key))
         for cell in self._queue.busy:
             if cell.state != "elsewhere":
                 cell.state = "elsewhere"
                 yield cell
 
-    def _note(self, event: Event) -> Iterator[Cell]:
-        own = self._open.pop(event.job.key)
-        cell = own.cell
+    def _note(self, event: Event) -> Cell:
+        cell = self._open[event.job.key]
         if not isinstance(event, Ended):
-            self._open[event.job.key] = own._replace(since=time.monotonic())
-            cell.state = "running"
-        elif self.stopped_by is None and self._again(
-            event, cell, got_on=cell.checkpoints() != own.checkpoints
-        ):
-            cell.state = "planned"
-            self._queue.add(cell)
-        else:
-            code = 0 if event.lost and cell.status() else event.exit_code
-            cell.finish(code, time.monotonic() - own.since, stopped=self.stopped_by is not None)
-            cell.used = event.used
-            if event.timed_out and cell.tries >= TRIES:
-                cell.state = "failed"
-                cell.error = f"no checkpoint within its time limit, {TRIES} times; give it more (time_limit)"
-        yield cell
+            cell.since, cell.state = time.monotonic(), "running"
+            return cell
+        del self._open[event.job.key]
+        if self.stopped_by is None and self._again(event, cell):
+            self.again(cell)
+            return cell
+        code = 0 if event.lost and cell.status() else event.exit_code
+        cell.finish(code, time.monotonic() - cell.since, stopped=self.stopped_by is not None)
+        cell.used = event.used
+        if event.timed_out and cell.tries >= TRIES:
+            cell.state = "failed"
+            cell.error = f"no checkpoint within its time limit, {TRIES} times; give it more (time_limit)"
+        return cell
 
-    def _again(self, event: Ended, cell: Cell, *, got_on: bool) -> bool:
+    def _again(self, event: Ended, cell: Cell) -> bool:
         """Whether to start an ended job again. If so, prints a line."""
         if cell.status() or not (event.lost or event.timed_out):
             return False
+        got_on = checkpoints(cell.folders) != cell.saved
         if event.timed_out and got_on:
             self.say(f"again: {cell.run}: its time was over; it goes on from its checkpoint")
             return True
@@ -284,8 +259,7 @@ def run(
             cell.specs, argv(cell), place.threads or None, halving.pause_at(cell) if halving else None
         )
 
-    engine = Engine(place, payload, folder / "logs", say)
-    engine.add(cells)
+    engine = Engine(place, payload, cells, folder / "logs", say)
     show_plan(engine.cells, place, engine.logs, console, what=what)
     if options.plan:
         return 0

@@ -76,14 +76,14 @@ def core_minutes(seconds: float) -> str:
 
 
 def planned_and_used(cells: Sequence[Cell], threads: int) -> str | None:
-    """`planned 6 core-minutes, used 6.4 (1.07); memory of a process: planned 1.1 GB, used 1.2 GB`, over the runs of
-    this launch of which both are known; None where there is none."""
+    """`planned 6 core-minutes, used 6.4 (107% of it); memory of a process: planned 1.1 GB, used 1.2 GB`, over the runs
+    of this launch of which both are known; None where there is none."""
     known = [cell for cell in cells if cell.used and cell.estimate is not None and cell.state == "completed"]
     if not known:
         return None
     planned = sum(cell.estimate or 0.0 for cell in known) * max(threads, 1)
     used = sum(cell.used.seconds for cell in known if cell.used)
-    line = f"planned {core_minutes(planned)}, used {used / 60:.3g} ({used / planned:.2f} of it)"
+    line = f"planned {core_minutes(planned)}, used {used / 60:.3g} ({used / planned:.0%} of it)"
     if memory := max(cell.memory for cell in known):
         most = max(cell.used.memory for cell in known if cell.used)
         line += f"; memory of a process: planned {in_bytes(memory)}, used {in_bytes(most)}"

@@ -66,14 +66,13 @@ def blocks(*overrides: str, options: Options) -> Measured:
     """Milliseconds of forward, backward and a step of AdamW on 64 texts of 64 characters, over the bare block of the
     same depth, width and heads. `parameters` are those of both."""
     torch.set_num_threads(1)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     n, context, size = (2, 8, ["model.width=16"]) if options.quick else (64, 64, [])
     config = resolved(compose(["model=gpt", "data=python_docs", *overrides, *size])[0])
     torch.manual_seed(0)
     model = construct("model", config["model"])((context,), CHARACTERS, construct("norm", config["norm"]))
     bare = BareGPT(context, *(config["model"][key] for key in ("depth", "width", "heads")))
-    texts = torch.randint(CHARACTERS, (n, context + 1), device=device)
-    pairs, steps = [], [step(network.to(device), texts) for network in (model, bare)]
+    texts = torch.randint(CHARACTERS, (n, context + 1))
+    pairs, steps = [], [step(network, texts) for network in (model, bare)]
     for each in steps * 2:  # warm up
         each()
     for _ in options.rounds():
@@ -94,7 +93,5 @@ def step(network: nn.Module, texts: Tensor) -> Callable[[], None]:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        if texts.is_cuda:
-            torch.cuda.synchronize()
 
     return run

@@ -58,9 +58,8 @@ class Moved(nn.Module):
 def norms(name: str, shape: str, options: Options) -> Measured:
     """Microseconds of forward and backward, over torch's layer."""
     torch.set_num_threads(1)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     size = (8, 16, 4, 4)[: len(SHAPES[shape])] if options.quick else SHAPES[shape]
-    x = torch.randn(size, device=device, requires_grad=True)
+    x = torch.randn(size, requires_grad=True)
     gradient = x.detach().roll(1)
 
     def microseconds(layer: nn.Module, repeats: int) -> float:
@@ -69,11 +68,9 @@ def norms(name: str, shape: str, options: Options) -> Measured:
             for leaf in (x, *layer.parameters()):
                 leaf.grad = None
             layer(x).backward(gradient)
-        if device == "cuda":
-            torch.cuda.synchronize()
         return 1e6 * (time.perf_counter() - started) / repeats
 
-    layers = [ours(name, size).to(device), native(name, size).to(device)]
+    layers = [ours(name, size), native(name, size)]
     for layer in layers:
         microseconds(layer, 3)  # warm up
     repeats = [max(1, int(1e6 * SAMPLE_SECONDS / microseconds(layer, 3))) for layer in layers]

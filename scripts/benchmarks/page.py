@@ -1,13 +1,12 @@
-"""The tables of docs/performance.md, from the rows in docs/data and docs/gpu. The text is in the page itself."""
+"""The tables of docs/performance.md, from the rows in docs/data. The text is in the page itself."""
 
-import sys
 from typing import Any
 
 from doc_tables import DATA, DOCS, filled, read_rows, table
 
 from .table import MEASUREMENTS, Measurement
 
-FILE, GPU = "performance.json", DOCS / "gpu"
+FILE = "performance.json"
 Rows = list[dict[str, Any]]
 SAYS_HOW = {"rounds", "commit", "date", "machine"}
 COMMON = {"measurement", "case", "ratio", "low", "high", "own", "reference"} | SAYS_HOW
@@ -16,20 +15,12 @@ COMMON = {"measurement", "case", "ratio", "low", "high", "own", "reference"} | S
 def write_page() -> None:
     """Fill the tables of docs/performance.md."""
     page = DOCS / "performance.md"
-    try:
-        page.write_text(filled(page.read_text(), tables(read_rows(DATA / FILE), read_rows(GPU / FILE))))
-    except ValueError as error:
-        sys.exit(f"Error: {page.name}: {error}")
+    page.write_text(filled(page.read_text(), tables(read_rows(DATA / FILE))))
 
 
-def tables(rows: Rows, on_gpu: Rows) -> dict[str, str]:
-    """Marker -> text: the targets, and the table of each measurement, on CPUs and on a GPU if there are any."""
-    parts = {"targets": targets(rows) + (f"\nOn a GPU:\n\n{targets(on_gpu)}" if on_gpu else "")}
-    for name in MEASUREMENTS:
-        parts[name] = section(name, rows)
-        if any(row["measurement"] == name for row in on_gpu):
-            parts[name] += f"\nOn a GPU:\n\n{section(name, on_gpu)}"
-    measured = {(row["measurement"], row["case"]) for row in [*rows, *on_gpu]}
+def tables(rows: Rows) -> dict[str, str]:
+    """Marker -> text: the targets, the table of each measurement, and what has no numbers."""
+    measured = {(row["measurement"], row["case"]) for row in rows}
     missing = {
         name: [case for case in m.cases if (name, case) not in measured] for name, m in MEASUREMENTS.items()
     }
@@ -38,8 +29,8 @@ def tables(rows: Rows, on_gpu: Rows) -> dict[str, str]:
         for name, cases in missing.items()
         if cases
     ]
-    parts["missing"] = "\n".join([*lines, *["- everything on a GPU"] * (not on_gpu)])
-    return parts
+    parts = {name: section(name, rows) for name in MEASUREMENTS}
+    return {"targets": targets(rows), **parts, "missing": "\n".join(lines)}
 
 
 def section(name: str, rows: Rows) -> str:

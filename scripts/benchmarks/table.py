@@ -56,7 +56,6 @@ class Measurement:
         return self.limits[max(fitting, key=len)] if fitting else None
 
 
-ON_GPU = ("run", "blocks", "leak", "norms", "monitors")  # unless others are named
 MEASUREMENTS = {
     "run": Measurement(
         "One run", "training.over_bare", ("ms a step", "bare loop"),
@@ -86,28 +85,10 @@ MEASUREMENTS = {
         },
         {"mlp 64": 0.40, "mlp 256": 0.67}, guard=("digits, mlp 64", "mnist, mlp 256"), tolerance=0.3,
     ),
-    "study": Measurement(
-        "One study", "training.study", ("s that a worker of a sweep is busy", "bare loops, two at a time"),
-        {
-            "12 runs, cifar10, cnn": ([*CIFAR, "model=cnn"], 12, 300),
-            "12 runs, cifar10, resnet": ([*CIFAR, "model=resnet"], 12, 60),
-            "12 runs, mnist, transformer": ([*MNIST, "model=transformer", "model.width=64"], 12, 200),
-        },
-        {"": 1.10},
-    ),
     "startup": Measurement(
         "Startup", "commands.commands", ("s", "reference"),
         {
             "train.py --help, over 0.6 s": ("train.py --help", 0.6),
-            "train.py, one step, over the imports of torch and Lightning": (
-                "train.py max_steps=1 trainer=cpu outputs=OUT", "-c 'import torch, pytorch_lightning'",
-            ),
-            "verify.py claim=S36 (a law), over the import of torch": (
-                "scripts/verify.py claim=S36 out=OUT", "-c 'import torch'",
-            ),
-            "verify.py claim=P10 (from its evidence), over the import of torch": (
-                "scripts/verify.py claim=P10 out=OUT", "-c 'import torch'",
-            ),
         },
         {"--help, over 0.6 s": 1.0}, seconds=30,
     ),

@@ -5,10 +5,8 @@ import ctypes
 import gc
 import io
 import itertools
-import json
 import multiprocessing
-import os
-import shlex
+import re
 import statistics
 import tempfile
 import time
@@ -31,7 +29,6 @@ from normexp.training.replicas.fit_replicas import fit_replicas
 from normexp.training.train import build, build_all
 
 from . import Measured, Options, Pair
-from .commands import once
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],
@@ -41,12 +38,10 @@ MODELS = {
 }
 ENDLESS = ["max_steps=1000000", "val_every_n_steps=1000000"]  # without validation; a callback ends the run
 WARM_UP = 10  # steps
-WORKERS = 2
 PACE = 100  # default number of steps between two measurements of the light monitors
 # KiB per step. A tensor of one number, kept at each step, takes more than half a KiB. The numbers kept for the charts
 # at the end, some dozen every 100 steps, take a fifth of this limit.
 LEAK_LIMIT = 0.25
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def trained(overrides: list[str], *callbacks: pl.Callback) -> float:
@@ -59,28 +54,20 @@ def trained(overrides: list[str], *callbacks: pl.Callback) -> float:
         for folder in folders:
             folder.mkdir()
         console = Console(file=io.StringIO(), force_terminal=True, width=120)
-        started = now()
+        started = time.perf_counter()
         fit(parts[0], folders[0], console) if len(parts) == 1 else fit_replicas(parts, folders, console)
-        return now() - started
-
-
-def now() -> float:
-    if DEVICE == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
+        return time.perf_counter() - started
 
 
 def bare_step(overrides: list[str]) -> Callable[[int], None]:
     """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors."""
     parts = build(*specs(["recipe=plain", *overrides]))
-    model = parts.module.model.train().to(DEVICE)
+    model, split = parts.module.model.train(), parts.data.splits["train"]
     text = parts.data.kind == "text"
-    if text:  # windows of one stream
-        train = parts.data.rows("train", torch.device(DEVICE), training=True)
-    else:
-        train = Rows(*(tensor.to(DEVICE) for tensor in parts.data.splits["train"]))
+    # windows of one stream, or rows
+    train = parts.data.rows("train", torch.device("cpu"), training=True) if text else Rows(*split)
     optimizer = parts.module.make_optimizer(model.parameters(), fused=True)
-    rows = parts.data.training_order(parts.data.splits["train"]).batches(0).to(DEVICE)
+    rows = parts.data.training_order(split).batches(0)
     convolves = parts.module.channels_last and not text
 
     def step(i: int) -> None:
@@ -113,10 +100,10 @@ class InTurn(pl.Callback):
         counted = trainer.global_step - WARM_UP
         if counted < 0 or counted % self.block:
             return
-        middle = now()
+        middle = time.perf_counter()
         for i in range(self.block if counted else WARM_UP):
             self.step(trainer.global_step + i)
-        end = now()
+        end = time.perf_counter()
         if counted:
             each = 1e3 / self.block
             self.pairs.append((each * (middle - self.started), each * (end - middle)))
@@ -186,51 +173,8 @@ def whole_runs(alone: list[str], together: list[str], runs: int, length: str, op
     return pairs[1:]
 
 
-def study(overrides: list[str], runs: int, steps: int, options: Options) -> Measured:
-    """Seconds that each of the two workers of a sweep was busy (its processes, data, validations, records, evaluation),
-    over those of as many bare loops of as many steps, two at a time, each process on a core of its own. A bare process
-    has read its data and warmed up before; the imports of a sweep are made once, before its first run."""
-    runs, steps = (2, 5) if options.quick else (runs, steps)
-    common = [*overrides, *options.root, "norm=batchnorm", "batch_size=128"]
-    pairs = []
-    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn"), _pin) as pool:
-        list(pool.map(bare_run, [common] * WORKERS, range(WORKERS), [WARM_UP] * WORKERS))
-        for _ in options.rounds():
-            started = now()
-            list(pool.map(bare_run, [common] * runs, range(runs), [steps] * runs))
-            bare = now() - started
-            with tempfile.TemporaryDirectory() as place:
-                words = [
-                    *common,
-                    f"seed=range(0,{runs})",
-                    f"max_steps={steps}",
-                    "monitor=none",
-                    f"outputs={place}",
-                ]
-                once(shlex.join(["train.py", "-m", "recipe=plain", *words, "--workers", str(WORKERS)]))
-                cells = json.loads(next(Path(place).glob("*/.sweeps/*/sweep.json")).read_text())["cells"]
-            pairs.append((sum(cell["seconds"] for cell in cells) / WORKERS, bare))
-    return pairs, {}
-
-
-def _pin() -> None:
-    """Keep this process on a core that its siblings do not use."""
-    torch.set_num_threads(1)
-    number = multiprocessing.current_process()._identity[0]
-    if hasattr(os, "sched_setaffinity"):
-        free = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {free[number % len(free)]})
-
-
-def bare_run(overrides: list[str], seed: int, steps: int) -> None:
-    """A bare loop from the weights of a seed."""
-    step = bare_step([*overrides, f"seed={seed}", *ENDLESS])
-    for index in range(steps):
-        step(index)
-
-
 class Resident(pl.Callback):
-    """Reads the memory of this process at regular steps, and that allocated on a GPU, as (step, MiB)."""
+    """Reads the memory of this process under Linux at regular steps, as (step, MiB)."""
 
     def __init__(self, every_n_steps: int):
         self.every_n_steps = every_n_steps
@@ -239,7 +183,10 @@ class Resident(pl.Callback):
     def on_train_batch_end(self, trainer, *_) -> None:
         if trainer.global_step % self.every_n_steps == 0:
             gc.collect()
-            self.readings.append((trainer.global_step, resident()))
+            with contextlib.suppress(OSError, AttributeError):
+                ctypes.CDLL(None).malloc_trim(0)  # freed memory that the process keeps would look like a leak
+            status = Path("/proc/self/status").read_text()
+            self.readings.append((trainer.global_step, int(re.search(r"VmRSS:\s*(\d+)", status)[1]) / 2**10))
 
 
 def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ...] = ()) -> Measured:
@@ -254,15 +201,3 @@ def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ..
     pairs = itertools.combinations(watch.readings, 2)
     slope = statistics.median(1024 * (later - mib) / (end - step) for (step, mib), (end, later) in pairs)
     return [(slope, LEAK_LIMIT)], {"first_mib": watch.readings[0][1], "last_mib": watch.readings[-1][1]}
-
-
-def resident() -> float:
-    """MiB of this process under Linux, or allocated on a GPU; nan elsewhere."""
-    if DEVICE == "cuda":
-        return torch.cuda.memory_allocated() / 2**20
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # freed memory that the process keeps would look like a leak
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 2**10
-    return float("nan")

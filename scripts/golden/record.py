@@ -7,22 +7,22 @@ import hashlib
 import io
 import json
 import os
-import pickle
 import platform
 import re
 import runpy
 import shutil
-import struct
 import sys
 import tarfile
 import tempfile
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-import torchvision.datasets
+from made_sets import make_cifar, make_idx
 from PIL import Image
 
 from golden.cases import Case, all_cases
@@ -34,15 +34,18 @@ def record(checkout: Path, rooms: list[str]) -> dict[str, dict[str, Any]]:
     """Name of a run -> `{"tests", "digest", "losses"}`, or `{"refused"}` with the error line of the run. `tests` lists
     the classes that the run tests."""
     found = {}
-    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+    with (
+        tempfile.TemporaryDirectory() as place,
+        warnings.catch_warnings(),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         warnings.simplefilter("ignore")
         os.environ |= {
             "GOLDEN_FILES": f"{place}/files",
             "NORMEXP_CACHE": f"{place}/cache",
             "HYDRA_FULL_ERROR": "0",
         }
-        write_files(Path(place, "files"))
-        accept_files()
+        write_files(Path(place, "files"), patch)
         cases = [case for case in all_cases(checkout / "configs") if any(map(case.is_of, rooms))]
         for index, case in enumerate(cases):
             print(f"\r{index + 1}/{len(cases)} {case.name}"[:100].ljust(100), end="", file=sys.stderr)
@@ -120,71 +123,32 @@ def place() -> dict[str, Any]:
     }
 
 
-SIDES = {"MNIST": 28, "FashionMNIST": 28, "KMNIST": 28}
-CIFARS = {"CIFAR10": ("labels", 10), "CIFAR100": ("fine_labels", 100)}
-
-
-def write_files(root: Path) -> None:
-    """Write IDX files, CIFAR's pickles, a folder of PNGs and a text."""
+def write_files(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """Write IDX files, CIFAR's pickles, a folder of PNGs, an archive of JPEGs and a text."""
     random = np.random.default_rng(0)
-    for name, side in SIDES.items():
-        write_idx(root / name / "raw", random, side)
-    for name, (labels, classes) in CIFARS.items():
-        write_cifar(root, random, getattr(torchvision.datasets, name), labels, classes)
+    for name in ("MNIST", "FashionMNIST", "KMNIST"):
+        make_idx(root / name / "raw")
+    for name in ("CIFAR10", "CIFAR100"):
+        make_cifar(root, name, patch)
     for split, count in (("train", 40), ("test", 10)):
         for kind in ("a", "b", "c"):
             folder = root / "images" / split / kind
             folder.mkdir(parents=True)
             for index in range(count):
-                Image.fromarray(random.integers(0, 256, (9, 11, 3), dtype=np.uint8)).save(
-                    folder / f"{index}.png"
-                )
-    write_jpegs(root / "jpeg.tar.gz")
+                pixels = random.integers(0, 256, (9, 11, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{index}.png")
+    with tarfile.open(root / "jpeg.tar.gz", "w:gz") as archive:  # ten classes of random blocks
+        photographs = [
+            *product(("train",), "abcdefghij", range(10)),
+            *product(("test",), "abcdefghij", range(3)),
+        ]
+        for split, kind, index in photographs:
+            blocks = random.integers(0, 256, (4, 4, 3), dtype=np.uint8).repeat(8, 0).repeat(8, 1)
+            content = io.BytesIO()
+            Image.fromarray(blocks).save(content, "JPEG", quality=90)
+            entry = tarfile.TarInfo(f"{split}/{kind}/{index}.jpg")
+            entry.size = content.tell()
+            content.seek(0)
+            archive.addfile(entry, content)
     letters = random.choice(list("abcdefgh ,.\n"), 20_000)
     (root / "text.txt").write_text("".join(letters))
-
-
-def write_jpegs(path: Path) -> None:
-    """Write the archive of CIFAR10JPEG: ten classes of photographs of random blocks."""
-    random = np.random.default_rng(1)
-    with tarfile.open(path, "w:gz") as archive:
-        for split, count in (("train", 10), ("test", 3)):
-            for kind in "abcdefghij":
-                for index in range(count):
-                    blocks = random.integers(0, 256, (4, 4, 3), dtype=np.uint8).repeat(8, 0).repeat(8, 1)
-                    content = io.BytesIO()
-                    Image.fromarray(blocks).save(content, "JPEG", quality=90)
-                    entry = tarfile.TarInfo(f"{split}/{kind}/{index}.jpg")
-                    entry.size = content.tell()
-                    content.seek(0)
-                    archive.addfile(entry, content)
-
-
-def write_idx(raw: Path, random: np.random.Generator, side: int) -> None:
-    raw.mkdir(parents=True)
-    for part, count in (("train", 100), ("t10k", 30)):
-        images = random.integers(0, 256, (count, side, side), dtype=np.uint8)
-        labels = random.integers(0, 10, count, dtype=np.uint8)
-        for name, array in (("images-idx3", images), ("labels-idx1", labels)):
-            header = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
-            (raw / f"{part}-{name}-ubyte").write_bytes(header + array.tobytes())
-
-
-def write_cifar(root: Path, random: np.random.Generator, dataset: type, labels: str, classes: int) -> None:
-    folder = root / dataset.base_folder
-    folder.mkdir(parents=True)
-    for file, _ in dataset.train_list + dataset.test_list:
-        pixels = random.integers(0, 256, (40, 3072), dtype=np.uint8)
-        batch = {"data": pixels, labels: [index % 10 for index in range(40)]}
-        (folder / file).write_bytes(pickle.dumps(batch))
-    names = {dataset.meta["key"]: [f"class {index}" for index in range(classes)]}
-    (folder / dataset.meta["filename"]).write_bytes(pickle.dumps(names))
-
-
-def accept_files() -> None:
-    """Remove torchvision's checksums, which only the real files have."""
-    for name in CIFARS:
-        dataset = getattr(torchvision.datasets, name)
-        dataset.train_list = [[file, None] for file, _ in dataset.train_list]
-        dataset.test_list = [[file, None] for file, _ in dataset.test_list]
-        dataset.meta = dataset.meta | {"md5": None}

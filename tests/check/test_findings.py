@@ -85,6 +85,30 @@ def test_mode_gap():
     assert "update_bn" in finding.fix
 
 
+def test_mode_gap_that_new_statistics_do_not_close():
+    """Batches of two classes apart: no statistic of both is that of either."""
+    x = torch.randn(64, 6)
+    y = (x[:, 0] > 0).long()
+    shifted = [(x, y), (x + 12 * (x[:, :1] > 0), y)]
+    alike, apart = train(mlp(), [shifted[0]] * 2, 200), train(mlp(), shifted, 200)
+    healthy = check(alike, [shifted[0], shifted[0]], samples=64)
+    finding = found("mode_gap", healthy, check(apart, shifted, samples=64))
+    x, y = shifted[1]
+    again = copy.deepcopy(apart)
+    for layer in (again[1], again[4]):
+        layer.momentum = None
+        layer.reset_running_stats()
+    with torch.no_grad():
+        batch = F.cross_entropy(copy.deepcopy(apart).train()(x), y)
+        running = F.cross_entropy(copy.deepcopy(apart).eval()(x), y)
+        for inputs, _ in shifted:
+            again.train()(inputs)
+        anew = F.cross_entropy(again.eval()(x), y)
+    assert finding.number == pytest.approx(float(running - batch), rel=1e-4)
+    assert float(anew - batch) > 0.5 * float(running - batch)
+    assert "groupnorm" in finding.fix
+
+
 def test_statistics_cold():
     data = TensorDataset(*rows(64))
     few, many = DataLoader(data, 32), DataLoader(data, 2)
@@ -371,6 +395,23 @@ def test_one_value():
     finding = found("one_value", check(Groups(2), rows()), check(model := Groups(8), rows()))
     assert finding.number == 1
     assert float(model(rows()[0]).detach().std()) < 1e-4
+
+
+def test_two_values_become_two_signs():
+    class Pairs(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(6, 8), nn.LayerNorm(width, elementwise_affine=False)
+
+        def forward(self, x):
+            return self.norm(self.linear(x).unflatten(1, (-1, self.norm.normalized_shape[0]))).flatten(1)
+
+    data = rows()
+    finding = found("one_value", check(Pairs(4), data), check(model := Pairs(2), data))
+    assert (finding.number, finding.severity) == (2, "warning")
+    sizes = model(data[0]).detach().abs()
+    assert float((sizes - 1).abs().median()) < 1e-3  # two signs, but for eps where both values agree
+    assert float((Pairs(4)(data[0]).detach().abs() - 1).abs().median()) > 0.1
 
 
 def test_eps():

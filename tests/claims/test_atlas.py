@@ -49,7 +49,7 @@ def test_counts_are_those_of_a_slow_loop():
 
 
 def test_thirds_are_in_the_order_of_batches_and_of_equal_size():
-    found = atlas.thirds(atlas.sorted_rows(FINAL, "batchnorm", "layernorm"))
+    found = atlas.thirds(atlas.compared(FINAL, "batchnorm", "layernorm"))
     sizes = sorted(int(own.cell.labels["batch size"]) for own in FINAL)
     assert [(low, high) for low, high, *_ in found] == [(sizes[k], sizes[k + 7]) for k in (0, 8, 16)]
     assert found[0][2] == pytest.approx(0.06)

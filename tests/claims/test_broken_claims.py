@@ -10,8 +10,8 @@ from hydra.errors import OverrideParseException
 
 from normexp.claims.spec import select
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
-from normexp.claims.verify_claims import why
 from normexp.cli import verify as command
+from normexp.cli.errors import why
 
 ROOT = Path(__file__).parents[2]
 GOOD = """name: n

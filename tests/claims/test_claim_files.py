@@ -15,10 +15,11 @@ from normexp.claims.evidence.protocol import unchecked
 from normexp.claims.evidence.search import search
 from normexp.claims.judge import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
-from normexp.claims.plan_text import by_the_bank, plan_text, run_count
+from normexp.claims.rounds import by_the_bank
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.select import select
+from normexp.claims.verify_claims import plan_text, run_count
 from normexp.cli.verify import main
 from normexp.format import duration
 

@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from asked import from_ledger
 
-from normexp.claims.conclude import from_ledger
 from normexp.claims.evidence.disk_runs import MOST_FAILURES, DiskRuns
 from normexp.claims.evidence.keep import keep_runs
 from normexp.claims.evidence.plan import Known, plan

@@ -14,11 +14,12 @@ from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms
 from normexp.claims.judge.plain_words import paragraph
+from normexp.claims.rounds import Rounds
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registry import digest, register
-from normexp.claims.verify_claims import Verification
+from normexp.claims.verify_claims import Verdicts, show_plan
 from normexp.runs import TestExamples
 from normexp.runs.read import HEADER, write_test_examples
 from normexp.sweeps.places.place import Options
@@ -187,11 +188,8 @@ def test_verify_keeps_the_runs_of_a_claim_over_drawn_settings(tmp_path, bank, ca
         return 0.5 if key.arm == "none" else 0.8
 
     claim = claim_of(tmp_path, bank, **TWO_NORMS)
-    own = Verification(
-        [claim], tmp_path / "out", command="x claim={id}", registries=[], keep_in=tmp_path / "kept"
-    )
-    own.known[claim.id] = Known(claim, None, MadeRuns(tmp_path / "runs", accuracy))
-    found = own.verdict(claim, own._judged(own.known[claim.id]))
+    own = Verdicts(tmp_path / "out", "x claim={id}", registries=[], keep_in=tmp_path / "kept")
+    found = own.verdict(claim, Known(claim, None, MadeRuns(tmp_path / "runs", accuracy)))
     assert isinstance(found, dict), found
     kept = tmp_path / "kept" / "tiny"
     count = len(pd.read_csv(kept / "claims" / claim.id / "runs.csv"))
@@ -282,8 +280,9 @@ def test_a_claim_trains_its_own_arms_in_finished_settings_alone_and_has_begun(tm
     assert verdict["scope"].startswith(f"1 of 6 drawn settings are finished, {why}")
     assert verdict["scope"].endswith(f" evidence grid bank={bank.path}, unregistered")
 
-    own = Verification([claim], tmp_path / "out", command="normexp verify claim={id}", evidence=stored)
-    own.show_plan()
+    show_plan(
+        [claim], Rounds([claim], tmp_path / "out", command="normexp verify claim={id}", evidence=stored)
+    )
     said = capsys.readouterr().out
     assert said.count(why) == 1
     assert "at most 6 of 24 runs" in said
@@ -301,10 +300,9 @@ def test_arms_that_no_grid_trains_wait_for_none(tmp_path, bank):
 
 def test_a_claim_without_a_finished_setting_has_begun_too(tmp_path, bank):
     claim = claim_of(tmp_path, bank)
-    own = Verification(
-        [claim], tmp_path / "out", command="c {id}", evidence=StoredEvidence(tmp_path), registries=[]
-    )
-    own.run(Options(), own.verdict)
+    out, asked = tmp_path / "out", {"command": "c {id}", "registries": []}
+    own = Rounds([claim], out, evidence=StoredEvidence(tmp_path), **asked)
+    own.run(Options(), Verdicts(out, **asked).verdict)
     verdict = json.loads((tmp_path / "out" / "Q1" / "verdict.json").read_text())
     assert (verdict["verdict"], verdict["n"], own.failed) == ("begun", 0, {})
     assert "0 of 6 drawn settings are finished, 2 of 2 wait" in paragraph(verdict)
@@ -315,9 +313,9 @@ def test_a_claim_without_its_row_says_so_before_its_first_run(tmp_path, bank, ca
     path = tmp_path / "registry.jsonl"
 
     def said() -> str:
-        own = Verification([claim], tmp_path / "out", command="normexp verify claim={id} evidence=there",
-                           evidence=StoredEvidence(tmp_path / "ledger"), registries=[path])  # fmt: skip
-        own.show_plan()
+        own = Rounds([claim], tmp_path / "out", command="normexp verify claim={id} evidence=there",
+                     evidence=StoredEvidence(tmp_path / "ledger"), registries=[path])  # fmt: skip
+        show_plan([claim], own)
         return capsys.readouterr().out
 
     def row(subject: str, protocol: str) -> None:

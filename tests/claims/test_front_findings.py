@@ -8,7 +8,7 @@ from made_settings import made
 from matplotlib.image import imread
 
 from normexp.claims.judge import judge
-from normexp.claims.judge.verdict import BEGUN
+from normexp.claims.judge.plain_words import BEGUN
 from normexp.claims.judge.when import When
 from normexp.claims.pages import findings
 from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings
@@ -41,6 +41,8 @@ def test_a_drawn_finding_says_how_sure_where_and_when():
     assert found["sure"].startswith(
         f"It holds in {true} of 24 settings drawn at random, so in {low:.0%} to {high:.0%} of"
     )
+    # "more accurate" and "lower" stand in one finding: it says what is lower
+    assert "Share of wrong answers on test: lower by enough to matter in practice was asked" in found["sure"]
     assert f"so in {true} of 24 settings, too little to matter in {24 - true}." in found["sure"]
     assert found["where"].startswith("CIFAR-10, MNIST; CNN, MLP; updates ")
     assert found["when"] == "It holds in 9 of 9 with depth below 6, in 0 of 3 others."

@@ -10,10 +10,10 @@ from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean, holm
-from normexp.claims.judge.one_setting import judge_one_setting as judge
 from normexp.claims.judge.outcomes import check_complete
 from normexp.claims.judge.plain_words import describe_effect, describe_question, in_words
 from normexp.claims.judge.verdict import deciding
+from normexp.claims.judge.verdict import judge_one_setting as judge
 
 ZERO = [0.0] * 8
 
@@ -242,11 +242,21 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
          "more than 65% higher was asked."),
         ({"kind": "smaller", "margin": 2}, "steps", (-8, -11.1, -4.9),
          "steps: with a 8 lower than without a norm (11.1 to 4.9 lower); more than 2 lower was asked."),
+        ({"kind": "increasing", "margin": 0.05, "log": True, "log2_factor": True}, "loss", (0.0598, 0.0337, 0.164),
+         "loss: with a 6.2% higher for each doubling than without a norm (3.4% to 18% higher); "
+         "more than 5.1% higher for each doubling was asked."),
+        ({"kind": "flat", "margin": 0.05, "baseline": None}, "loss", (0.01, -0.02, 0.04),
+         "loss: with a 0.01 higher for each step of the factor (0.02 lower to 0.04 higher); "
+         "no change beyond 0.05 for each step of the factor was asked."),
+        ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
+         "loss: with a, off that slope by 0.01 (-0.02 to 0.04); a slope of -0.3466 within 0.1 was asked."),
     ],
 )  # fmt: skip
 def test_an_effect_is_told_in_natural_words(comparison, measure, numbers, words):
     effect, *interval = numbers
     asked = {"arm": "a", "baseline": "none", **comparison}
+    if asked["baseline"] is None:
+        del asked["baseline"]  # as a verdict has it: only what was set
     verdict = {
         "comparison": asked,
         "measure": measure,

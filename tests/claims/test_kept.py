@@ -45,7 +45,7 @@ def nothing_is_made(monkeypatch):
 
     def forbid():
         monkeypatch.setattr(initial, "gather", refuse)
-        monkeypatch.setattr(initial, "initial_setting", refuse)
+        monkeypatch.setattr(initial, "initial_settings", refuse)
 
     return forbid
 

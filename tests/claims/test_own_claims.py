@@ -3,7 +3,8 @@
 import pytest
 
 from normexp.claims.spec.select import known_claims, own_claims, select
-from normexp.cli.verify import command_of_one, main, read, without_settings
+from normexp.cli.command import parse
+from normexp.cli.verify import command_of_one, main, without_settings
 
 TEXT = """
 name: dividing_by_n
@@ -34,8 +35,8 @@ def test_a_path_stands_for_the_claim_in_it(mine):
 
 
 def test_the_command_of_the_verdict_names_the_file(mine):
-    assert command_of_one(read([f"claim={mine}"])).endswith(f"claim={mine}")
-    assert command_of_one(read(["claim=S37"])).endswith("claim={id}")
+    assert command_of_one(parse("verify", [f"claim={mine}"])).endswith(f"claim={mine}")
+    assert command_of_one(parse("verify", ["claim=S37"])).endswith("claim={id}")
 
 
 def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):

@@ -4,7 +4,7 @@ import pytest
 
 from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.spec.select import PAPERS, arxiv_id, is_of, select
-from normexp.cli.verify import CONFIGS, read
+from normexp.cli.verify import CONFIGS, main
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_select_finds_the_claims_of_a_paper_and_no_others():
         select(claims, "1234.56789")
 
 
-def test_the_command_takes_a_bare_id():
-    assert read(["2503.10622"])["claim"] == "2503.10622"
-    with pytest.raises(ValueError, match="S37: write key=value"):
-        read(["S37"])
+def test_the_command_takes_a_bare_id(capsys):
+    assert main(["2503.10622", "--plan"]) == 0
+    assert main(["S37"]) == 2
+    assert "S37: write key=value" in capsys.readouterr().err

@@ -10,9 +10,8 @@ import pytest
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.plan import Known, most_missing
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.plan_text import run_count
 from normexp.claims.spec.claim import Claim
-from normexp.claims.verify_claims import verify_all
+from normexp.claims.verify_claims import run_count, verify_all
 from normexp.sweeps.places.place import Options
 
 CLAIM = Claim(

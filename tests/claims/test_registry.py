@@ -248,7 +248,7 @@ def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path, caps
     [
         (["claim=P10"], "reason=: is missing"),
         (["P10"], "P10: write key=value"),
-        (["budget=full"], "budget=full: larger settings are cells of a bank now; write bank=gpu"),
+        (["budget=full"], "budget=full: write key=value with a key of claim"),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_line(arguments, message, capsys):

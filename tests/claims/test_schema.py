@@ -5,6 +5,8 @@ import json
 import pytest
 import yaml
 
+from normexp.claims.spec import shape
+from normexp.claims.spec.claim_checks import CLAIM
 from normexp.claims.spec.schema import FOLDER, SCHEMAS
 from normexp.config.folder import CONFIGS
 
@@ -72,6 +74,28 @@ def test_a_mistake_does_not_fit(wrong):
     node = {"name": "a", "sentence": "b", "source": "c", "covers": ["d"], "evidence": "training"}
     assert fits(node, schema, schema)
     assert not fits(node | wrong, schema, schema)
+
+
+@pytest.mark.parametrize("key", CLAIM["properties"])
+def test_what_is_checked_is_what_editors_are_told(key):
+    """Two readers of one shape: the check of a file, and the plain reading of the schema above."""
+    schema = SCHEMAS["claim.schema.json"]()
+    values = [
+        None,
+        3,
+        0.5,
+        True,
+        "x",
+        [1],
+        ["a"],
+        {"a": 1},
+        {"a": ["b"]},
+        [{"a": ["b=c"]}],
+        {"low": 1, "high": 2},
+    ]
+    for value in values:
+        told = fits(value, schema["properties"][key], schema)
+        assert told == shape.fits(value, CLAIM["properties"][key]) or key == "comparison", value
 
 
 def test_keys_explain_themselves():

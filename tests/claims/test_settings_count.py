@@ -12,9 +12,9 @@ from scipy import optimize, special
 
 from normexp.claims.judge import judge
 from normexp.claims.judge.comparison import Comparison, practical_margin
-from normexp.claims.judge.estimate import ends, median_interval, share_interval
+from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.plain_words import paragraph, with_scope
+from normexp.claims.judge.plain_words import ends, paragraph, with_scope
 from normexp.claims.judge.settings_count import (
     count,
     near_margin,

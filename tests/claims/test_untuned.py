@@ -8,7 +8,9 @@ import pytest
 from committed import CLAIMS as COMMITTED
 from tables import spread, table_of
 
-from normexp.claims import verify_claims
+from normexp.claims import rounds
+from normexp.claims.evidence import curves
+from normexp.claims.evidence import plan as runs_of
 from normexp.claims.evidence.plan import Known
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
@@ -36,10 +38,10 @@ def fabricated_runs(monkeypatch):
 
     monkeypatch.setattr(Known, "values", values)
     monkeypatch.setattr(Known, "tuned", lambda known: {("rmsnorm", ""): 0.1, ("layernorm", ""): 0.1})
-    monkeypatch.setattr(verify_claims, "cost", lambda runs, disk: {"training_seconds": 0.0})
-    monkeypatch.setattr(verify_claims, "plan", lambda claim, known: [])
-    monkeypatch.setattr(verify_claims, "most_missing", lambda claim, known: 0)
-    monkeypatch.setattr(verify_claims, "write_claim_means", lambda runs, folder: None)
+    monkeypatch.setattr(runs_of, "cost", lambda runs, disk: {"training_seconds": 0.0})
+    monkeypatch.setattr(rounds, "plan", lambda claim, known: [])
+    monkeypatch.setattr(rounds, "most_missing", lambda claim, known: 0)
+    monkeypatch.setattr(curves, "write_claim_means", lambda runs, folder: None)
     monkeypatch.setattr(Known, "compared", lambda known: [])
 
 

@@ -15,7 +15,7 @@ from normexp.claims.evidence.initial import gather
 from normexp.claims.evidence.keep import write_manifest
 from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.protocol import resolved_protocol
-from normexp.claims.evidence.sources import ComputedSource
+from normexp.claims.evidence.sources import InitialSource
 from normexp.claims.evidence.stored import LEDGER, PLACE, StoredEvidence
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.bank import load_bank
@@ -335,8 +335,8 @@ def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
     changed = dataclasses.replace(
         initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
     )
-    source = ComputedSource(changed)
-    small, same = source("", {"small": changed.settings["small"], "same": batch})
+    both = dataclasses.replace(changed, settings={"small": changed.settings["small"], "same": batch})
+    small, same = InitialSource(both)("", both.settings)
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
     table = gather(

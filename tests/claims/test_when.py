@@ -4,6 +4,7 @@ import numpy as np
 from committed import CLAIMS
 from scipy import stats
 
+from normexp.claims.judge.verdict import joint_settings
 from normexp.claims.judge.when import (
     Part,
     When,
@@ -15,7 +16,7 @@ from normexp.claims.judge.when import (
     search,
     when,
 )
-from normexp.claims.pages.verdicts_page import holding, when_page
+from normexp.claims.pages.verdicts_page import when_page
 
 
 def drawn(generator: np.random.Generator, rule, n: int = 48, wrong: float = 0.05) -> list[dict]:
@@ -165,7 +166,7 @@ def test_the_page_prints_what_the_other_half_says():
     both = {"settings": settings, "comparisons": [{"settings": other}, {"settings": settings}], "drawn": True}
     chosen = both | {"drawn": False}
     page = when_page(CLAIMS, {"P10": both, "P13": chosen})
-    assert [row["holds"] for row in holding(both)] == [row["holds"] for row in settings]
+    assert [row["holds"] for row in joint_settings(both)] == [row["holds"] for row in settings]
     assert str(over_all_claims({"P10": when("P10", settings)})["P10"]) in page
     assert "| P13 |" not in page
     assert "No claim has so many settings yet." in when_page(CLAIMS, {})

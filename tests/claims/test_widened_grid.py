@@ -8,7 +8,7 @@ from normexp.claims.spec.bank import Bank, BankCell
 RATES, SEEDS, NORMS = (0.01, 0.03, 0.1), 5, ("none", "batchnorm")
 CELL = BankCell(
     name="c", labels={"data": "MNIST", "model": "MLP"}, overrides=("model=mlp",), rates=RATES, test="test set",
-    replicas=True, norms=NORMS, seeds=SEEDS, validation=1000, chance=0.1, guess_loss=2.3, test_to_train=1.0,
+    replicas=True, norms=NORMS, validation=1000, chance=0.1, guess_loss=2.3, test_to_train=1.0,
 )  # fmt: skip
 BANK = Bank(name="b", norms=NORMS, seeds=SEEDS, cells={"c": CELL})
 WIDEST = (0.00111111, 0.00333333, *RATES, 0.333333, 1.11111)  # all rates that the rule could ask for

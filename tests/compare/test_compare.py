@@ -1,17 +1,22 @@
 """`normexp compare`: what it asks, how a look is judged, and one whole comparison of a network of somebody else."""
 
+import html
 import json
 import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.cli.command import parse
 from normexp.cli.compare import main
-from normexp.compare.asked import DEFAULTS, asked_for, overrides_of, packages
-from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, table_tex
+from normexp.compare import page
+from normexp.compare.asked import asked_for, overrides_of, packages
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show, table_tex
+from normexp.compare.run import Result
 
 NETWORK = """
 from torch import nn
@@ -23,7 +28,7 @@ class Net(nn.Sequential):
 
 
 def asked(rest=(), text=False, **options):
-    given = {**DEFAULTS, "norms": "none,batchnorm", "name": "mine", **options}
+    given = {**vars(parse("compare", [])), "norms": "none,batchnorm", "name": "mine", **options}
     return asked_for(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
 
 
@@ -81,16 +86,16 @@ def test_mistakes_are_one_line(options, words):
 
 
 def test_own_network_and_data_are_named_and_allowed():
-    options = {**DEFAULTS, "module": "pack.nets:Net"}
+    options = {**vars(parse("compare", [])), "module": "pack.nets:Net"}
     words = overrides_of(options, ["data=other:Data", "max_epochs=2"])
     assert words == [
         "model=module", "model.path=pack.nets.Net", "data=module", "data.path=other.Data", "max_epochs=2",
     ]  # fmt: skip
     assert packages(options, ["data=other:Data"]) == ["pack", "other"]
     with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
-        overrides_of({**DEFAULTS, "module": "pack"}, [])
+        overrides_of({**vars(parse("compare", [])), "module": "pack"}, [])
     with pytest.raises(ValueError, match="lr=1: is chosen by the comparison"):
-        overrides_of(DEFAULTS, ["lr=1"])
+        overrides_of(vars(parse("compare", [])), ["lr=1"])
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
@@ -153,6 +158,29 @@ def test_finding_and_latex_say_the_numbers():
     assert f"{100 * result.arms[1].mean:.2f}" in tex
 
 
+def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tmp_path, monkeypatch):
+    found = asked(margin="0.01")
+    judged = look(setting({"batchnorm": -3}, failed=[4]), found.claim, 1)
+    runs = pd.DataFrame(
+        {"norm": norm, "level": "", "lr": 0.1, "status": status, "test_accuracy": 0.9, "folder": "a"}
+        for norm in found.claim.arms
+        for status in ("completed", "diverged")
+    )
+    steps = pd.DataFrame({"metric": "val/accuracy", "step": [1, 2], "value": [0.5, 0.6]})
+    monkeypatch.setattr(page, "load", lambda folder: steps)
+    result = Result(found, [judged], runs, runs, "every difference is decided", "error", 60.0)
+    text = html.unescape(page.write(result, tmp_path, "normexp compare").read_text())
+    (difference,) = judged.differences
+    for words in (
+        "<th>difference in error</th>",
+        f"<td>{show(difference.effect, 'error', sign=True)}</td>",
+        "Diverged runs: batchnorm at rate 0.1: 1; none at rate 0.1: 1.",
+        "href='table.tex'",
+        f"Differences to none are means over {judged.seeds} paired seeds",
+    ):
+        assert words in text, words
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs LaTeX with booktabs")
 def test_the_table_compiles_in_latex(tmp_path):
@@ -187,9 +215,9 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "outputs").exists()
     assert main([*words, "--workers", "0"]) == 0
     out = tmp_path / "outputs" / "compare" / "their_net.Net-digits"
-    page, result = (out / "index.html").read_text(), json.loads((out / "result.json").read_text())
-    assert result["finding"] in page.replace("&#43;", "+")
-    assert "Seen here" in page
+    shown, result = (out / "index.html").read_text(), json.loads((out / "result.json").read_text())
+    assert result["finding"] in shown.replace("&#43;", "+")
+    assert "Seen here" in shown
     assert len(result["looks"][-1]["arms"]) == 2
     for name in ("values", "curves", "rates"):
         assert (out / "figures" / f"{name}.pdf").stat().st_size > 2000

@@ -129,10 +129,20 @@ class SlowGPT:
         depth = self.options["depth"]
         return n([2 * depth * x + y for x, y in zip(xs, f(n(xs)), strict=True)], "norm_output")
 
+    def ngrams(self, seen):
+        """The vectors of the last 2, 3, ... tokens seen, summed."""
+        total, key = 0.0, seen[-1]
+        for back in range(1, self.options.get("ngrams", 1)):
+            key = (key * 1_000_003 + (seen[-1 - back] if back < len(seen) else 0)) % (2**31 - 1)
+            rows = self.weights[f"ngrams.tables.{back - 1}.weight"]
+            total = total + rows[key % len(rows)]
+        return total
+
     def __call__(self, tokens):
         table = self.weights["embedding.weight"]
         root = math.sqrt(table.shape[1])
-        xs = [table[token] * (root if self.get("embedding_scale") == "sqrt" else 1) for token in tokens]
+        xs = [table[token] + self.ngrams(tokens[: t + 1].tolist()) for t, token in enumerate(tokens)]
+        xs = [x * (root if self.get("embedding_scale") == "sqrt" else 1) for x in xs]
         if self.get("position", "learned") == "learned":
             xs = [x + self.weights["stack.positions"][t] for t, x in enumerate(xs)]
         if self.get("embedding_scale") == "learned":

@@ -31,6 +31,7 @@ VALUES = {
     "tied_embedding": [True],
     "final_norm": [False, True],
     "initialization": ["plain", "scaled", "zero_projection"],
+    "ngrams": [3],
 }
 ALONE = [{name: value} for name, values in VALUES.items() for value in values]
 ALONE += [{"norm_position": position, "depth_scaling": True} for position in ("pre", "output")]
@@ -38,6 +39,7 @@ NEEDS = {
     "qk_norm_over": {"qk_norm": True},
     "qk_norm_gain": {"qk_norm": True},
     "rope_base": {"position": "rope"},
+    "ngrams": {"ngram_rows": 16},
 }
 NEEDS["qk_norm_place"] = {"qk_norm": True, "position": "rope"}
 
@@ -230,6 +232,7 @@ def test_zero_projection_starts_each_block_as_the_identity():
         ({"attention_gate": "token"}, "attention_gate=token: unknown; use one of none, head, element"),
         ({"attention_scale": 0.0}, "attention_scale=0.0: must be above 0"),
         ({"embedding_scale": "root"}, "embedding_scale=root: unknown; use one of none, sqrt, learned"),
+        ({"ngrams": 0}, "ngrams=0: too small; use 1 or more"),
         ({"activation": "glu"}, "activation=glu: unknown; use one of relu, .*, swiglu, geglu"),
         ({"depth_scaling": True, "norm_position": "keel"}, "depth_scaling=true: .*=keel; use pre or output"),
         (

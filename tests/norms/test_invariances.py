@@ -79,7 +79,7 @@ def measured(name):
 
 @pytest.mark.parametrize("name", list(TABLE))
 def test_row_that_is_measured_is_that_of_the_table(name):
-    """`scripts/norm_table.py` writes the measured rows into docs/norms.md."""
+    """`scripts/documentation.py norms` writes the measured rows into docs/norms.md."""
     assert measured(name) == TABLE[name]
 
 

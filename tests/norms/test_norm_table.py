@@ -1,9 +1,9 @@
 """docs/norms.md shows every norm as its file describes it, and the invariances that are measured."""
 
-import norm_table
+import documentation
+from doc_tables import DOCS, filled
 
 
 def test_the_page_shows_every_norm_and_what_is_measured():
-    page = norm_table.PAGE.read_text()
-    assert norm_table.members() in page, "run python scripts/norm_table.py"
-    assert norm_table.invariances() in page, "run python scripts/norm_table.py"
+    page = (DOCS / "norms.md").read_text()
+    assert filled(page, documentation.norms()) == page, "run python scripts/documentation.py norms"

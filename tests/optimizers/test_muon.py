@@ -113,3 +113,15 @@ def test_a_run_trains_with_it_and_not_as_a_replica(model, train, make_parts):
 def test_wrong_options_are_refused_with_a_remedy(option):
     with pytest.raises(ValueError, match=rf"{next(iter(option))}=.*; use"):
         Muon([nn.Parameter(torch.ones(2, 2))], **option)
+
+
+def test_in_float32_singular_values_come_out_the_same_to_the_digits_of_bfloat16():
+    matrix = torch.randn(12, 20, generator=torch.Generator().manual_seed(0))
+    coarse, fine = (orthogonalized(matrix, 5, precision).float() for precision in ("bfloat16", "float32"))
+    torch.testing.assert_close(fine, coarse, rtol=0, atol=0.05)
+    assert orthogonalized(matrix, 5, "float32").dtype == torch.float32
+    values = torch.linalg.svdvals(fine)
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+    with pytest.raises(ValueError, match="precision=half"):
+        Muon(network().parameters(), precision="half")

@@ -8,7 +8,7 @@ from fabricated import edit_summary, write_run, write_study
 from pandas.testing import assert_frame_equal
 
 from normexp.runs import load, load_summaries, stored_columns
-from normexp.runs.stored_columns import STORED, Columns
+from normexp.runs.stored_columns import STORED
 
 
 @pytest.fixture
@@ -65,17 +65,12 @@ def test_damaged_runs_are_refused_as_without_it_and_a_damaged_file_is_written_an
         load_summaries(study)
 
 
-def test_columns_tell_equal_values_of_other_types_apart_and_absent_from_null(tmp_path):
+def test_equal_values_of_other_types_stay_apart_and_absent_from_null(tmp_path):
     rows = [{"a": 1, "b": "x"}, {"a": True, "c": None}, {"a": 1.0, "b": None, "c": 2.5}]
-    columns = Columns()
-    for row in rows:
-        columns.add(row)
-    import numpy as np
-
-    columns.write(tmp_path / "file.npz", {"code": "x"}, np.zeros((3, 4), np.int64))
-    found, head, _ = Columns.read(tmp_path / "file.npz")
-    assert head == {"code": "x"}
-    for table in (columns.table(), found.table()):
+    folders = [tmp_path / str(place) for place in range(3)]
+    by_folder = dict(zip(folders, rows, strict=True))
+    for row_of in (by_folder.get, by_folder.clear):  # the second time nothing is read
+        table = stored_columns.stored_table(tmp_path, folders, row_of)
         assert_frame_equal(table, pd.DataFrame(rows))
         assert [type(value) for value in table["a"]] == [int, bool, float]
 

@@ -42,9 +42,8 @@ def cells(tmp_path: Path, count: int) -> list[Cell]:
 def engine(target, tmp_path: Path, count: int, payload, slots=({},), **more) -> Engine:
     said: list[str] = []
     place = ThisMachine(target, list(slots), 1, **more)
-    made = Engine(place, payload, tmp_path / "logs", said.append)
+    made = Engine(place, payload, cells(tmp_path, count), tmp_path / "logs", said.append)
     made.said = said
-    made.add(cells(tmp_path, count))
     return made
 
 
@@ -116,18 +115,6 @@ def test_no_more_jobs_at_a_time_than_slots_and_each_slot_used(tmp_path):
         most = max(most, running)
     assert (most, running) == (2, 0)
     assert {log(tmp_path, index).read_text().split()[1] for index in range(5)} == {"a", "b"}
-
-
-def test_cell_that_is_added_twice_is_one_and_more_may_come_while_others_run(tmp_path):
-    made = engine(jobs.speak, tmp_path, 2, lambda c: {"word": c.name})
-    first, _ = made.cells
-    again, third = made.add([cells(tmp_path, 1)[0], cells(tmp_path, 3)[2]])
-    assert again is first
-    assert made.cells[2] is third
-    for cell in made.run():
-        if cell is third and cell.state == "completed" and len(made.cells) == 3:
-            made.add(cells(tmp_path, 4)[3:])
-    assert [cell.state for cell in made.cells] == ["completed"] * 4
 
 
 @pytest.mark.parametrize("number", STOPS)
@@ -221,8 +208,7 @@ def test_inside_this_process_jobs_run_one_by_one_and_keep_their_errors(tmp_path)
         if word == "seed=2":
             sys.exit(143)
 
-    made = Engine(Inside(target), lambda cell: cell.name, tmp_path / "logs")
-    made.add(cells(tmp_path, 3))
+    made = Engine(Inside(target), lambda cell: cell.name, cells(tmp_path, 3), tmp_path / "logs")
     order = [(cell.name, cell.state) for cell in made.run()]
     assert order[:4] == [
         ("seed=0", "running"),
@@ -237,8 +223,8 @@ def test_inside_this_process_jobs_run_one_by_one_and_keep_their_errors(tmp_path)
 def test_jobs_inside_this_process_wait_for_another_launch_and_leave_no_trace(tmp_path, monkeypatch):
     monkeypatch.delenv("NORMEXP_WAIT")
     seen = []
-    made = Engine(Inside(lambda _: seen.append(os.environ.get("NORMEXP_WAIT"))), str, tmp_path / "logs")
-    made.add(cells(tmp_path, 2))
+    inside = Inside(lambda _: seen.append(os.environ.get("NORMEXP_WAIT")))
+    made = Engine(inside, str, cells(tmp_path, 2), tmp_path / "logs")
     list(made.run())
     assert seen == ["1", "1"]
     assert "NORMEXP_WAIT" not in os.environ
@@ -256,10 +242,10 @@ module.PRELOAD = []
 folder, number = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 before = []
 signal.signal(number, lambda *_: before.append("asked"))
-engine = Engine(module.ThisMachine(jobs.wait_for_signal, [{}], 1), lambda c: {"mark": str(folder / "mark")}, folder)
 spec = types.SimpleNamespace(config={"fast_dev_run": True}, choices={"model": "mlp"}, folder=folder / "run")
 cell = Cell("x", [spec])
-engine.add([cell])
+place = module.ThisMachine(jobs.wait_for_signal, [{}], 1)
+engine = Engine(place, lambda c: {"mark": str(folder / "mark")}, [cell], folder)
 for cell in engine.run():
     if cell.state != "running":
         print(cell.state, engine.stopped_by == number, (folder / "mark").read_text())

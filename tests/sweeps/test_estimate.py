@@ -65,6 +65,6 @@ def test_the_end_names_planned_beside_used():
     lost = Cell("y", [spec], 30.0, "failed", used=None)
     said = planned_and_used([done, lost], threads=1)
     assert said == (
-        "planned 0.5 core-minutes, used 0.75 (1.50 of it); memory of a process: planned 2 GB, used 1 GB"
+        "planned 0.5 core-minutes, used 0.75 (150% of it); memory of a process: planned 2 GB, used 1 GB"
     )
     assert planned_and_used([lost], 1) is None

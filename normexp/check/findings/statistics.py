@@ -6,19 +6,20 @@ from itertools import groupby
 from types import SimpleNamespace
 
 import torch
-from torch.utils.data import DataLoader
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.inputs import matched
+from normexp.check.inputs import PROBE, matched
 from normexp.check.result import NotChecked
 from normexp.check.run import Network, modes
-from normexp.check.trace import Call
+from normexp.check.trace import TINY, Call
+
+WORST = 8  # layers that a finding about the whole network names
 
 
 @finding
 def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics start at mean 0 and variance 1. Until they have seen batches, eval mode divides by 1."""
-    new = [place.path for place in network.tracked if place.fresh]
+    new = [place.path for place in network.tracked if place.seen == 0]
     if new:
         yield Found(len(new), new, of=len(network.tracked))
 
@@ -29,41 +30,38 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     the network computes another function when it is evaluated."""
     if not network.tracked:
         return
-    if all(place.fresh or not place.follows_batches for place in network.tracked):
+    if all(place.seen == 0 or not place.follows_batches for place in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
-    if not network.has_loss:
+    if network.loss == PROBE:
         raise NotChecked("pass loss=, or batches with targets")
     found = network.modes
     gap, finite = found.running - found.batch, math.isfinite(found.running)
     if not finite or gap > limit.gap * abs(found.batch) + limit.floor:
         closed = found.precise - found.batch < limit.closed * gap or not finite
-        worst = sorted(found.apart, key=found.apart.__getitem__, reverse=True)[:8]
-        yield Found(gap, worst, case="closed" if closed else "open", **vars(found))
+        worst = sorted(found.apart, key=found.apart.__getitem__, reverse=True)[:WORST]
+        yield Found(gap, worst, "closed" if closed else "open", **vars(found))
 
 
 @finding
 def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Each batch moves a running statistic by momentum of the way. With a small momentum and few batches, the
     start (mean 0, variance 1) is still in it when you validate."""
-    keeps = {p.path: p.keep for p in network.tracked if p.follows_batches and p.keep is not None}
-    if not keeps:
-        return
-    steps = updates_before_validation(network)
-    left = {p.path: keeps[p.path] ** (steps + p.seen) for p in network.tracked if p.path in keeps}
-    enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100
-    for worst in above(left, limit.left):
-        yield Found(*worst, steps=steps, momentum=1 - keeps[worst.path], enough=enough)
+    moving = [p for p in network.tracked if p.follows_batches and p.keep is not None]
+    if moving:
+        steps = updates_before_validation(network)
+        keeps = {place.path: place.keep for place in moving}
+        left = ((place.path, place.keep ** (steps + (place.seen or 0))) for place in moving)
+        enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
+        yield from above(left, limit.left, steps=steps, momentum=lambda p: 1 - keeps[p], enough=enough)
 
 
 def updates_before_validation(network: Network) -> int:
     """Batches that the running statistics see before the first validation."""
     if network.asked.steps is not None:
         return network.asked.steps
-    if isinstance(network.loader, DataLoader):
-        return len(network.loader)
-    if hasattr(network.loader, "train_dataloader"):
-        return len(network.loader.train_dataloader())
-    raise NotChecked("pass a DataLoader, or steps=, the batches before the first validation")
+    if network.training_loader is None:
+        raise NotChecked("pass a DataLoader, or steps=, the batches before the first validation")
+    return len(network.training_loader)
 
 
 @finding
@@ -79,14 +77,9 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if least.place.synced:
         samples *= network.asked.devices or 1
     if samples < limit.enough:
-        yield Found(
-            samples,
-            dict.fromkeys(call.place.path for call in calls),
-            least.place.path,
-            "few" if samples < limit.few else "",
-            values=network.values(least),
-            more=f", also in a step of {batch * step} samples over {step} batches" if step > 1 else "",
-        )
+        more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
+        paths, case = dict.fromkeys(call.place.path for call in calls), "few" if samples < limit.few else ""
+        yield Found(samples, paths, case, least.place.path, values=network.values(least), more=more)
     if step > 1 and (keep := least.place.keep) is not None and keep < 1:
         same = 1 - keep ** (1 / step)
         yield Found(1 - keep**step, case="accumulated", step=step, momentum=1 - keep, same=same)
@@ -97,11 +90,10 @@ def sync_needed(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without SyncBatchNorm each device normalizes with its own part of the batch, and only the buffers of the
     first one are saved."""
     lone = [p.path for p in network.places if p.follows_batches and not p.synced]
-    batch, devices = network.batch_size, network.asked.devices
-    if lone and devices is None:
-        raise NotChecked("pass devices=, the processes that train together")
-    if lone and devices > 1 and batch < limit.enough:
-        yield Found(batch, lone, devices=devices, together=devices * batch)
+    if lone:
+        batch, devices = network.batch_size, network.asked.need("devices")
+        if devices > 1 and batch < limit.enough:
+            yield Found(batch, lone, devices=devices, together=devices * batch)
 
 
 @finding
@@ -109,12 +101,10 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """requires_grad=False freezes gain and shift, not the running statistics; eval() does, until the next
     train()."""
     follows = [p for p in network.tracked if p.follows_batches]
-    frozen = [
-        p for p in follows if (w := getattr(p.module, "weight", None)) is not None and not w.requires_grad
-    ]
-    moving = {c.place.path: moves(c) for c in network.trace.calls if c.place in frozen and c.training}
-    for worst in above(moving):
-        yield Found(*worst, case="moving")
+    gains = {place: getattr(place.module, "weight", None) for place in follows}
+    frozen = [place for place, gain in gains.items() if gain is not None and not gain.requires_grad]
+    calls = [call for call in network.trace.calls if call.place in frozen and call.training]
+    yield from above(((call.place.path, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
         resting = [p for p in follows if not p.module.training]
         with network.quiet(train=True):
@@ -122,13 +112,13 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             thaw = [p.path for p in resting if p.module.training]
         if thaw:
             own = network.code(thaw[0]).replace("model", "self", 1)
-            yield Found(len(thaw), thaw, case="thawing", of=len(network.tracked), own=own)
+            yield Found(len(thaw), thaw, "thawing", of=len(network.tracked), own=own)
 
 
 def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
     place, module = call.place, call.place.module
-    step = 1 - place.keep if place.keep is not None else 1 / (place.seen + 1)
+    step = 1 - place.keep if place.keep is not None else 1 / ((place.seen or 0) + 1)
     if call.mean.shape != module.running_mean.shape:
         return 0.0
     apart = (call.mean - module.running_mean) / (module.running_var + place.eps).sqrt()
@@ -146,13 +136,12 @@ def shared_statistics(network: Network, limit: SimpleNamespace) -> Iterable[Foun
         calls = list(group)
         if len(calls) > 1 and len({call.mean.shape for call in calls}) == 1:
             means, variances = (torch.stack([getattr(c, name) for c in calls]) for name in ("mean", "var"))
-            scale = (variances.mean(0) + calls[0].place.eps).sqrt()
-            between = (means.amax(0) - means.amin(0)) / scale
-            ratio = ((variances.amax(0) + 1e-30) / (variances.amin(0) + 1e-30)).sqrt().log()
+            between = (means.amax(0) - means.amin(0)) / (variances.mean(0) + calls[0].place.eps).sqrt()
+            ratio = ((variances.amax(0) + TINY) / (variances.amin(0) + TINY)).sqrt().log()
             apart[path] = max(float(x.square().mean().sqrt()) for x in (between, ratio))
             uses[path] = len(calls)
-    for worst in above(apart, limit.apart):
-        yield Found(*worst, uses=uses[worst.path], name=type(network.modules[worst.path]).__name__)
+    kinds = {path: type(network.modules[path]).__name__ for path in apart}
+    yield from above(apart.items(), limit.apart, uses=uses.get, name=kinds.get)
 
 
 def run_and_path(call: Call) -> tuple[int, str]:
@@ -166,9 +155,7 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     statistics belong to other weights until they are estimated anew. How much that costs is not yet judged here."""
     if not network.tracked:
         return
-    if network.asked.averaged is None:
-        raise NotChecked("pass averaged=, the averaged model (EMA, SWA) or its state dict")
-    saved, theirs = matched(network.asked.averaged, network.root), network.modes.apart
+    saved, theirs = matched(network.asked.need("averaged"), network.root), network.modes.apart
     if not saved:
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     own = network.root.state_dict()
@@ -180,7 +167,6 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     losses = (
         f" The copy's loss is {found.running:.4g}, and {found.precise:.4g} with statistics estimated anew."
     )
-    stale = {p: x for p, x in found.apart.items() if x > limit.beyond * theirs.get(p, 0.0)}
-    for worst in above(stale, limit.apart):
-        own_worst = max(theirs.values(), default=0.0)
-        yield Found(*worst, own=own_worst, losses=losses if network.has_loss else "")
+    stale = ((p, x) for p, x in found.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
+    largest = max(theirs.values(), default=0.0)
+    yield from above(stale, limit.apart, own=largest, losses="" if network.loss == PROBE else losses)

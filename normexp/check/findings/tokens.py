@@ -1,5 +1,6 @@
 """Sequences: padding inside statistics, and statistics that show a causal model the future."""
 
+import math
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from normexp.check.finding import Found, above, finding, largest
-from normexp.check.inputs import split, tensor_of
+from normexp.check.finding import Found, above, finding
+from normexp.check.inputs import random_signs, split, tensor_of
 from normexp.check.result import NotChecked
 from normexp.check.run import Network
 from normexp.check.trace import Call, copied
 from normexp.models.sites import EMBEDDINGS
+from normexp.monitors.sites import first_tensor
 
 
 def mask_of(network: Network) -> tuple[Tensor, str]:
@@ -22,28 +24,28 @@ def mask_of(network: Network) -> tuple[Tensor, str]:
         mask = given(batch) if callable(given) else given
         return torch.as_tensor(mask)[: network.samples].bool(), "mask="
     inputs, _ = split(batch)
-    if isinstance(inputs, Mapping):
-        if isinstance(mask := inputs.get("attention_mask"), Tensor) and mask.dim() == 2:
-            return mask.bool(), "attention_mask"
-        inputs = next((x for x in inputs.values() if isinstance(x, Tensor)), None)
-    guessed = guess(inputs) if isinstance(inputs, Tensor) else None
-    if guessed is None:
+    attended = inputs.get("attention_mask") if isinstance(inputs, Mapping) else None
+    if isinstance(attended, Tensor) and attended.dim() == 2:
+        return attended.bool(), "attention_mask"
+    if (guessed := guess(first_tensor((), named(inputs)))) is None:
         raise NotChecked(
             "no row of zeros was found at the end of a sequence; pass mask=, (N, T), True at real tokens"
         )
     return guessed, "rows of zeros"
 
 
-def guess(x: Tensor) -> Tensor | None:
+def named(inputs: Any) -> Mapping[str, Any]:
+    """What a network takes, by name; an only input has none."""
+    return inputs if isinstance(inputs, Mapping) else {"": inputs}
+
+
+def guess(x: Tensor | None) -> Tensor | None:
     """The mask of sequences that end in zeros: tokens (N, T), vectors (N, T, C) or (N, C, T). None if there is no
     padding, or if all sequences end at once."""
-    if x.dim() == 2 and not x.is_floating_point():
-        zero = [x == 0]
-    elif x.dim() == 3 and x.is_floating_point():
-        zero = [(x == 0).all(-1), (x == 0).all(1)]
-    else:
+    if x is None or x.dim() != (3 if x.is_floating_point() else 2):
         return None
-    for empty in zero:
+    zero = x == 0
+    for empty in (zero.all(-1), zero.all(1)) if x.dim() == 3 else (zero,):
         tail = empty.flip(1).long().cumprod(1).flip(1).bool()  # zeros up to the end
         if tail.any() and not tail.all(1).any() and len(tail.sum(1).unique()) > 1:
             return ~tail
@@ -59,11 +61,9 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
         return  # images
     mask, source = mask_of(network)
     share = float(1 - mask.float().mean())
-    if share < limit.padded:
-        return
-    moved = [(c.place.path, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
-    for worst in above(largest(moved), limit.moved):
-        yield Found(*worst, share=share, source=source)
+    if share >= limit.padded:
+        moved = [(c.place.path, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
+        yield from above(moved, limit.moved, share=share, source=source)
 
 
 def fits(x: Tensor, mask: Tensor) -> bool:
@@ -115,36 +115,31 @@ def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
 def future_share(network: Network) -> float:
     """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input. Not a
     number if input and output have no axis of positions in common, or if no gradient comes."""
-    inputs, _ = split(copied(network.batches.training))
-    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
-    name, x = next(((key, x) for key, x in named.items() if isinstance(x, Tensor)), ("", torch.empty(0)))
-    leaves: list[Tensor] = []
-
-    def leaf(value: Tensor) -> Tensor:
-        leaves.append(value.detach().clone().requires_grad_())
-        return leaves[0]
+    inputs = dict(named(split(copied(network.batches.training))[0]))
+    name = next((key for key, x in inputs.items() if isinstance(x, Tensor)), None)
+    if name is None:
+        return math.nan
+    tokens, leaves = inputs[name].shape, list[Tensor]()
 
     def embedded(module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
-        return leaf(output) if not leaves and args and args[0].shape == x.shape else None
+        if leaves or not args or args[0].shape != tokens:
+            return None
+        leaves.append(output.detach().clone().requires_grad_())
+        return leaves[0]
 
-    if x.is_floating_point():
-        named = {**named, name: leaf(x)}
+    if inputs[name].is_floating_point():
+        leaves.append(inputs[name].requires_grad_())
     for module in network.root.modules():
         if isinstance(module, EMBEDDINGS):
             module.register_forward_hook(embedded)
     try:
-        output = tensor_of(network.root(named[""]) if "" in named else network.root(**named))
+        output = tensor_of(network.root(**inputs) if name else network.root(inputs[name]))
     except Exception:  # the pass of the whole step is judged elsewhere
-        return float("nan")
+        return math.nan
     if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
-        return float("nan")
-    shares = [
-        share_of_later(leaves[0], output, into, out)
-        for into in (1, 2)
-        for out in (1, 2)
-        if leaves[0].shape[into] == output.shape[out] > 2
-    ]
-    return min(shares, default=float("nan"))
+        return math.nan
+    axes = [(i, o) for i in (1, 2) for o in (1, 2) if leaves[0].shape[i] == output.shape[o] > 2]
+    return min((share_of_later(leaves[0], output, *pair) for pair in axes), default=math.nan)
 
 
 def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
@@ -152,6 +147,7 @@ def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
     random sum of the outputs at the middle position."""
     middle = y.shape[out] // 2
     chosen = y.select(out, middle).float()
-    signs = torch.randint(0, 2, chosen.shape, generator=torch.Generator().manual_seed(0)).to(chosen) * 2 - 1
-    (g,) = torch.autograd.grad((chosen * signs).sum(), x, retain_graph=True, materialize_grads=True)
+    (g,) = torch.autograd.grad(
+        (chosen * random_signs(chosen.shape, chosen)).sum(), x, retain_graph=True, materialize_grads=True
+    )
     return float(g.narrow(into, middle + 1, g.shape[into] - middle - 1).norm() / g.norm())

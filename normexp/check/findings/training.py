@@ -10,9 +10,10 @@ from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import matched
 from normexp.check.result import NotChecked
 from normexp.check.run import Network
-from normexp.check.trace import RUNNING
+from normexp.check.trace import RUNNING, TINY
 
 EPS = {"keras": 1e-3, "tensorflow": 1e-3, "jax": 1e-5, "flax": 1e-5}  # BatchNorm's default there
+STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 
 
 @finding
@@ -23,9 +24,7 @@ def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Foun
     alone = dict.fromkeys(c.place.path for c in calls if network.samples and c.values == network.samples)
     if not alone:
         return
-    loader = network.loader
-    if hasattr(loader, "train_dataloader"):
-        loader = loader.train_dataloader()
+    loader = network.training_loader
     if not isinstance(loader, DataLoader):
         raise NotChecked("pass the DataLoader of the training")
     size = loader.batch_size
@@ -39,21 +38,20 @@ def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Weight decay pulls gains toward 0, which nothing in the loss asks for. Whether that costs accuracy has no
     verdict here yet; before a norm, scaling weights changes nothing but their step."""
-    if network.asked.optimizer is None:
-        raise NotChecked("pass optimizer=")
+    optimizer = network.asked.need("optimizer")
     own = {p: f"{place.path}.{name}" for place in network.places for name, p in parameters(place.module)}
     decayed = [
         (float(group["lr"]), float(group["weight_decay"]), own[p])
-        for group in network.asked.optimizer.param_groups
+        for group in optimizer.param_groups
         if group.get("weight_decay")
         for p in group["params"]
         if p in own
     ]
     if decayed:
         rate, decay, _ = max(decayed, key=lambda row: row[0] * row[1])
-        shrinks = 1 - max(0.0, 1 - rate * decay) ** 1000
+        shrinks = 1 - max(0.0, 1 - rate * decay) ** STEPS
         case = "shrinks" if shrinks > limit.shrinks else ""
-        yield Found(shrinks, [name for *_, name in decayed], case=case, rate=rate, decay=decay)
+        yield Found(shrinks, [name for *_, name in decayed], case, rate=rate, decay=decay)
 
 
 def parameters(module: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Parameter]]:
@@ -65,17 +63,13 @@ def parameters(module: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Paramete
 def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics are buffers, and gains are parameters of layers that an adapter does not list. What is not
     saved starts anew when the weights are loaded."""
-    if network.asked.state_dict is None:
-        raise NotChecked("pass state_dict=, what you save")
-    saved, wanted = matched(network.asked.state_dict, network.root), list[str]()
+    saved, wanted = matched(network.asked.need("state_dict"), network.root), list[str]()
     for place in network.places:
-        wanted += [f"{place.path}.{name}" for name, p in parameters(place.module) if p.requires_grad]
+        own = [name for name, p in parameters(place.module) if p.requires_grad]
         if place.tracked and place.follows_batches and (place.module.training or not network.root.training):
-            wanted += [
-                f"{place.path}.{name}" for name in RUNNING if getattr(place.module, name, None) is not None
-            ]
-    missing = [name for name in wanted if name not in saved]
-    if missing:
+            own += [name for name in RUNNING if getattr(place.module, name, None) is not None]
+        wanted += [f"{place.path}.{name}" for name in own]
+    if missing := [name for name in wanted if name not in saved]:
         buffers = sum(name.rpartition(".")[2] in RUNNING for name in missing)
         yield Found(len(missing), missing, of=len(wanted), buffers=buffers, rest=len(missing) - buffers)
 
@@ -87,35 +81,27 @@ def voided_bias(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     shares = network.trace.cancelled
     void = {path: shares[path] for path in network.trace.layers if shares.get(path, 1.0) < limit.rounding}
     if void:
-        count = sum(
-            p.numel() for path in void for name, p in parameters(network.modules[path]) if name == "bias"
-        )
-        yield Found(max(void.values()), void, parameters=count)
+        biases = [p for path in void for name, p in parameters(network.modules[path]) if name == "bias"]
+        yield Found(max(void.values()), void, parameters=sum(bias.numel() for bias in biases))
 
 
 @finding
 def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
-    drops = [
-        m
-        for m in network.modules.values()
-        if "drop" in type(m).__name__.lower() and isinstance(getattr(m, "p", None), float) and m.p
-    ]
+    drops = [m for m in network.modules.values() if "drop" in type(m).__name__.lower()]
     follow = [place.path for place in network.tracked if place.follows_batches]
-    if not drops or not follow:
+    if not follow or not any(isinstance(p := getattr(m, "p", None), float) and p for m in drops):
         return
     dropped = {c.place.path: c.var for c in reversed(network.trace.calls) if c.place.path in follow}
-    kept = network.modes.var
+    kept = {path: var for path, var in network.modes.var.items() if bool((var > 0).any())}
     ratios = {
-        path: float(torch.nanmedian(var / kept[path].clamp_min(1e-30)))
+        path: float(torch.nanmedian(var / kept[path].clamp_min(TINY)))
         for path, var in dropped.items()
-        if path in kept and bool((kept[path] > 0).any())
+        if path in kept
     }
-    for worst in above(
-        {path: max(ratio, 1 / max(ratio, 1e-30)) for path, ratio in ratios.items()}, limit.factor
-    ):
-        yield Found(ratios[worst.path], worst.layers, worst.path)
+    for worst in above(((path, max(x, 1 / max(x, TINY))) for path, x in ratios.items()), limit.factor):
+        yield Found(ratios[worst.path], worst.layers, path=worst.path)
 
 
 @finding
@@ -127,20 +113,19 @@ def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     still = [path for path, value in momentum.items() if value == 0]
     if swapped:
         first = float(momentum[swapped[0]])
-        yield Found(1 - first, swapped, case="swapped", momentum=first)
+        yield Found(1 - first, swapped, "swapped", momentum=first)
     if still:
-        yield Found(0, still, case="still")
+        yield Found(0, still, "still")
     batch, library = [p for p in network.tracked if p.kind == "batch"], network.asked.converted_from
-    if batch and library is None and not swapped and not still:
-        raise NotChecked("pass converted_from= (keras, tensorflow, jax, flax) if the weights come from there")
-    if library is None:
-        return
-    theirs = EPS[library]
-    other = [p for p in batch if abs(p.eps / theirs - 1) > limit.same]
-    changes = {p.path: eps_effect(p.module.running_var, p.eps, theirs) for p in other}
-    for worst in above(changes):
-        case = "eps" if worst.number > limit.change else "small_eps"
-        yield Found(*worst, case, eps=other[0].eps, library=library, theirs=theirs)
+    if library is not None:
+        theirs = EPS[library]
+        other = [p for p in batch if abs(p.eps / theirs - 1) > limit.same]
+        changes = ((p.path, eps_effect(p.module.running_var, p.eps, theirs)) for p in other)
+        for found in above(changes, eps=lambda _: other[0].eps, library=library, theirs=theirs):
+            found.case = "eps" if found.number > limit.change else "small_eps"
+            yield found
+    elif batch and not swapped and not still:
+        network.asked.need("converted_from")
 
 
 def eps_effect(variance: torch.Tensor, ours: float, theirs: float) -> float:

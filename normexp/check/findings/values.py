@@ -8,13 +8,16 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from normexp.check.finding import Found, above, finding, largest
+from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PRECISIONS
 from normexp.check.result import NotChecked
 from normexp.check.run import Network
+from normexp.check.trace import TINY, size
 from normexp.monitors.gradients import growth_rate
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
+MOST_TEXT = 200  # characters of an error's text
+SMALLER = 1000  # times below the variance, an eps takes 0.05% of the output
 
 
 @finding
@@ -22,10 +25,10 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """The training pass stopped with an error."""
     error, where = network.attempt.error, network.attempt.inside
     if error is not None:
-        text = " ".join(str(error).split())[:200]
+        text = " ".join(str(error).split())[:MOST_TEXT]
         one = "one_value" if "Expected more than 1 value per channel" in text else ""
         inside, layers = (f" in {where}", (where,)) if where else ("", ())
-        yield Found(1.0, layers, case=one, inside=inside, name=type(error).__name__, text=text)
+        yield Found(1.0, layers, one, inside=inside, name=type(error).__name__, text=text)
 
 
 @finding
@@ -38,10 +41,8 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         or bool((place.module.running_var < 0).any())
     ]
     arriving = [c.place.path for c in network.attempt.calls if not math.isfinite(c.largest)]
-    paths = dict.fromkeys([*stored, *arriving])
-    if paths:
-        case = "stored" if stored else "arriving"
-        yield Found(len(paths), paths, case=case, of=len(network.places))
+    if paths := dict.fromkeys([*stored, *arriving]):
+        yield Found(len(paths), paths, "stored" if stored else "arriving", of=len(network.places))
 
 
 @finding
@@ -49,38 +50,34 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic over one value is that value: the norm outputs its shift whatever arrives. Over two it outputs
     two signs."""
     centered = [c for c in network.trace.calls if c.place.centers]
-    few = {c.place.path: n for c in centered if (n := network.values(c)) < 3}
-    if few:
+    if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
         path = min(few, key=few.__getitem__)
-        yield Found(few[path], few, path, "one" if few[path] < 2 else "two")
+        yield Found(few[path], few, "one" if few[path] < 2 else "two", path)
 
 
 @finding
 def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
-    shares, medians = [], {}
+    shares, medians, places = [], {}, {place.path: place for place in network.places}
     for call in network.trace.calls:
         alive, path, added = call.spread[call.spread > 0], call.place.path, call.place.eps
-        if len(alive) and added > 0 and call.values > 2:
+        if len(alive) and added > 0 and call.values > limit.few:
             shares.append((path, float((added / (alive + added)).median())))
             medians[path] = float(alive.median())
-    places = {place.path: place for place in network.places}
-    for worst in above(largest(shares), limit.share):
-        place, variance = places[worst.path], medians[worst.path]
-        case = "untrained" if place.tracked and place.fresh else ""  # the scale at initialization says little
-        yield Found(
-            *worst, case, eps=place.eps, variance=variance, size=(1 - worst.number) ** 0.5, smaller=variance / 1000
-        )  # fmt: skip
+    for found in above(shares, limit.share):
+        place, variance, kept = places[found.path], medians[found.path], (1 - found.number) ** 0.5
+        if place.tracked and place.seen == 0:
+            found.case = "untrained"  # the scale at initialization says little
+        found.words = {"eps": place.eps, "variance": variance, "size": kept, "smaller": variance / SMALLER}
+        yield found
 
 
 @finding
 def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
     written by hand do not. bfloat16 has the range and three digits."""
-    precision = network.asked.precision
-    if precision is None:
-        raise NotChecked("pass precision=, such as 16-mixed or bf16-mixed")
+    precision = network.asked.need("precision")
     kind = getattr(torch, PRECISIONS[precision])
     finite = [c for c in network.trace.calls if math.isfinite(c.largest)]
     if kind not in (torch.float16, torch.bfloat16) or not finite:
@@ -91,18 +88,14 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             x = call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
             # as padding gives: an eps that rounds to 0 divides 0 by 0
             x = torch.cat([x, torch.zeros_like(x[:1])])
-            lost.append(
-                (call.place.path, lost_in(call.place.module, x, kind, "mixed" in precision, limit.vanished))
-            )
-    for worst in above(largest(lost)):
-        name = type(network.modules[worst.path]).__name__
-        yield Found(*worst, "lost", precision=precision, name=name)
+            share = lost_in(call.place.module, x, kind, "mixed" in precision, limit.vanished)
+            lost.append((call.place.path, share))
+    names = {path: type(network.modules[path]).__name__ for path, _ in lost}
+    yield from above(lost, case="lost", precision=precision, name=names.get)
     most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
-    margin = end / max(most.largest, 1e-30)
+    margin, path = end / max(most.largest, TINY), most.place.path
     if margin < limit.margin:
-        yield Found(
-            margin, [most.place.path], case="margin", largest=most.largest, precision=precision, end=end
-        )
+        yield Found(margin, [path], "margin", largest=most.largest, precision=precision, end=end)
 
 
 def lost_in(module: nn.Module, x: torch.Tensor, kind: torch.dtype, mixed: bool, vanished: float) -> float:
@@ -125,34 +118,32 @@ def lost_in(module: nn.Module, x: torch.Tensor, kind: torch.dtype, mixed: bool, 
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    calls = [c for c in network.trace.calls if c.values > 2 and c.place.centers]
+    calls = [c for c in network.trace.calls if c.values > limit.few and c.place.centers]
     flat = ((c.place.path, c.var.sqrt() <= limit.constant * c.mean.abs()) for c in calls)
-    for worst in above(largest((path, float(x.float().mean())) for path, x in flat), limit.share):
-        yield Found(*worst)
+    yield from above(((path, float(x.float().mean())) for path, x in flat), limit.share)
 
 
 @finding
 def dead_units(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A unit that is flat for every sample passes no gradient. Right behind a norm, shift and gain decide that."""
-    for case in ("dead", "saturated"):
-        shares = {unit.behind: getattr(unit, case) or 0.0 for unit in network.trace.units}
-        for worst in above(shares, limit.share):
-            yield Found(*worst, case)
+    for place, case in enumerate(("dead", "saturated")):
+        shares = ((norm, own[place]) for norm, *own in network.trace.units.values())
+        yield from above(shares, limit.share, case)
 
 
 @finding
 def gradient_band(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """If the gradient grows or falls by a factor in each layer, the first layers take steps of another size than
     the last ones. In networks without skip connections BatchNorm itself makes it grow, by 1.2 a layer."""
-    sizes = {p: x for p, x in network.trace.sensitivity.items() if x > 0 and math.isfinite(x)}
-    if len(sizes) < limit.least:
+    linear = [x for x in network.trace.layers.values() if x.kind == "linear" and x.gradient is not None]
+    sizes = {x.path: x.gradient * size(network.modules[x.path].weight.detach()) for x in linear}
+    fit = [x for x in sizes.values() if x > 0 and math.isfinite(x)]
+    if len(fit) < limit.least:
         raise NotChecked("fewer than four weights get a gradient; pass a network that trains")
-    rate = float(growth_rate(torch.tensor(list(sizes.values()), dtype=torch.float64))) ** 0.5
-    across = rate ** (len(sizes) - 1)
+    rate = float(growth_rate(torch.tensor(fit, dtype=torch.float64))) ** 0.5
+    across = rate ** (len(fit) - 1)
     if not 1 / limit.band <= across <= limit.band:
-        first, *_, last = network.trace.sensitivity
-        grows, sign = across > 1, 1 if across > 1 else -1
-        yield Found(
-            across, (first, last), word="grows" if grows else "shrinks", rate=rate**sign, across=across**sign,
-            weights=len(sizes),
-        )  # fmt: skip
+        first, *_, last = sizes
+        word, sign = ("grows", 1) if across > 1 else ("shrinks", -1)
+        words = {"rate": rate**sign, "across": across**sign, "weights": len(fit)}
+        yield Found(across, (first, last), word=word, **words)

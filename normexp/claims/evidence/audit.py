@@ -52,33 +52,34 @@ class Asked:
 def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tuple[list[Asked], int]:
     """(the rows whose configuration today's files of banks and claims name, the number of the others)."""
     grid = [grid_claim(bank)] if bank.norms else []
-    found, others = [], 0
+    found, others = list[Asked](), 0
     for claim in [*grid, *(one for one in claims if one.evidence == "training" and one.settings)]:
         rows = stored.grid_rows(claim.cells).assign(level="") if claim in grid else stored.own_rows(claim.id)
+        if rows.empty:
+            continue
         levels = {level_text(level): level for level in claim.levels}
-        known = rows["cell"].isin(claim.cells)
+        rows = rows.assign(level=rows["level"].map(level_text))
+        known = rows["cell"].isin(claim.cells) & rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
         others += int((~known).sum())
-        if known.any():
-            rows = rows[known].assign(level=rows["level"].map(level_text))
-            known = rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
-            others += int((~known).sum())
-            for group in _together(rows[known]):
-                each = [{str(key): value for key, value in row.items()} for row in group.to_dict("records")]
-                keys = [
-                    RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
-                    for row in each
-                ]
-                found += [Asked(claim, row, keys, place) for place, row in enumerate(each)]
+        for group in _together(rows[known]):
+            each: list[Any] = group.to_dict("records")
+            keys = [
+                RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
+                for row in each
+            ]
+            found += [Asked(claim, row, keys, place) for place, row in enumerate(each)]
     return found, others
 
 
 def _together(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The rows of each process: replicas are rounded as those beside them in their batch of models."""
     for (*_, mode, replicas), own in rows.groupby(["cell", "norm", "level", "mode", "replicas"], sort=False):
-        if mode != "replica" or len(own) == replicas:
-            yield from (own.iloc[[place]] for place in range(len(own))) if mode != "replica" else [own]
+        if mode != "replica":
+            yield from (own.iloc[[place]] for place in range(len(own)))
         else:
-            yield from (group for _, group in own.groupby("started", sort=False))
+            yield from (
+                [own] if len(own) == replicas else (one for _, one in own.groupby("started", sort=False))
+            )
 
 
 def audit(
@@ -96,18 +97,16 @@ def audit(
     chosen = [each[place] for place in places]
     print(f"{len(chosen)} of {len(each)} rows of {stored.folder}, drawn with seed={seed}; {others} others name cells "
           "that are not here")  # fmt: skip
-    disks: dict[str, DiskRuns] = {}
+    cache = out / str(seed) / "cache"
+    disks = {one.claim.id: DiskRuns(complete_cells(one.claim), cache) for one in chosen}
     specs: dict[Path, RunSpec] = {}
     for asked in chosen:
-        if asked.claim.id not in disks:
-            disks[asked.claim.id] = DiskRuns(complete_cells(asked.claim), out / str(seed) / "cache")
-        disk = disks[asked.claim.id]
+        disk, process = disks[asked.claim.id], f"{asked.keys[0]!r} of {len(asked.keys)}"
         disk.check(asked.keys)
-        own = f"{asked.keys[0]} of {len(asked.keys)}"  # two processes of one arm stay two
-        for spec in disk.missing(asked.keys):
-            specs[spec.folder] = replace(spec, together=own if len(asked.keys) > 1 else "")
-    names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
+        for spec in disk.missing(asked.keys):  # two processes of one arm stay two
+            specs[spec.folder] = replace(spec, together=process if len(asked.keys) > 1 else "")
     if specs:
+        names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
         cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
         folder = launch_folder(out / str(seed))
         if status := train(cells, options, folder, command, what="rows trained again"):
@@ -116,13 +115,8 @@ def audit(
         return 0
     found: list[dict[str, Any]] = []
     for asked in chosen:
-        row = disks[asked.claim.id].rows([asked.keys[asked.place]]).iloc[0]
-        again = {str(key): value for key, value in row.items()}
-        other = [
-            f"{name} {asked.row.get(name)}, not {again[name]}"
-            for name in SAME
-            if asked.row.get(name) != again[name]
-        ]
+        again: Any = disks[asked.claim.id].rows([asked.keys[asked.place]]).iloc[0].to_dict()
+        other = [f"{x} {asked.row.get(x)}, not {again[x]}" for x in SAME if asked.row.get(x) != again[x]]
         own = differences(asked.row, again, same=not other)
         what = "the same to the last digit"
         if other:
@@ -145,11 +139,8 @@ def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> li
     """What a row says that its run does not; `same`: on the same kind of machine, where every digit counts."""
     if row["hash"] != again["hash"]:
         return [f"names another configuration ({row['hash'][:8]}, today's files give {again['hash'][:8]})"]
-    found = [
-        f"{name} {row[name]} and again {again[name]}"
-        for name in ("status", "steps")
-        if row[name] != again[name]
-    ]
+    said = {name: f"{name} {row[name]} and again {again[name]}" for name in ("status", "steps")}
+    found = [words for name, words in said.items() if row[name] != again[name]]
     for name in NUMBERS:
         old, new = _number(row[name]), _number(again[name])
         room = 0.0 if same else TOLERANCE[name.partition("_")[2]]

@@ -44,22 +44,11 @@ def scored(runs: pd.DataFrame, measure: str, *, by_arm: bool = False) -> pd.Data
     """The table that the choice of a rate reads. `value` is the position of each run. `by_arm`: the grids of arms may
     differ."""
     score, tie = SCORES[measure](runs)
-    own = runs["norm"] + " " + runs["level"].astype(str) if "level" in runs else runs["norm"]
-    return rate_table(
-        pd.DataFrame(
-            {
-                "setting": runs["cell"] + " " + own if by_arm else runs["cell"],
-                "arm": runs["norm"],
-                "level": runs.get("level", ""),
-                "rate": runs["lr"],
-                "seed": runs["seed"],
-                "score": score,
-                "tie": tie,
-                "value": range(len(runs)),
-                "failed": runs["status"] != "completed",
-            }
-        ).reset_index(drop=True)
-    )
+    level = runs.get("level", "")
+    arms = runs["cell"] + " " + runs["norm"] + " " + (runs["level"].astype(str) if "level" in runs else "")
+    table = pd.DataFrame({"setting": arms if by_arm else runs["cell"], "arm": runs["norm"], "level": level})
+    table = table.assign(rate=runs["lr"], seed=runs["seed"], score=score, tie=tie, value=range(len(runs)))
+    return rate_table(table.assign(failed=runs["status"] != "completed").reset_index(drop=True))
 
 
 def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[Grid]:
@@ -77,7 +66,7 @@ def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[G
         own = runs[runs["lr"].isin(found[-1])]
         if len(own) < each * len(found[-1]):
             break
-        wider = tuple(map(_short, widened_rates(scored(own, measure), cell.name)))
+        wider = tuple(float(f"{rate:g}") for rate in widened_rates(scored(own, measure), cell.name))
         wider = tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider  # 0.01, not 0.009
         if wider == found[-1]:
             break
@@ -109,8 +98,3 @@ def expanded_lr_grid(bank: Bank, runs: pd.DataFrame) -> Bank:
         for name, cell in bank.grid.cells.items()
     }
     return dataclasses.replace(bank, cells=cells)
-
-
-def _short(rate: float) -> float:
-    """The rate as command lines write it."""
-    return float(f"{rate:g}")

@@ -81,13 +81,13 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
 
 def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
     """Setting -> the runs that its verdict rests on, the claim's own and those of the grid, named by their arms."""
-    stored = StoredEvidence(root / PLACE)
-    each = {
-        cell.name: runs[runs["seed"].isin(list(claim.seed_range))]
-        for cell in _cells(claim, verdict)
-        if len(runs := stored.rows(claim, cell))
-    }
-    return {name: runs.assign(norm=arm_names(runs)) for name, runs in each.items() if len(runs)}
+    found = {}
+    for cell in _cells(claim, verdict):
+        runs = StoredEvidence(root / PLACE).rows(claim, cell)
+        runs = runs[runs["seed"].isin(list(claim.seed_range))] if len(runs) else runs
+        if len(runs):
+            found[cell.name] = runs.assign(norm=arm_names(runs))
+    return found
 
 
 def _cells(claim: Claim, verdict: dict[str, Any]) -> Iterator[BankCell]:

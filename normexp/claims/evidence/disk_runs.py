@@ -92,6 +92,10 @@ class RunKey(NamedTuple):
     seed: int
     lr: float | None
 
+    def __str__(self) -> str:
+        rate = f"lr {self.lr:g}" if self.lr is not None else ""
+        return " ".join(filter(None, (self.arm, str(self.level), f"seed {self.seed}", rate)))
+
 
 class DiskRuns:
     """The runs of one claim in a cache that all claims share.
@@ -202,7 +206,7 @@ class DiskRuns:
         if replicas:  # they differ from single runs in rounding, so keep them apart
             study += "-replicas"
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
-        factor = [f"{name}={level}" for name in claim.factor]
+        factor = claim.factor_of(level)
         own = [*claim.fixed, *claim.arms[arm], *factor]
         length = equal_passes(cell, own) if cell else []
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas

@@ -7,20 +7,19 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import itertools
 import json
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import pandas as pd
 from torch import Tensor, nn
 
 from normexp.claims.evidence.protocol import names_data, unchecked
-from normexp.claims.evidence.sources import initial_labels
 from normexp.claims.judge.outcomes import Setting, check_complete, make_table
 from normexp.claims.laws.network import Network
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import split_options
+from normexp.claims.laws.weights import Weights, fill
+from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.construct import construct, resolve_target
 from normexp.config.process import fast_imports
@@ -31,63 +30,56 @@ def gather(claim: Claim) -> pd.DataFrame:
     """One value per arm, level of the factor and seed."""
     rows = []
     # Seeds in the outer loop, so that measured times drift alike in all arms.
-    for seed in claim.seed_range:
-        for level in claim.levels:
-            for arm, choice in claim.arms.items():
-                value = _value(claim, choice, *_case(claim, choice, level), seed)
-                rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
+    for seed, level, arm in itertools.product(claim.seed_range, claim.levels, claim.arms):
+        value = value_of_arm(claim, arm, dict.fromkeys(claim.factor, level), seed)
+        rows.append({"arm": arm, "factor": level, "seed": seed, "value": value})
     table = make_table(rows)
     check_complete(table, list(claim.arms), claim.levels, list(claim.seed_range))
     return table
 
 
-def _case(claim: Claim, choice: list | dict, level: object) -> tuple[tuple[str, ...], dict]:
-    """Overrides and keyword arguments of one arm at one level. A factor with a dot in its name is an override."""
-    overrides = [*claim.fixed, *(choice if isinstance(choice, list) else [])]
-    options = {**claim.options, **(choice if isinstance(choice, dict) else {})}
-    for name in claim.factor:
-        if "." in name:
-            overrides.append(f"{name}={level}")
-        else:
-            options[name] = level
-    return tuple(overrides), options
-
-
 _known: dict[str, float] = {}  # claims share networks, and a network always measures the same
 
 
-def _value(claim: Claim, choice: list | dict, overrides: tuple, options: dict, seed: int) -> float:
+def value_of_arm(
+    claim: Claim, arm: str, chosen: dict[str, Any], seed: int, weights: Weights | None = None
+) -> float:
+    """The measure of one arm with chosen values: a name with a dot is an override, any other an option of the function.
+    `weights`: how those of a network begin, if not as its configuration says."""
     if claim.function is None:
         raise ValueError(f"claim={claim.id}: function: is missing; name one of normexp/claims/laws")
-    measure = law(claim.function)
-    if claim.evidence == "initialization":
-        last = {
-            override.partition("=")[0]: override for override in overrides
-        }  # an arm replaces the setting's own
-        key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed))
-        if key not in _known:
-            _known[key] = measure(network(overrides, seed), seed=seed, **options)
-        return _known[key]
+    measure, choice = law(claim.function), claim.arms[arm]
+    own = choice if isinstance(choice, dict) else {}
+    options = claim.options | own | {key: value for key, value in chosen.items() if "." not in key}
     if isinstance(choice, dict):  # a fact about torch, without a norm
         return measure(seed=seed, **options)
-    return measure(norm_factory(overrides), seed=seed, **options)
+    words = (*claim.fixed, *choice, *(f"{key}={value}" for key, value in chosen.items() if "." in key))
+    if claim.evidence == "law":
+        return measure(norm_factory(words), seed=seed, **options)
+    last = {word.partition("=")[0]: word for word in words}  # an arm replaces the setting's own
+    key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
+    if key not in _known:
+        net = network(words, seed)
+        if weights:
+            fill(net, weights, seed)
+        _known[key] = measure(net, seed=seed, **options)
+    return _known[key]
 
 
-def initial_setting(
-    claim: Claim, name: str, overrides: list[str], seeds: range, function: str | None = None
-) -> Setting:
-    """A setting of networks made anew, at these seeds. `function` replaces the claim's own."""
-    overrides, options = split_options(overrides)
-    own = dataclasses.replace(
-        claim,
-        settings={},
-        fixed=[*overrides, *claim.fixed],
-        options={**claim.options, **options},
-        function=function or claim.function,
-        first_seed=seeds.start,
-        seeds=len(seeds),
-    )
-    return Setting.of_table(gather(own), name, labels=initial_labels(claim, overrides))
+def initial_settings(claim: Claim, function: str | None) -> list[Setting]:
+    """The settings of a claim, of networks made anew. `function` replaces the claim's own."""
+    found = []
+    for name, words in claim.settings.items():
+        overrides, options = split_options(words)
+        own = dataclasses.replace(
+            claim,
+            settings={},
+            fixed=[*overrides, *claim.fixed],
+            options={**claim.options, **options},
+            function=function or claim.function,
+        )
+        found.append(Setting.of_table(gather(own), name))
+    return found
 
 
 class Sizes(NamedTuple):
@@ -105,7 +97,8 @@ EXAMPLES = 1024  # most examples of a data set from which batches are drawn
 def import_data(claims: Iterable[Claim]) -> None:
     """If one of the claims names a data set, import what reads it. Copies of this process would each import it."""
     if any(
-        names_data([*claim.fixed, *chain(*claim.arms.values(), *claim.settings.values())]) for claim in claims
+        names_data([*claim.fixed, *itertools.chain(*claim.arms.values(), *claim.settings.values())])
+        for claim in claims
     ):
         with fast_imports():
             importlib.import_module("normexp.data")

@@ -1,6 +1,5 @@
 """Write finished runs and values into a ledger, its manifest, and its second archive."""
 
-import hashlib
 import itertools
 import json
 import zipfile
@@ -27,7 +26,7 @@ from normexp.claims.evidence.stored import (
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import COMMITS, GRID, REGISTRY, kept_commits, open_registry
+from normexp.claims.spec.registry import COMMITS, GRID, REGISTRY, digest, kept_commits, open_registry
 from normexp.config.code import different_code, in_words
 from normexp.config.code.parts import MONITORS, NORMEXP, parts
 from normexp.runs import TestExamples
@@ -111,7 +110,7 @@ def keep_runs(folder: Path, known: Known) -> int:
         write_manifest(folder, [])
     place.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
-    tables = []
+    tables: list[pd.DataFrame] = []
     for cell in claim.cells.values():
         rows = known.finished(cell)
         if "bank" in rows and not of_grid:
@@ -125,36 +124,29 @@ def keep_runs(folder: Path, known: Known) -> int:
         losses = not cell.draw and (of_grid or "loss" in _measures(claim))
         write_examples(place, cell.name, kept, losses=losses)
         tables.append(rows)
-        if of_grid:
-            _write_curves(bank_curves(place, cell.name), rows)
-            _write_csv(place / f"{cell.name}.csv", _columns(rows, of_grid=True), float_format="%.9g")
+    own = {str(rows["cell"].iloc[0]): rows for rows in tables} if of_grid else {}
     if tables and not of_grid:
-        table = pd.concat(tables, ignore_index=True)
-        _write_curves(own_curves(folder / "claims", claim.id), table)
-        _write_csv(place / "runs.csv", _columns(table, of_grid=False), float_format="%.9g")
-    beside = place if of_grid else place.parent
-    _keep_codes(beside, codes)
-    files = [*place.iterdir(), beside / "code.json"]
+        own["runs"] = pd.concat(tables, ignore_index=True)
+    for name, rows in own.items():
+        _write_curves(bank_curves(place, name) if of_grid else own_curves(folder / "claims", claim.id), rows)
+        aside = ["folder", "sources", "bank", "censored", *["level", "value", "check"] * of_grid]
+        table = rows.drop(columns=[one for one in aside if one in rows])
+        _write_csv(place / f"{name}.csv", table, float_format="%.9g")
+    beside = (place if of_grid else place.parent) / "code.json"
+    if codes:
+        before = json.loads(beside.read_text()) if beside.exists() else {}
+        beside.write_text(json.dumps(before | codes, indent=1, sort_keys=True) + "\n")
+    files = [*place.iterdir(), beside]
     write_manifest(folder, [path.relative_to(folder).as_posix() for path in files if path.is_file()])
     return sum(map(len, tables))
 
 
-def _columns(rows: pd.DataFrame, *, of_grid: bool) -> pd.DataFrame:
-    aside = ["folder", "sources", "bank", "censored", *(["level", "value", "check"] if of_grid else [])]
-    return rows.drop(columns=[name for name in aside if name in rows])
-
-
 def _with_code(rows: pd.DataFrame, codes: dict[str, Any]) -> pd.DataFrame:
     """The rows with a digest of the code of new ones; `codes` keeps what it stands for."""
-    found: list[Any] = []
-    for row in rows.itertuples():
-        if not isinstance(row.folder, str):
-            found.append(row.code)
-            continue
-        digest = hashlib.sha256(json.dumps(row.sources, sort_keys=True).encode()).hexdigest()[:12]
-        codes[digest] = row.sources
-        found.append(digest)
-    return rows.assign(code=found)
+    new = rows["folder"].notna()
+    digests = rows.loc[new, "sources"].map(lambda sources: digest(sources)[:12])
+    codes |= dict(zip(digests, rows.loc[new, "sources"], strict=True))
+    return rows.assign(code=rows["code"].mask(new, digests))
 
 
 def _measures(claim: Claim) -> set[str]:
@@ -209,26 +201,15 @@ def write_examples(
 
 def _write_curves(path: Path, rows: pd.DataFrame) -> None:
     """The curves of runs on this disk, after those that the file has of others."""
-    new = curves_of_runs(rows[rows["folder"].notna()])
-    old = read_curves(path)
-    keys = set(new[["cell", "norm", "seed", "lr"]].itertuples(index=False, name=None))
-    kept = old[
-        [key not in keys for key in old[["cell", "norm", "seed", "lr"]].itertuples(index=False, name=None)]
-    ]
+    new, old = curves_of_runs(rows[rows["folder"].notna()]), read_curves(path)
+    run = ["cell", "norm", "seed", "lr"]
+    kept = old[~pd.MultiIndex.from_frame(old[run]).isin(pd.MultiIndex.from_frame(new[run]))]
     write_curves(path, pd.concat([kept, new], ignore_index=True) if len(kept) else new)
 
 
 def _write_csv(path: Path, table: pd.DataFrame, **options: Any) -> None:
     with atomic_write(path) as file:
         table.to_csv(file, index=False, **options)
-
-
-def _keep_codes(folder: Path, codes: dict[str, Any]) -> None:
-    if not codes:
-        return
-    path = folder / "code.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(known | codes, indent=1, sort_keys=True) + "\n")
 
 
 def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
@@ -246,25 +227,17 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
         if (folder / REGISTRY.name).exists():
             _keep_commits(folder)
             names = [*names, REGISTRY.name, COMMITS]
-        digests = {name: file_digest(folder / name) for name in names}
-        write_json(
-            folder / MANIFEST, {"code": code, "files": dict(sorted((old | digests).items()))}, indent=1
-        )
+        files = old | {name: file_digest(folder / name) for name in names}
+        write_json(folder / MANIFEST, {"code": code, "files": dict(sorted(files.items()))}, indent=1)
 
 
 def _keep_commits(folder: Path) -> None:
     """`commits.json`: what the registry was at the commits of the rows."""
     tables = [*folder.glob("bank/*.csv"), *folder.glob("claims/*/runs.csv")]
-    commits = {
-        str(one)
-        for path in tables
-        for one in pd.read_csv(path, usecols=["commit"])["commit"].dropna().unique()
-    }
-    found = kept_commits(open_registry(folder / REGISTRY.name), commits)
-    known = json.loads((folder / COMMITS).read_text()) if (folder / COMMITS).exists() else {}
-    write_json(
-        folder / COMMITS, known | {name: rows for name, rows in found.items() if rows is not None}, indent=1
-    )
+    commits = {one for path in tables for one in pd.read_csv(path, usecols=["commit"])["commit"].dropna()}
+    found, path = kept_commits(open_registry(folder / REGISTRY.name), commits), folder / COMMITS
+    known = json.loads(path.read_text()) if path.exists() else {}
+    write_json(path, known | {name: last for name, last in found.items() if last is not None}, indent=1)
 
 
 def export(folder: Path, path: Path) -> int:

@@ -5,15 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import runs_at
 from normexp.claims.evidence.keep import grid_claim
 from normexp.claims.evidence.plan import Known
-from normexp.claims.evidence.settings_of_runs import setting_of_runs
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.spec.bank import Bank, BankCell
-from normexp.claims.spec.population import EARLY, FINAL
-from normexp.config.code import in_words
+from normexp.claims.spec.bank import EARLY, FINAL, Bank, BankCell
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,19 +37,13 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     folder = ledger_of_bank(bank, evidence) if bank.drawn else evidence
     if not (folder / "manifest.json").exists():
         return []
-    stored = StoredEvidence(folder)
-    known, found = Known(claim, stored, None), []
+    known, found = Known(claim, StoredEvidence(folder), None), []
     for cell in claim.cells.values():
         rows, missing = known.cell_runs(cell, claim.seed_range)
         if missing:
             continue
-        if other := stored.other_code(rows, watched=False):
-            raise ValueError(
-                f"{folder}: {cell.name}: its runs were computed by {in_words(other)}; train it anew"
-            )
-        read = runs_at(rows, cell, "error", "own")
-        setting = setting_of_runs(cell, read, "error", known.examples(cell, rows))
+        known.check_code(rows)
         early = bool(cell.draw) and cell.name.endswith(f"-{EARLY}")
         name, at = (cell.name.removesuffix(f"-{EARLY}"), EARLY) if early else (cell.name, FINAL)
-        found.append(Measured(name, at, cell, setting, rows))
+        found.append(Measured(name, at, cell, known.setting(cell, rows), rows))
     return found

@@ -3,7 +3,6 @@
 import difflib
 import fnmatch
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,24 +36,18 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     group, _, name = metric.partition("/")
     where = f"claim={claim.id}: metric={metric}: "
     if group == "logged":
-        watched = config.get("monitor") or {}
-        for tag in name.split(" - "):
-            if not watched and not any(
-                fnmatch.fnmatchcase(tag.removeprefix(LAST), known) for known in LOGGED
-            ):
+        for tag in [] if config.get("monitor") else name.split(" - "):
+            if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), known) for known in LOGGED):
                 raise ValueError(
                     f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed"
                 )
-        return
-    if group == "convergence":
+    elif group == "convergence":
         targets = [f"{start}{target:g}" for target in config["accuracies"] for start in REACHED]
-        known = [f"convergence/{one}" for one in (*targets, *CURVE)]
-        hint = "; accuracies=[...] among the claim's fixed overrides sets the targets"
+        _check_known(
+            metric, [f"convergence/{one}" for one in (*targets, *CURVE)], f"{where}no run will have it"
+        )
     else:
-        known, hint = [*FINAL, *(["failed"] if claim.settings else [])], ""
-    if metric not in known:
-        near = difflib.get_close_matches(metric, known, n=3, cutoff=0.3) or known
-        raise ValueError(f"{where}no run will have it; nearest: {', '.join(near)}{hint}")
+        _check_known(metric, [*FINAL, *["failed"] * bool(claim.settings)], f"{where}no run will have it")
 
 
 def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[float, bool]:
@@ -75,8 +68,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
         return (math.nan if diverged else means[0] - sum(means[1:])), False
     if group == "convergence":
         known = [f"convergence/{key}" for key in summary["convergence"]]
-        hint = "; accuracies=[...] among the claim's fixed overrides sets the targets"
-        _check_known(metric, known, folder, hint)
+        _check_known(metric, known, f"metric={metric}: {folder} has no such metric")
         value = summary["convergence"][name]
         if value is None:
             return (math.nan, False) if diverged else (float(summary["steps"]), True)
@@ -84,7 +76,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
     if name == "error" and metric not in summary["metrics"]:
         accuracy, censored = read_metric(f"{group}/accuracy", summary, folder)
         return 1 - accuracy, censored
-    _check_known(metric, summary["metrics"], folder)
+    _check_known(metric, list(summary["metrics"]), f"metric={metric}: {folder} has no such metric")
     value = summary["metrics"][metric]
     if diverged:
         return math.nan, False
@@ -103,18 +95,16 @@ def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
     early = own[own["step"] <= 0.4 * summary["steps"] + 1]
     if summary["status"] == "diverged" or early.empty:
         return math.nan
-    before, after = (
-        float(one["value"].iloc[-1]) if text else 1 - float(one["value"].iloc[-1]) for one in (early, own)
-    )
+    last = [float(one["value"].iloc[-1]) for one in (early, own)]
+    before, after = last if text else (1 - accuracy for accuracy in last)
     return (before - after) / before if before > 0 else 0.0
 
 
-def _check_known(metric: str, known: Iterable[str], folder: Path, hint: str = "") -> None:
-    names = list(known)
-    if metric in names:
-        return
-    near = difflib.get_close_matches(metric, names, n=3, cutoff=0.3) or names
-    raise ValueError(f"metric={metric}: {folder} has no such metric; nearest: {', '.join(near)}{hint}")
+def _check_known(metric: str, known: list[str], words: str) -> None:
+    if metric not in known:
+        hint = "; accuracies=[...] among the claim's fixed overrides sets the targets"
+        near = difflib.get_close_matches(metric, known, n=3, cutoff=0.3) or known
+        raise ValueError(f"{words}; nearest: {', '.join(near)}{hint * metric.startswith('convergence/')}")
 
 
 def _mean(folder: Path, steps: int, asked: str) -> float:
@@ -124,9 +114,9 @@ def _mean(folder: Path, steps: int, asked: str) -> float:
         raise ValueError(
             f"metric=logged/{glob}: {folder} logged nothing of that name; add its monitor to the claim"
         )
-    return float(
-        (rows.groupby("metric", observed=True).tail(1) if asked.startswith(LAST) else rows)["value"].mean()
-    )
+    if asked.startswith(LAST):
+        rows = rows.groupby("metric", observed=True).tail(1)
+    return float(rows["value"].mean())
 
 
 @lru_cache(maxsize=2)  # a claim reads several tags of one run

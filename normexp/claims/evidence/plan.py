@@ -6,7 +6,6 @@ are more turns of that loop. Runs on this disk and those of the ledger are read 
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +18,10 @@ from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
 from normexp.claims.evidence.sources import MANIPULATION, table_of
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_bank
-from normexp.claims.judge.outcomes import Setting, check_complete, make_table
+from normexp.claims.judge.outcomes import COLUMNS, Setting, check_complete
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.bank import BankCell
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import TUNING_SEEDS, Cells
+from normexp.claims.spec.claim import TUNING_SEEDS, Cells, Claim
 from normexp.config.code import in_words
 from normexp.runs import load_test_examples
 
@@ -49,12 +47,12 @@ class Known:
         self.parts: dict[str, list[Setting]] = {}  # what the judge got
         self._read: list[pd.DataFrame] = []  # the runs behind it
         self._ledger: dict[str, pd.DataFrame] = {}
+        self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of arms in a setting of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
         one setting."""
-        stored = self._in_ledger(keys[0].setting) if keys else pd.DataFrame()
-        tables = []
+        stored, tables = self._in_ledger(keys[0].setting) if keys else pd.DataFrame(), []
         if len(stored):
             places = {place: row for row, place in enumerate(stored[KEY].itertuples(index=False, name=None))}
             found = {key: places[key[1:]] for key in keys if key[1:] in places}
@@ -82,15 +80,9 @@ class Known:
     def examples(self, cell: BankCell, runs: pd.DataFrame) -> Examples:
         """A function from the hash of one of these runs to its test examples."""
         stored = self.stored.examples(self.claim, cell) if self.stored else lambda run: None
-        with_folder = runs.dropna(subset="folder") if "folder" in runs else runs.iloc[:0]
-        folders = (
-            dict(zip(with_folder["hash"], with_folder["folder"], strict=True)) if len(with_folder) else {}
-        )
-
-        def of(run: str):
-            return load_test_examples(folders[run]) if run in folders else stored(run)
-
-        return of
+        here = runs.dropna(subset="folder") if "folder" in runs else runs.iloc[:0]
+        folders = dict(zip(here["hash"], here["folder"], strict=True)) if len(here) else {}
+        return lambda run: load_test_examples(folders[run]) if run in folders else stored(run)
 
     # Over several settings.
 
@@ -99,42 +91,42 @@ class Known:
 
         The grid expands as far as the finished runs ask; it is asked again when the missing ones are finished.
         """
-        if not cell.draw:
-            each = list(itertools.product(self.claim.arms, self.claim.levels, seeds))
-            return self._runs_at_rates(cell, each)
-        if not cell.updates:
+        if cell.draw and not cell.updates:
             raise ValueError(
                 f"claim={self.claim.id}: setting={cell.name}: has no pilot yet: normexp evidence pilot"
             )
-        # Every arm has rates of its own, so one that needs others costs the others nothing.
-        parts = [
-            self._runs_at_rates(
-                cell.with_rates(self._rates(cell, arm, level)), [(arm, level, s) for s in seeds]
-            )
-            for arm, level in itertools.product(self.claim.arms, self.claim.levels)
-        ]
-        return pd.concat([rows for rows, _ in parts], ignore_index=True), [
-            k for _, keys in parts for k in keys
-        ]
+        arms = list(itertools.product(self.claim.arms, self.claim.levels))
+        # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
+        groups = [[one] for one in arms] if cell.draw else [arms]
+        parts = [self._at_rates(cell, own, tuple(seeds)) for own in groups]
+        rows = pd.concat([own for own, _ in parts], ignore_index=True)
+        return rows, list(itertools.chain(*(missing for _, missing in parts)))
 
-    def _rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
-        factor = [f"{name}={level}" for name in self.claim.factor]
-        if self.claim.rate != "own":  # the same in every arm
-            return rates_of(cell, [*self.claim.fixed, *factor])
-        return rates_of(cell, [*self.claim.fixed, *self.claim.arms[arm], *factor])
-
-    def _runs_at_rates(
-        self, cell: BankCell, each: list[tuple[str, Any, int]]
+    def _at_rates(
+        self, cell: BankCell, arms: list[tuple[str, Any]], seeds: tuple[int, ...]
     ) -> tuple[pd.DataFrame, list[RunKey]]:
-        grid = cell.rates if self.claim.rate == "own" else (cell.rate(self.claim.rate),)
+        place = (cell.name, cell.rates, tuple(arms), seeds)
+        if place in self._whole:
+            return self._whole[place], []
+        if cell.draw:
+            cell = cell.with_rates(self._first_rates(cell, *arms[0]))
+        own = self.claim.rate == "own"
+        grid = cell.rates if own else (cell.rate(self.claim.rate),)
         while True:
-            keys = [RunKey(cell.name, arm, level, seed, rate) for arm, level, seed in each for rate in grid]
+            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in grid]
             rows = self.rows(keys)
-            if (missing := self.missing(keys, rows)) or self.claim.rate != "own":
+            missing = self.missing(keys, rows)
+            if missing:
                 return rows, missing
-            if (wider := grids(rows, cell, self.measure, len(each))[-1]) == grid:
+            wider = grids(rows, cell, self.measure, len(arms) * len(seeds))[-1] if own else grid
+            if wider == grid:
+                self._whole[place] = rows
                 return rows, []
             grid = wider
+
+    def _first_rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
+        choice = self.claim.arms[arm] if self.claim.rate == "own" else []  # else the same in every arm
+        return rates_of(cell, [*self.claim.fixed, *choice, *self.claim.factor_of(level)])
 
     @property
     def measure(self) -> str:
@@ -146,23 +138,30 @@ class Known:
         seeds = self.claim.seed_range
         if self.claim.drawn and self.claim.seeds < MOST_SEEDS:
             rows, missing = self.cell_runs(cell, seeds)
-            if not missing and near_margin([self._setting(cell, rows)], self.claim.comparisons):
+            if not missing and near_margin([self.setting(cell, rows)], self.claim.comparisons):
                 return range(seeds.start, seeds.start + MOST_SEEDS)
         return seeds
 
     @property
     def ready(self) -> list[BankCell]:
         """The settings that a claim may train in: not those in which the bank's grid is still to train its arms."""
+        kept = self.stored.manifest if self.stored else None
+        return [
+            cell
+            for cell in self.claim.cells.values()
+            if not cell.draw
+            or kept is None
+            or f"bank/{cell.name}.csv" in kept
+            or not grid_arms(self.claim, cell)
+        ]
 
-        def waits(cell: BankCell) -> bool:
-            in_ledger = not self.stored or f"bank/{cell.name}.csv" in self.stored.manifest
-            return bool(cell.draw and not in_ledger and grid_arms(self.claim, cell))
-
-        return [cell for cell in self.claim.cells.values() if not waits(cell)]
+    def runs_in(self, cell: BankCell) -> tuple[pd.DataFrame, list[RunKey]]:
+        """`cell_runs` at the seeds that are judged there."""
+        return self.cell_runs(cell, self.seeds_in(cell))
 
     def is_finished(self, cell: BankCell) -> bool:
         """Whether a setting has every run."""
-        return bool(cell.updates or not cell.draw) and not self.cell_runs(cell, self.seeds_in(cell))[1]
+        return bool(cell.updates or not cell.draw) and not self.runs_in(cell)[1]
 
     def is_near(self, setting: str) -> bool:
         """Whether a setting has the runs of the claim's own seeds, and lies so near its margin that it needs more."""
@@ -171,7 +170,7 @@ class Known:
 
     def finished(self, cell: BankCell) -> pd.DataFrame:
         """Every finished run of a setting that a verdict may read."""
-        rows, _ = self.cell_runs(cell, self.seeds_in(cell))
+        rows, _ = self.runs_in(cell)
         if self.claim.drawn and self.claim.universal:
             rows = pd.concat([rows, self.cell_runs(cell, fresh_seeds(self.claim))[0]], ignore_index=True)
         return rows
@@ -180,12 +179,13 @@ class Known:
         """(the worst setting of a universal sentence with fresh seeds, or None; its runs that are missing)."""
         cell = self.claim.cells[worst_setting(settings, self.claim.comparisons[0])]
         rows, missing = self.cell_runs(cell, fresh_seeds(self.claim))
-        return (None if missing else self._setting(cell, rows)), missing
+        return (None if missing else self.setting(cell, rows)), missing
 
-    def _setting(self, cell: BankCell, rows: pd.DataFrame, part: str = "", *, keep: bool = False) -> Setting:
+    def setting(self, cell: BankCell, rows: pd.DataFrame, part: str = "", *, keep: bool = False) -> Setting:
+        """A setting for the judge, from all its runs. `keep`: these are what a verdict rests on."""
         read = runs_at(rows, cell, self.measure, self.claim.rate)
         if keep:
-            self._check_code(rows)
+            self.check_code(rows)
             self._read.append(read)
         measure, column = ("value", "check") if part == MANIPULATION else (self.measure, "value")
         found = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
@@ -196,24 +196,24 @@ class Known:
 
     def judged(self, cell: BankCell) -> pd.DataFrame:
         """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""
-        rows, _ = self.cell_runs(cell, self.seeds_in(cell))
+        rows, _ = self.runs_in(cell)
         return runs_at(rows, cell, self.measure, self.claim.rate) if len(rows) else rows
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
         """The settings of a part of the claim for the judge, see `Source`. Raises ValueError if a run is missing."""
         found = []
         for cell in (self.claim.cells[name] for name in cells):
-            rows, missing = self.cell_runs(cell, self.seeds_in(cell))
+            rows, missing = self.runs_in(cell)
             if missing:
-                what = " ".join(f"{word}" for word in _words(missing[0]))
                 raise ValueError(
-                    f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first {what}"
+                    f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first "
+                    f"{missing[0]}"
                 )
-            found.append(self._setting(cell, rows, part, keep=True))
+            found.append(self.setting(cell, rows, part, keep=True))
         self.parts[part] = found
         return found
 
-    def _check_code(self, rows: pd.DataFrame) -> None:
+    def check_code(self, rows: pd.DataFrame) -> None:
         """Raise ValueError for rows of the ledger that today's code would not compute: they carry no verdict."""
         if self.stored is None:
             return
@@ -222,7 +222,7 @@ class Known:
         if len(stored) and (other := self.stored.other_code(stored, watched=watched)):
             raise ValueError(
                 f"claim={self.claim.id}: {len(stored)} runs of the ledger were computed by {in_words(other)} and "
-                "carry no verdict here; evidence=none trains them anew"
+                f"carry no verdict here; evidence=none trains them anew ({self.stored.folder})"
             )
 
     def table(self) -> pd.DataFrame:
@@ -240,30 +240,33 @@ class Known:
         if self.disk is None:
             return []
         keys = seed_keys(self.claim, self.tuned(), self.claim.seed_range)
-        return [(key, spec.folder) for key, spec in zip(keys, self.disk.specs(keys), strict=True)]
+        return list(zip(keys, (spec.folder for spec in self.disk.specs(keys)), strict=True))
 
     # In one setting.
 
     def tuned(self) -> Rates:
         """The best learning rate of each arm at each level, from one grid, by mean validation accuracy over the tuning
         runs. The lower validation loss breaks ties. A rate that diverged once is excluded."""
-        keys = tuning_keys(self.claim)
+        keys, arms = tuning_keys(self.claim), itertools.product(self.claim.arms, self.claim.levels)
         if not keys:
-            return dict.fromkeys(itertools.product(self.claim.arms, self.claim.levels))
-        found: Rates = {}
-        for (arm, level), own in self.rows(keys).groupby(["norm", "level"], sort=False):  # type: ignore[misc]
-            scores = {float(rate): _score(runs) for rate, runs in own.groupby("lr", sort=False)}  # type: ignore[arg-type]
-            found[str(arm), level] = max(scores, key=scores.__getitem__)
-        return found
+            return dict.fromkeys(arms)
+        runs = self.rows(keys)
+        runs["diverged"] = runs["status"] == "diverged"
+        by_rate = runs.groupby(["norm", "level", "lr"], sort=False)
+        scores = by_rate.agg({"diverged": "any", "val_accuracy": "sum", "val_loss": "sum"}).reset_index()
+        scores.loc[scores["diverged"], ["val_accuracy", "val_loss"]] = 0.0
+        order = {"diverged": True, "val_accuracy": False, "val_loss": True}
+        best = scores.sort_values([*order], ascending=[*order.values()], kind="stable")
+        best = best.drop_duplicates(["norm", "level"])
+        return {
+            (arm, level): float(lr)
+            for arm, level, lr in best[["norm", "level", "lr"]].itertuples(index=False)
+        }
 
     def values(self, seeds: range) -> pd.DataFrame:
         """The claim's metric of every arm, level and seed."""
         runs = self.rows(seed_keys(self.claim, self.tuned(), seeds))
-        table = make_table(
-            runs.rename(columns={"norm": "arm", "level": "factor"})[
-                ["arm", "factor", "seed", "value", "censored"]
-            ].to_dict("records")
-        )
+        table = runs.rename(columns={"norm": "arm", "level": "factor"})[COLUMNS]
         check_complete(table, list(self.claim.arms), self.claim.levels, list(seeds))
         return table
 
@@ -298,13 +301,15 @@ def plan(claim: Claim, known: Known) -> "list[RunSpec]":
 def missing_keys(claim: Claim, known: Known) -> list[RunKey]:
     """The same as keys: runs that tune, then those that are judged."""
     if claim.settings:
-        missing = [key for cell in known.ready for key in known.cell_runs(cell, known.seeds_in(cell))[1]]
+        missing = [key for cell in known.ready for key in known.runs_in(cell)[1]]
         if not missing and claim.universal and claim.drawn and len(known.ready) == len(claim.cells):
             missing = known.worst(known("", claim.settings))[1]
         return missing
-    if missing := _missing(known, tuning_keys(claim)):
+    tuning = tuning_keys(claim)
+    if missing := known.missing(tuning, known.rows(tuning)):
         return missing
-    return _missing(known, seed_keys(claim, known.tuned(), claim.seed_range))
+    keys = seed_keys(claim, known.tuned(), claim.seed_range)
+    return known.missing(keys, known.rows(keys))
 
 
 def most_missing(claim: Claim, known: Known) -> int:
@@ -316,31 +321,16 @@ def most_missing(claim: Claim, known: Known) -> int:
     return len(different) + more
 
 
-def _missing(known: Known, keys: list[RunKey]) -> list[RunKey]:
-    return known.missing(keys, known.rows(keys))
-
-
 def tuning_keys(claim: Claim) -> list[RunKey]:
     """The runs that choose learning rates, for each arm at each level, over seeds that no verdict sees."""
     if claim.tune is None:
         return []
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
-    cells = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
-    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in cells]
+    each = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
+    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in each]
 
 
 def seed_keys(claim: Claim, rates: Rates, seeds: range) -> list[RunKey]:
     """The runs of every arm, level and seed."""
-    cells = itertools.product(claim.arms, claim.levels, seeds)
-    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in cells]
-
-
-def _score(runs: pd.DataFrame) -> tuple[float, float]:
-    if (runs["status"] == "diverged").any():
-        return -math.inf, -math.inf
-    return float(runs["val_accuracy"].sum()), -float(runs["val_loss"].sum())
-
-
-def _words(key: RunKey) -> list[str]:
-    rate = f"lr {key.lr:g}" if key.lr is not None else ""
-    return [word for word in (key.arm, str(key.level), f"seed {key.seed}", rate) if word]
+    each = itertools.product(claim.arms, claim.levels, seeds)
+    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in each]

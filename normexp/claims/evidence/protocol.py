@@ -12,10 +12,9 @@ from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
 from normexp.claims.evidence.sources import DIFFERENT
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
 from normexp.claims.judge.tuning import RATE_RULES
-from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.registry import Seeds, digest
-from normexp.claims.spec.settings import split_options
 from normexp.config.compose import compose, plain_values
 from normexp.config.identity import identity
 
@@ -47,16 +46,18 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
     if claim.evidence not in ("training", "initialization"):
         raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
     own = resolved_cells(cells(claim)) if claim.drawn_from is None else _of_sample(claim)
+    trained, check = claim.evidence == "training" and claim.settings, claim.manipulation
     return {
         "claim": claim.id,
         "budget": claim.budget,  # "quick", the literal of the bank `small`
         **{name: getattr(claim, name) for name in FIELDS},
         "comparisons": [comparison.shown() for comparison in claim.comparisons],
-        "manipulation": _manipulation(claim),
+        "manipulation": check
+        and {"metric": check.metric, "function": check.function, "comparison": check.comparison.shown()},
         "monitors": [override for override in claim.fixed if override.startswith("monitor")],
         "rules": RULES | RATE_RULES | FAILURE_RULES,
         **options_of_settings(claim),
-        **_grids(claim),
+        **({"rate": claim.rate, "grids": _grids(claim.cells)} if trained else {}),
         **own,
     }
 
@@ -83,27 +84,16 @@ def bank_digest(bank: Bank) -> str:
 
 def options_of_settings(claim: Claim) -> dict[str, Any]:
     """The options of the function that settings change, by name of the setting; empty if none does."""
-    found = {name: split_options(own)[1] for name, own in claim.settings.items()}
-    kept = {name: options for name, options in found.items() if options}
-    return {"options of settings": kept} if kept else {}
+    found = {name: options for name, own in claim.settings.items() if (options := split_options(own)[1])}
+    return {"options of settings": found} if found else {}
 
 
-def _grids(claim: Claim) -> dict[str, Any]:
-    """The learning rates of a training claim over settings. They come from the cells, not from the claim's yaml."""
-    if claim.evidence != "training" or not claim.settings:
-        return {}
-    grids = {
+def _grids(cells: Mapping[str, BankCell]) -> dict[str, Any]:
+    """The learning rates of cells, which come from their bank and not from a claim's yaml."""
+    return {
         name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
-        for name, cell in claim.cells.items()
+        for name, cell in cells.items()
     }
-    return {"rate": claim.rate, "grids": grids}
-
-
-def _manipulation(claim: Claim) -> dict[str, Any] | None:
-    own = claim.manipulation
-    if own is None:
-        return None
-    return {"metric": own.metric, "function": own.function, "comparison": own.comparison.shown()}
 
 
 def cells(claim: Claim) -> dict[str, list[str]]:
@@ -113,7 +103,9 @@ def cells(claim: Claim) -> dict[str, list[str]]:
         for arm, own in claim.arms.items():
             for level in claim.levels:
                 factor = [
-                    f"{key}={level}" for key in claim.factor if claim.evidence == "training" or "." in key
+                    word
+                    for word in claim.factor_of(level)
+                    if claim.evidence == "training" or "." in word.partition("=")[0]
                 ]
                 name = " / ".join(filter(None, (setting, arm, str(level))))
                 found[name] = [*split_options(overrides)[0], *claim.fixed, *own, *factor]
@@ -124,16 +116,17 @@ def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
     are omitted, because they are no part of a run's identity."""
     flats = {name: _flat(identity(unchecked(tuple(own)))) for name, own in overrides.items()}
+    first = next(iter(flats.values()), {})
     keys = sorted({key for flat in flats.values() for key in flat})
-    common = {}
-    for key in keys:
-        values = [flat.get(key, NOTHING) for flat in flats.values()]
-        if all(value == values[0] for value in values):
-            common[key] = values[0]
-    differing = {
-        name: {key: value for key, value in flat.items() if key not in common} for name, flat in flats.items()
+    same = [
+        key
+        for key in keys
+        if all(flat.get(key, NOTHING) == first.get(key, NOTHING) for flat in flats.values())
+    ]
+    cells = {
+        name: {key: value for key, value in flat.items() if key not in same} for name, flat in flats.items()
     }
-    return {"common": common, "cells": differing}
+    return {"common": {key: first.get(key, NOTHING) for key in same}, "cells": cells}
 
 
 def check_cells(overrides: Mapping[str, Sequence[str]]) -> None:
@@ -154,7 +147,10 @@ def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
 @functools.cache
 def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values, which are not checked. Callers share it and must not change it."""
-    return plain_values(compose(with_recipe(overrides))[0])
+    watched = any(word.startswith("monitor") for word in overrides)
+    # Without monitors, as runs are planned, so both are composed once. A protocol has no monitor but its claim's own.
+    words = overrides if watched else ("monitor=none", *overrides)
+    return plain_values(compose(with_recipe(words))[0])
 
 
 def precision_of(overrides: Iterable[str]) -> str:
@@ -189,12 +185,8 @@ def bank_protocol(bank: Bank) -> dict[str, Any]:
         return _drawn_protocol(bank)
     if bank.drawn:
         return population_protocol(bank)
-    bank = bank.grid
-    families = {
-        cell.name: {"rates": list(cell.rates), "test": cell.test, "replicas": cell.replicas}
-        for cell in bank.cells.values()
-    }
-    return {"seeds": bank.seeds, "families": families, **resolved_cells(bank_cells(bank))}
+    grid = bank.grid.cells
+    return {"seeds": bank.seeds, "families": _grids(grid), **resolved_cells(bank_cells(bank))}
 
 
 def population_protocol(bank: Bank) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from normexp.claims.evidence.initial import law, network, norm_factory
-from normexp.claims.judge.one_setting import outside
-from normexp.claims.laws.weights import Weights, fill
+from normexp.claims.evidence.initial import value_of_arm
+from normexp.claims.judge.verdict import outside
+from normexp.claims.laws.weights import Weights
 from normexp.claims.spec.claim import Claim
 
 TRIES = 20  # draws for one case; a network whose signal or gradient is dead is no case
@@ -35,40 +35,36 @@ class Case:
         return (*own, *(value for value in self.chosen.values() if not isinstance(value, float)))
 
     def __str__(self) -> str:
-        parts = [f"{key.rpartition('.')[2]} {_short(value)}" for key, value in self.chosen.items()]
+        short = {key: f"{v:.4g}" if isinstance(v, float) else v for key, v in self.chosen.items()}
+        parts = [f"{key.rpartition('.')[2]} {value}" for key, value in short.items()]
         return "; ".join([*parts, *([str(self.weights)] if self.weights else [])])
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def search(claim: Claim) -> pd.DataFrame:
     """One row a case, in the form of other evidence; `seed` numbers the cases and `case` says what each is."""
     if claim.search is None:
         raise ValueError(f"claim={claim.id}: search: is missing; say cases and choose, or weights")
-    cases = claim.search["cases"]
+    (arm,), cases = claim.arms, claim.search["cases"]
     rows: list[dict[str, Any]] = []
     nearest: dict[tuple, tuple[float, Case]] = {}
     for index in range(cases):
-        generator = torch.Generator().manual_seed(claim.first_seed + index)
+        seed = claim.first_seed + index
+        generator = torch.Generator().manual_seed(seed)
         old = list(nearest.values())[index % len(nearest)][1] if index >= cases // 2 else None
-        case, value = _living(claim, generator, old, claim.first_seed + index)
-        row = {"arm": next(iter(claim.arms)), "factor": "", "seed": index, "value": value, "censored": False}
+        for _ in range(TRIES):
+            case = changed(claim, old, generator) if old else draw(claim, generator)
+            if math.isfinite(value := value_of_arm(claim, arm, case.chosen, seed, case.weights)):
+                break
+        else:
+            raise ValueError(
+                f"claim={claim.id}: search: {TRIES} draws gave no finite value; narrow the space"
+            )
+        row = {"arm": arm, "factor": "", "seed": index, "value": value, "censored": False}
         rows.append(row | {"case": str(case)})
         excess = max(outside(c, next(pd.DataFrame([row]).itertuples()), [""]) for c in claim.comparisons)
         if case.kind not in nearest or excess - nearest[case.kind][0] > LEAST_GAIN * abs(excess):
             nearest[case.kind] = excess, case
     return pd.DataFrame(rows)
-
-
-def _living(claim: Claim, generator: torch.Generator, old: Case | None, seed: int) -> tuple[Case, float]:
-    for _ in range(TRIES):
-        case = changed(claim, old, generator) if old else draw(claim, generator)
-        value = _value(claim, case, seed)
-        if math.isfinite(value):
-            return case, value
-    raise ValueError(f"claim={claim.id}: search: {TRIES} draws gave no finite value; narrow the space")
 
 
 def draw(claim: Claim, generator: torch.Generator) -> Case:
@@ -102,20 +98,3 @@ def _pick(values: list | dict[str, float], generator: torch.Generator) -> Any:
     if values.get("log"):
         return low * (high / low) ** share
     return low + share * (high - low)
-
-
-def _value(claim: Claim, case: Case, seed: int) -> float:
-    """The measure of a case; nan where it has none."""
-    own = next(iter(claim.arms.values()))
-    overrides = [*claim.fixed, *(own if isinstance(own, list) else [])]
-    overrides += [f"{key}={value}" for key, value in case.chosen.items() if "." in key]
-    options = {**claim.options, **(own if isinstance(own, dict) else {})}
-    options |= {key: value for key, value in case.chosen.items() if "." not in key}
-    measure = law(str(claim.function))
-    if claim.evidence == "law":
-        subject = [] if isinstance(own, dict) else [norm_factory(tuple(overrides))]
-        return measure(*subject, seed=seed, **options)
-    net = network(tuple(overrides), seed)
-    if case.weights:
-        fill(net, case.weights, seed)
-    return measure(net, seed=seed, **options)

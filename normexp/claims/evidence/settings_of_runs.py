@@ -30,29 +30,24 @@ def setting_of_runs(
         column: the number of a run where the measure is another than the error or the loss on test.
     """
     runs = runs if "level" in runs else runs.assign(level="")
+    failed = failed_runs(runs, cell)
+    values = (
+        failed.astype(float) if measure == "failed" else runs[OF_TEST.get(measure, column)].to_numpy(float)
+    )
+    values = 1 - values if measure == "error" else values
+    runs = runs.assign(measured=values, failed=failed | ~np.isfinite(values))
     outcomes: dict[Arm, Outcomes] = {}
     for (arm, level), unsorted in runs.groupby(["norm", "level"], sort=False):
         own = unsorted.sort_values("seed")
-        failed = failed_runs(own, cell)
-        values = (
-            failed.astype(float) if measure == "failed" else own[OF_TEST.get(measure, column)].to_numpy(float)
-        )
-        values = 1 - values if measure == "error" else values
-        outcomes[str(arm), level] = Outcomes(own["seed"].to_numpy(), values, failed | ~np.isfinite(values))
-    guesses = {
-        "error": 1 - cell.chance,
-        "loss": cell.guess_loss,
-        "fit": cell.guess_loss,
-        "failed": 1.0,
-        "steps": float(runs["steps"].max()) if measure == "steps" else None,
-    }
+        outcomes[str(arm), level] = Outcomes(*(own[c].to_numpy() for c in ("seed", "measured", "failed")))
+    guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     examples = of(str(runs["hash"].iloc[0])) if of and measure == "error" else None
     answers = cell.validation if examples is None else examples.right.size
     return Setting(
         name=cell.name,
         outcomes=outcomes,
         measure=measure,
-        guess=guesses.get(measure),
+        guess=float(runs["steps"].max()) if measure == "steps" else guesses.get(measure),
         answer=1 / answers if measure == "error" else 0.0,
         labels=cell.labels,
     )
@@ -77,10 +72,9 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]
 def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     """Whether each run failed: it diverged, or ended no better on validation than guessing, or, in a drawn setting,
     with a loss above ten times that of guessing."""
-    accuracy = runs["val_accuracy"].fillna(0.0).to_numpy(float)
-    right = np.round(accuracy * cell.validation)
-    failed = (runs["status"] != "completed").to_numpy() | never_above_chance(
-        right, cell.validation, cell.chance
+    right = np.round(runs["val_accuracy"].fillna(0.0).to_numpy(float) * cell.validation)
+    failed = (
+        never_above_chance(right, cell.validation, cell.chance) | (runs["status"] != "completed").to_numpy()
     )
     if cell.draw:
         losses = runs[["train_loss", "val_loss"]].to_numpy(float)  # not a number: failed

@@ -7,15 +7,15 @@ import pandas as pd
 
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.bank import labels_of
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.settings import Cells, split_options
+from normexp.claims.spec.claim import Cells, Claim, split_options
 
 MANIPULATION = "manipulation"
 NETWORK = "network"  # the part by which networks are told apart
 SAME = 1e-4  # the largest relative difference of equal networks: sums are rounded in another order
+DIRECTIONS = "depth.direction"
 DIFFERENT = {  # of drawn networks before training; a registered protocol holds it
     "passed over": "a draw that has in every arm and seed the values and directions of an earlier one",
-    "directions": "depth.direction",
+    "directions": DIRECTIONS,
     "within": SAME,
 }
 
@@ -28,38 +28,23 @@ class Source(Protocol):
     def table(self) -> pd.DataFrame: ...
 
 
-class ComputedSource:
-    """Makes networks at initialization anew, and remembers the settings that it gave."""
+class InitialSource:
+    """The settings of networks at initialization, from the table that was stored; without one they are made anew."""
 
-    def __init__(self, claim: Claim):
-        self.claim = claim
-        self.parts: dict[str, list[Setting]] = {}
+    def __init__(self, claim: Claim, table: pd.DataFrame | None = None):
+        if table is None:
+            from normexp.claims.evidence.initial import initial_settings  # loads torch
 
-    def __call__(self, part: str, cells: Cells) -> list[Setting]:
-        from normexp.claims.evidence.initial import initial_setting  # loads torch
-
-        check = self.claim.manipulation
-        functions = {MANIPULATION: check and check.function, NETWORK: DIFFERENT["directions"]}
-        function = functions.get(part)
-        self.parts[part] = [
-            initial_setting(self.claim, name, own, self.claim.seed_range, function)
-            for name, own in cells.items()
-        ]
-        return self.parts[part]
-
-    def table(self) -> pd.DataFrame:
-        """One row per part, setting, arm, level and seed."""
-        return table_of(self.parts)
-
-
-class StoredSource:
-    """Reads settings of networks at initialization from a table of `ComputedSource`."""
-
-    def __init__(self, claim: Claim, table: pd.DataFrame):
-        self.claim, self.stored = claim, table
+            functions = {"": claim.function}
+            if claim.manipulation:
+                functions[MANIPULATION] = claim.manipulation.function
+            if claim.drawn:
+                functions[NETWORK] = DIRECTIONS
+            table = table_of({part: initial_settings(claim, own) for part, own in functions.items()})
+        self.claim, self._table = claim, table
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
-        rows = self.stored[self.stored["part"] == part]
+        rows = self._table[self._table["part"] == part]
         rows = rows[rows["seed"].isin(list(self.claim.seed_range))]
         by_setting = dict(iter(rows.groupby("setting", sort=False)))
         if missing := [name for name in cells if name not in by_setting]:
@@ -72,8 +57,8 @@ class StoredSource:
         ]
 
     def table(self) -> pd.DataFrame:
-        """The given table."""
-        return self.stored
+        """One row per part, setting, arm, level and seed."""
+        return self._table
 
 
 def different(source: Source, cells: Cells) -> list[Setting]:

@@ -120,28 +120,23 @@ class StoredEvidence:
 
     def rows(self, claim: Claim, cell: BankCell) -> pd.DataFrame:
         """The runs that a claim may read in a cell, at any rate, each once and named by its arm; `bank` is true for
-        those of the grid."""
+        those of the grid. Only runs in the precision that their arm asks for: a cell of another file may have the name
+        of this one."""
         own = self.own_rows(claim.id)
         parts = [own[own["cell"] == cell.name].assign(bank=False)]
         if arms := grid_arms(claim, cell):
             grid = self.grid_rows([cell.name])
             for (arm, level), norm in arms.items():
                 runs = grid[grid["norm"] == norm] if len(grid) else grid
-                if len(runs):
-                    parts.append(runs.assign(norm=arm, level=level, value=runs["train_loss"], bank=True))
-        found = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
-        found = found[self._has_precision(claim, cell, found)]
-        return found.drop_duplicates(RUN, ignore_index=True) if len(found) else found
-
-    def _has_precision(self, claim: Claim, cell: BankCell, runs: pd.DataFrame) -> pd.Series:
-        """Whether each run was computed in the precision that its arm asks for: a cell of another file may have the
-        name of this one."""
-        if runs.empty:
-            return pd.Series([], dtype=bool)
+                parts.append(runs.assign(norm=arm, level=level, value=runs.get("train_loss"), bank=True))
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return own.iloc[:0]
+        found = pd.concat(parts, ignore_index=True)
         of_arm = {arm: precision_of([*cell.overrides, *claim.fixed, *own]) for arm, own in claim.arms.items()}
-        found = runs["precision"].fillna(FLOAT32) if "precision" in runs else pd.Series(FLOAT32, runs.index)
-        wanted = runs["level"] if "trainer.precision" in claim.factor else runs["norm"].map(of_arm)
-        return found == wanted
+        wanted = found["level"] if "trainer.precision" in claim.factor else found["norm"].map(of_arm)
+        known = found["precision"].fillna(FLOAT32) if "precision" in found else FLOAT32
+        return found[wanted == known].drop_duplicates(RUN, ignore_index=True)
 
     def examples(self, claim: Claim, cell: BankCell) -> Callable[[str], TestExamples | None]:
         """A function from the hash of a run to its test examples; None if none are stored."""
@@ -178,8 +173,9 @@ class StoredEvidence:
             if path := self.read(name):
                 kept |= json.loads(path.read_text())
         for digest in set(rows["code"]) & kept.keys():
-            own = {name: part for name, part in kept[digest].items() if not _is_ours(name)}
-            found.update(different_code(own))
+            known = kept[digest].items()
+            users = {k: part for k, part in known if k != MONITORS and k.split(".")[0] != NORMEXP}
+            found.update(different_code(users))
         return sorted(found)
 
     def verdict(self, claim: Claim) -> StoredVerdict | None:
@@ -205,23 +201,17 @@ class StoredEvidence:
     def check(self) -> list[str]:
         """What is wrong with this ledger, one line each; it reads every file."""
         found = []
-        for name in sorted(
-            {*self.manifest, *(path.relative_to(self.folder).as_posix() for path in self.files())}
-        ):
+        here = {path.relative_to(self.folder).as_posix() for path in self.files()}
+        for name in sorted({*self.manifest, *here}):
             try:
                 path = self.read(name)
                 if path and name.endswith(".csv") and name.startswith(("bank/", "claims/")):
-                    self._check_accuracies(name)
+                    place = name.rpartition("/")[0]
+                    for cell, own in _checked(pd.read_csv(path), path).groupby("cell"):
+                        check_accuracies(own, self.examples_in(f"{place}/{cell}"), path)
             except (ValueError, OSError, KeyError) as error:
                 found.append(str(error))
         return found
-
-    def _check_accuracies(self, name: str) -> None:
-        """Raise ValueError if a row says another accuracy than its run's test examples."""
-        place, path = name.rpartition("/")[0], self.folder / name
-        runs = _checked(pd.read_csv(path), path)
-        for cell, own in runs.groupby("cell"):
-            check_accuracies(own, self.examples_in(f"{place}/{cell}"), path)
 
     def files(self) -> list[Path]:
         """Every file of rows, examples, curves and values; none that somebody is writing."""
@@ -236,7 +226,7 @@ def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:
     found = {}
     for arm, own in claim.arms.items():
         for level in claim.levels:
-            words = [*claim.fixed_of(arm), *own, *(f"{name}={level}" for name in claim.factor)]
+            words = [*claim.fixed_of(arm), *own, *claim.factor_of(level)]
             if cell.draw:
                 words = [
                     w for w in words if value_of(w.partition("=")[0], cell.overrides) != w.partition("=")[2]
@@ -267,10 +257,6 @@ def _checked(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
     if (wrong := runs[~(runs["seconds"] > 0)]).shape[0]:
         raise ValueError(f"{path}: run {wrong['hash'].iloc[0][:8]}: seconds={wrong['seconds'].iloc[0]:g}")
     return runs
-
-
-def _is_ours(name: str) -> bool:
-    return name == MONITORS or name.split(".")[0] == NORMEXP
 
 
 def file_digest(path: Path) -> str:

@@ -58,42 +58,28 @@ class Comparison:
         which begins with `path`, for values that do not belong together."""
         if node.get("kind") not in get_args(Kind):
             raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
-        comparison = cls(**node)
-        limits = [comparison.at_most, comparison.at_least, comparison.equals]
-        if comparison.kind == "every" and all(limit is None for limit in limits):
-            raise ValueError(f"{path}: kind=every: give at_most, at_least or equals")
-        if comparison.kind != "every" and comparison.arm is None:
-            raise ValueError(f"{path}: kind={comparison.kind}: name the arm")
-        comparison._check_against(path)
-        comparison._check_margin(path)
-        return comparison
-
-    def _check_against(self, path: str) -> None:
-        """Require exactly one of baseline and target for a difference, and at most one for a slope."""
-        given = [name for name in ("baseline", "target") if getattr(self, name) is not None]
-        if len(given) == 2:
-            raise ValueError(f"{path}: target={self.target}: there is baseline={self.baseline} too; keep one")
-        if self.kind in DIFFERENCES and not given:
-            raise ValueError(f"{path}: kind={self.kind}: needs a baseline or a target; write target: 0 for 0")
-        if self.kind in DIFFERENCES and self.log and self.target is not None and self.target <= 0:
-            raise ValueError(
-                f"{path}: target={self.target}: has no logarithm; give one above 0 or leave out log"
-            )
-
-    def _check_margin(self, path: str) -> None:
-        if isinstance(self.margin, str):
-            if self.kind not in DIFFERENCES or self.baseline is None or self.log:
-                raise ValueError(
-                    f"{path}: margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; "
-                    "give a baseline and leave out log, or write a number"
-                )
-            return
-        if self.kind in EQUAL and self.margin <= 0:
-            raise ValueError(f"{path}: kind={self.kind}: needs a margin above 0, or nothing could show it")
-        if self.kind == "different" and self.margin < 0:
-            raise ValueError(
-                f"{path}: comparison.margin={self.margin}: must be 0 or above for kind=different"
-            )
+        own = cls(**node)
+        given = [name for name in ("baseline", "target") if getattr(own, name) is not None]
+        differs, size = own.kind in DIFFERENCES, None if isinstance(own.margin, str) else own.margin
+        mistakes = [
+            (own.kind == "every" and own.at_most is own.at_least is own.equals is None,
+             "kind=every: give at_most, at_least or equals"),
+            (own.kind != "every" and own.arm is None, f"kind={own.kind}: name the arm"),
+            (len(given) == 2, f"target={own.target}: there is baseline={own.baseline} too; keep one"),
+            (differs and not given, f"kind={own.kind}: needs a baseline or a target; write target: 0 for 0"),
+            (differs and own.log and own.target is not None and own.target <= 0,
+             f"target={own.target}: has no logarithm; give one above 0 or leave out log"),
+            (size is None and (not differs or own.baseline is None or own.log),
+             f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
+             "and leave out log, or write a number"),
+            (size is not None and own.kind in EQUAL and size <= 0,
+             f"kind={own.kind}: needs a margin above 0, or nothing could show it"),
+            (size is not None and own.kind == "different" and size < 0,
+             f"comparison.margin={own.margin}: must be 0 or above for kind=different"),
+        ]  # fmt: skip
+        for words in (words for wrong, words in mistakes if wrong):
+            raise ValueError(f"{path}: {words}")
+        return own
 
     @property
     def named_arm(self) -> str:
@@ -126,23 +112,21 @@ class Comparison:
 
     def region(self, margin: float) -> Region:
         """The effects with which the sentence is true, as intervals."""
-        if self.kind in ("greater", "increasing"):
-            return [(margin, math.inf)]
-        if self.kind in ("smaller", "decreasing"):
-            return [(-math.inf, -margin)]
-        return [(-margin, margin)] if self.kind in EQUAL else [(-math.inf, -margin), (margin, math.inf)]
+        above, below = (margin, math.inf), (-math.inf, -margin)
+        sides = {"greater": [above], "increasing": [above], "smaller": [below], "decreasing": [below]}
+        return sides.get(self.kind, [(-margin, margin)] if self.kind in EQUAL else [below, above])
 
     def complement(self, margin: float) -> Region:
         """All other effects."""
-        if self.kind in ("greater", "increasing"):
-            return [(-math.inf, margin)]
-        if self.kind in ("smaller", "decreasing"):
-            return [(-margin, math.inf)]
-        return [(-margin, margin)] if self.kind == "different" else [(-math.inf, -margin), (margin, math.inf)]
+        ends = [-math.inf, *(end for part in self.region(margin) for end in part), math.inf]
+        return list(zip(ends[::2], ends[1::2], strict=True))
 
-    def margin_at(self, baseline: float, measure: str) -> float:
-        """The margin in a setting whose baseline has this mean value."""
-        return practical_margin(baseline, measure) if self.margin == PRACTICAL else float(self.margin)
+    def margin_in(self, outcomes: Mapping[Arm, Outcomes], measure: str) -> float:
+        """The margin in a setting with these outcomes."""
+        if self.margin != PRACTICAL:
+            return float(self.margin)
+        baseline = [own.values.mean() for (arm, _), own in outcomes.items() if arm == self.baseline]
+        return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
@@ -165,29 +149,25 @@ class Comparison:
         levels = [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
         if not levels:
             raise ValueError(f"comparison: no value of arm={self.arm} at={self.at}; check the yaml")
-        arm = self._values(outcomes, self.named_arm, levels)
-        baseline = self._values(outcomes, self.baseline, levels) if self.baseline else np.zeros_like(arm)
+
+        def values(arm: str, *, log: bool = self.log) -> np.ndarray:
+            """(n, levels)"""
+            found = np.stack([outcomes[arm, level].values for level in levels], 1)
+            if log and (found <= 0).any():
+                raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
+            return np.log(found) if log else found
+
+        arm = values(self.named_arm)
+        baseline = values(self.baseline) if self.baseline else np.zeros_like(arm)
         if self.kind in TRENDS:
-            x = np.array(levels, float)[None] if self.over is None else self._raw(outcomes, self.over, levels)
-            x = np.log2(x) if self.log2_factor else x
-            effects = _slope(arm - baseline, x)
+            x = np.array(levels, float)[None] if self.over is None else values(self.over, log=False)
+            effects = _slope(arm - baseline, np.log2(x) if self.log2_factor else x)
         else:
             effects = (arm - baseline).mean(1)
         scale = 1e-9 * max(np.abs(arm).max(), np.abs(baseline).max())
         if np.isfinite(scale) and scale > 0:
             effects = np.round(effects / scale) * scale
         return effects - self.scaled_target
-
-    def _raw(self, outcomes: Mapping[Arm, Outcomes], arm: str, levels: list) -> np.ndarray:
-        """(n, levels) the values of an arm."""
-        return np.stack([outcomes[arm, level].values for level in levels], 1)
-
-    def _values(self, outcomes: Mapping[Arm, Outcomes], arm: str, levels: list) -> np.ndarray:
-        """The same, or their logarithms."""
-        values = self._raw(outcomes, arm, levels)
-        if self.log and (values <= 0).any():
-            raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
-        return np.log(values) if self.log else values
 
 
 def practical_margin(baseline: float, measure: str) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from normexp.claims.judge.comparison import Region
+from normexp.claims.judge.comparison import Comparison, Region
 from normexp.runs.table import t_quantile
 
 ALPHA = 0.05
@@ -50,16 +50,9 @@ class SeedMean:
             return 1.0
         return float(2 * stats.t.sf(distance / self.error, self.df)) if self.error else 0.0
 
-
-def number(value: Any) -> str:
-    """A number with three digits; JSON has infinities as text."""
-    return f"{float(value):.3g}"
-
-
-def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
-    """An interval behind its number: ` (-1.5 to 2)`; one that excludes no value is ` (no interval)`."""
-    low, high = (scale * float(end) for end in interval)
-    return " (no interval)" if math.isinf(low) and math.isinf(high) else f" ({low:{form}} to {high:{form}})"
+    def p_of(self, comparison: Comparison, margin: float) -> float:
+        """The smallest alpha at which a comparison is supported or refuted."""
+        return min(self.p_within(comparison.region(margin)), self.p_within(comparison.complement(margin)))
 
 
 def share_interval(count: int, of: int, level: float) -> Ends:

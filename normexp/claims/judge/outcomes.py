@@ -64,6 +64,10 @@ class Setting:
                 f"setting={self.name}: arms have other seeds; a missing run decides nothing, run it"
             )
 
+    def values_of(self, arm: str) -> np.ndarray:
+        """(n,) the value of each run of an arm without levels, a failed one counted as a guess."""
+        return self.outcomes[arm, ""].guessing(1.0 if self.guess is None else self.guess).values
+
     @classmethod
     def of_table(cls, table: pd.DataFrame, name: str = "", **options) -> "Setting":
         """A setting with one number per seed, from the columns arm, factor, seed and value. A value that is not a
@@ -74,6 +78,12 @@ class Setting:
             values = rows["value"].to_numpy(float)
             outcomes[str(arm), level] = Outcomes(rows["seed"].to_numpy(), values, ~np.isfinite(values))
         return cls(name, outcomes, **options)
+
+
+def paired_runs(own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
+    """The runs of the seeds at which every one of them gave a number."""
+    trained = ~np.any([outcomes.failed for outcomes in own.values()], axis=0)
+    return {arm: outcomes.at(trained) for arm, outcomes in own.items()}
 
 
 def make_table(rows: list[dict]) -> pd.DataFrame:

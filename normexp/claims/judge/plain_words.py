@@ -1,41 +1,92 @@
 """A verdict in words: its title, its counts, its effect as one would say it (`with batchnorm 2% higher than without a
-norm (11% lower to 18% higher); more than 10% lower was asked`), and the paragraph for the screen and for reports."""
+norm (11% lower to 18% higher); more than 10% lower was asked`), the paragraph for the screen and for reports, and what
+the evidence does not show: by its kind, its settings, their sizes and lengths."""
 
 import math
 import textwrap
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
-from normexp.claims.judge.estimate import ends, number
-from normexp.claims.judge.verdict import BEGUN, COUNTED, NOT_SEEN, SEEN, every_one_of
+from normexp.claims.spec.bank import labels_of, value_of
 from normexp.format import pluralize
 
+if TYPE_CHECKING:
+    from normexp.claims.spec.claim import Claim
 
-def counts(verdict: dict[str, Any]) -> list[str]:
-    """The counts of each comparison over settings; of several, after the settings in which all of them hold."""
+SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
+NO_COUNTEREXAMPLE = "no counterexample"
+SEEN, NOT_SEEN = "seen here", "not seen here"
+COUNTED = "counted"  # of settings that make no word about a population
+BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
+NOT_RUN, UNTESTABLE = "not yet run", "cannot be tested"
+WITHDRAWN_WORD = "withdrawn"  # by a row of the registry
+WORDS = (
+    *(SUPPORTED, REFUTED, DIVIDED, UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
+    *(NOT_RUN, WITHDRAWN_WORD, UNTESTABLE),
+)
+DOUBLE = math.log(2)  # from here on a ratio is told as a factor
+WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
+SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
+SIZES = {
+    "model.depth": "depth {}",
+    "model.width": "width {}",
+    "max_steps": "{} updates",
+    "max_epochs": "{} epochs",
+}
+MOST_NAMED = 5
+MOST_BOUNDS = 8  # of a list that is told whole
+FEW = 24  # drawn settings
+SMALLER = "It does not exclude differences below its margin."
+
+
+def number(value: Any) -> str:
+    """A number with three digits; JSON has infinities as text."""
+    return f"{float(value):.3g}"
+
+
+def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
+    """An interval behind its number: ` (-1.5 to 2)`; one that excludes no value is ` (no interval)`."""
+    low, high = (scale * float(end) for end in interval)
+    return " (no interval)" if math.isinf(low) and math.isinf(high) else f" ({low:{form}} to {high:{form}})"
+
+
+def every_one_of(number: int) -> str:
+    """both, all 3"""
+    return "both" if number == 2 else f"all {number}"
+
+
+def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
+    """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
+    `sides` behind words that give them (`in_words`)."""
     drawn, each = verdict["drawn"], verdict["comparisons"]
     if len(each) == 1:
-        return [_counts(each[0], drawn=drawn, alone=True)]
-    share = f": share {verdict['share']:.2f}{ends(verdict['share_interval'])}" if drawn else ""
-    named = [f"{named_effect(own['comparison'])}: {_counts(own, drawn=drawn, alone=False)}" for own in each]
+        return list(filter(None, [_counts(each[0], drawn=drawn, alone=True, sides=sides)]))
+    share = f": {_share(verdict)}" if drawn else ""
+    told = [(own["comparison"], _counts(own, drawn=drawn, alone=False, sides=sides)) for own in each]
+    named = [f"{named_effect(comparison)}: {text}" for comparison, text in told if text]
     return [f"{every_one_of(len(each))} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
 
 
-def _counts(own: dict[str, Any], *, drawn: bool, alone: bool) -> str:
+def _share(own: dict[str, Any]) -> str:
+    return f"share {own['share']:.2f}{ends(own['share_interval'])}"
+
+
+def _counts(own: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
     """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
     median on the other scale."""
-    parts = [f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"]
-    if own["failed"]:
-        parts.append(f"no number {own['failed']}")
-    if drawn:
-        if alone:
-            parts.append(f"share {own['share']:.2f}{ends(own['share_interval'])}")
-        beside = "as a difference" if own["comparison"].get("log") else "as a log ratio"
-        for name, what in (("", "median"), ("points_", beside)):
-            if own[f"{name}median"] is not None and (alone or not name):
-                middle = " to ".join(map(number, own[f"{name}middle"]))
-                median = f"{number(own[f'{name}median'])}{ends(own[f'{name}median_interval'])}"
-                parts.append(f"{what} {median}, middle 80% {middle}")
+    parts = [
+        f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"
+    ] * sides
+    parts += [f"no number {own['failed']}"] * (sides and bool(own["failed"])) + [_share(own)] * (
+        drawn and alone
+    )
+    beside = "as a difference" if own["comparison"].get("log") else "as a log ratio"
+    for name, what in (("", "median"), ("points_", beside)):
+        if drawn and own[f"{name}median"] is not None and (alone or not name):
+            middle = " to ".join(map(number, own[f"{name}middle"]))
+            median = f"{number(own[f'{name}median'])}{ends(own[f'{name}median_interval'])}"
+            parts.append(f"{what} {median}, middle 80% {middle}")
     if failed := [f"{arm} {lost} of {own['runs'][arm]}" for arm, lost in own["failures"].items() if lost]:
         parts.append(f"failed runs: {', '.join(failed)}")
         parts.append(f"given that all trained it holds in {own['trained']['holds']} of {own['trained']['n']}")
@@ -74,15 +125,14 @@ def describe_effect(comparison: dict[str, Any]) -> str:
     """What the number of a verdict means."""
     against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else None)
     what = f"{comparison['arm']} minus {against}" if against else comparison["arm"]
-    if comparison["kind"] in ("increasing", "decreasing", "flat"):
+    if comparison["kind"] in TRENDS:
         what = f"slope of {what}" + (f" over {comparison['over']}" if "over" in comparison else "")
     return f"{what}{' (logarithms)' if comparison.get('log') else ''}"
 
 
 def named_effect(comparison: dict[str, Any]) -> str:
     """A comparison beside others of its claim."""
-    level = f" at {comparison['at']}" if "at" in comparison else ""
-    return f"{describe_effect(comparison)}{level}"
+    return describe_effect(comparison) + (f" at {comparison['at']}" if "at" in comparison else "")
 
 
 def describe_question(comparison: dict[str, Any]) -> str:
@@ -93,10 +143,10 @@ def describe_question(comparison: dict[str, Any]) -> str:
         parts = [f"{text} {_bound(comparison[key])}" for key, text in bounds.items() if key in comparison]
         within = f" within {comparison['tolerance']:g}" if "tolerance" in comparison else ""
         return f"every value {' and '.join(parts)}{within}"
-    size = "what matters in practice" if margin == "practical" else f"{margin:g}"
-    if kind in ("equivalent", "flat"):
-        if kind == "flat" and "target" in comparison:
-            return f"a slope of {comparison['target']:g} within {size}"
+    size = "what matters in practice" if margin == PRACTICAL else f"{margin:g}"
+    if kind == "flat" and "target" in comparison:
+        return f"a slope of {comparison['target']:g} within {size}"
+    if kind in EQUAL:
         return f"{'no slope' if kind == 'flat' else 'no difference'} beyond {size}"
     return f"{kind} by more than {size}"
 
@@ -104,12 +154,10 @@ def describe_question(comparison: dict[str, Any]) -> str:
 def _bound(bound: Any) -> str:
     if isinstance(bound, dict):
         return "; ".join(f"{arm}: {_bound(value)}" for arm, value in bound.items())
-    return "[" + ", ".join(f"{value:g}" for value in bound) + "]" if isinstance(bound, list) else f"{bound:g}"
-
-
-DOUBLE = math.log(2)  # from here on a ratio is told as a factor
-WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
-SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
+    if not isinstance(bound, list):
+        return f"{bound:g}"
+    rest = f", ... {len(bound)} in all" if len(bound) > MOST_BOUNDS else ""
+    return "[" + ", ".join(f"{value:g}" for value in bound[: 3 if rest else None]) + rest + "]"
 
 
 def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
@@ -120,7 +168,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     elif verdict["settings"]:
         rests = f"{'. '.join(counts(verdict))}. {rests}"
     elif verdict["comparison"]["kind"] != "every":
-        rests = f"{verdict['level']:.4g} interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
+        rests = f"{100 * verdict['level']:.4g}% interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
     if verdict["note"]:
         rests = f"{rests.rstrip()} {capital(verdict['note'])}."
     lines = [f"{title(verdict, upper=True)}: {verdict['sentence']}", in_words(verdict), rests.strip()]
@@ -145,111 +193,128 @@ def section(verdict: dict[str, Any]) -> str:
 
 def in_words(verdict: dict[str, Any]) -> str:
     """The measure, the effect, and what was asked."""
-    comparison, measure, settings = verdict["comparison"], verdict["measure"], verdict["settings"]
+    comparison, measure = verdict["comparison"], verdict["measure"]
     if verdict.get("verdict") == BEGUN:
-        return (
-            f"{measure}: {asked(comparison, measure)}. Nothing is counted before all settings are finished."
-        )
-    ends = [float(end) for end in verdict["interval"] or (math.nan, math.nan)]
+        question = asked(comparison, measure)
+        return f"{measure}: {question}. Nothing is counted before all settings are finished."
     if comparison["kind"] == "every":
-        values = number(ends[0]) if ends[0] == ends[1] else f"from {number(ends[0])} to {number(ends[1])}"
+        low, high = map(number, verdict["interval"])
+        values = low if low == high else f"from {low} to {high}"
         return f"{measure}: all values {values}; asked: {describe_question(comparison)}."
-    if settings:
-        each = verdict["comparisons"]
-        named = [f"{named_effect(own['comparison'])}: " * (len(each) > 1) for own in each]
-        named[1:] = map(capital, named[1:])
-        each_told = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
-        return f"{measure}: {' '.join(name + one for name, one in zip(named, each_told, strict=True))}"
-    told = stated(comparison, measure, float(verdict["effect"]), ends)
-    return f"{measure}: {told}; {asked(comparison, measure)}."
+    if not verdict["settings"]:
+        told = stated(comparison, measure, verdict["effect"], verdict["interval"])
+        return f"{measure}: {told}; {asked(comparison, measure)}."
+    each = verdict["comparisons"]
+    named = [f"{compared(own['comparison'])}: " * (len(each) > 1) for own in each]
+    named[1:] = map(capital, named[1:])
+    told_each = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
+    return f"{measure}: {' '.join(name + one for name, one in zip(named, told_each, strict=True))}"
+
+
+def compared(comparison: dict[str, Any]) -> str:
+    """A comparison beside others of its claim, by its arms: `none compared with layernorm`."""
+    against = comparison.get("baseline", comparison.get("target"))
+    level = f" at {comparison['at']}" if "at" in comparison else ""
+    return f"{comparison['arm']}{f' compared with {against}' if against is not None else ''}{level}"
 
 
 def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
     """What was asked of the settings, how many are on each side, and for drawn ones the median."""
     comparison, margin = own["comparison"], own["comparison"].get("margin", 0.0)
     beyond, within, opposite = (own[side] for side in ("beyond", "within", "opposite"))
-    sides = {"the other way": opposite, "none trained": own["failed"]}
-    holds, rest = beyond, {"too little to matter": within} | sides
+    holds, rest = beyond, {"too little to matter": within, "the other way": opposite}
     if comparison["kind"] in EQUAL:
-        holds, rest = within, {"higher": beyond, "lower": opposite, "none trained": own["failed"]}
+        holds, rest = within, {"higher": beyond, "lower": opposite}
     elif margin != PRACTICAL and margin < 0:
-        rest = {"worse": within + opposite, "none trained": own["failed"]}
+        rest = {"worse": within + opposite}
     elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
-        rest = {"not so": within + opposite, "none trained": own["failed"]}
+        rest = {"not so": within + opposite}
     parts = [f"so in {holds} of {pluralize(own['n'], 'setting')}"]
-    parts += [f"{word} in {number_of}" for word, number_of in rest.items() if number_of]
+    parts += [
+        f"{word} in {count}"
+        for word, count in (rest | {"no number (failed runs)": own["failed"]}).items()
+        if count
+    ]
     text = f"{asked(comparison, measure)}; {', '.join(parts)}."
     if not drawn or own["median"] is None:
         return text
-    ends = [float(end) for end in own["median_interval"]]
-    return f"{text} In the middle of the settings: {stated(comparison, measure, float(own['median']), ends)}."
+    middle = stated(comparison, measure, own["median"], own["median_interval"])
+    return f"{text} In the middle of the settings: {middle}."
 
 
-def stated(comparison: dict[str, Any], measure: str, effect: float, ends: list[float]) -> str:
+def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any) -> str:
     """`with batchnorm 2% higher than without a norm (11% lower to 18% higher)`."""
-    words = [difference(value, comparison, measure) for value in (*ends, effect)]
+    values = [float(value) for value in (*(interval or (math.nan, math.nan)), effect)]
     arm, against = (arm_in_words(comparison.get(key, "")) for key in ("arm", "baseline"))
     arm += f" at {comparison['at']}" if "at" in comparison else ""
-    if comparison["kind"] in TRENDS:
-        words = [number(value) for value in (*ends, effect)]
-        arm += (
-            f", {comparison['over']} grows by one: change by"
-            if "over" in comparison
-            else ", change over the factor"
-        )
+    trend = comparison["kind"] in TRENDS
+    if trend and not per_step(comparison):
+        words = list(map(number, values))
+        over = f", {comparison['over']} grows by one: change by" if "over" in comparison else None
+        arm += over or ", off that slope by"
         against = f" beside that {against}" if against else ""
-    elif against:
-        against = f" {'as' if words[2].endswith('as high') else 'than'} {against}"
+    elif against or trend:
+        words = [difference(value, comparison, measure) for value in values]
+        against = f" {'as' if words[2].endswith('as high') else 'than'} {against}" if against else ""
+        against = f"{per_step(comparison)}{against}" if trend else against
         if words[0].split()[1:] == words[1].split()[1:]:  # both lower, or both higher
             words[0] = words[0].split()[0]
     else:
-        words = [value_of(value, comparison, measure) for value in (*ends, effect)]
-    return f"{arm} {words[2]}{against}" + ("" if math.isnan(ends[0]) else f" ({words[0]} to {words[1]})")
+        words = [value_in_words(value, comparison, measure) for value in values]
+    return f"{arm} {words[2]}{against}" + ("" if math.isnan(values[0]) else f" ({words[0]} to {words[1]})")
 
 
 def asked(comparison: dict[str, Any], measure: str) -> str:
     """`more than 10% lower was asked`."""
     kind, margin = comparison["kind"], comparison.get("margin", 0.0)
-    if kind in TRENDS:
-        return f"{describe_question(comparison)} was asked"
-    if margin == PRACTICAL:
+    sides: dict[str, str]
+    step, below = per_step(comparison) if kind in TRENDS else "", kind in ("smaller", "decreasing")
+    if kind in TRENDS and not step:
+        words = describe_question(comparison)
+    elif margin == PRACTICAL:
         sides = {"smaller": "lower by enough to matter", "greater": "higher by enough to matter"}
         either = "no difference that matters" if kind in EQUAL else "a difference that matters"
-        return f"{sides.get(kind, either)} in practice was asked"
-    if "baseline" not in comparison:
-        low, high = (value_of(edge, comparison, measure) for edge in (-margin, margin))
-        bounds = {
+        words = f"{sides.get(kind, either)} in practice"
+    elif "baseline" not in comparison and not step:
+        low, high = (value_in_words(edge, comparison, measure) for edge in (-margin, margin))
+        sides = {
             "greater": f"above {high}",
             "smaller": f"below {low}",
             "different": f"outside {low} to {high}",
         }
-        return f"{bounds.get(kind, f'between {low} and {high}')} was asked"
-    if kind in (*EQUAL, "different"):
+        words = sides.get(kind, f"between {low} and {high}")
+    elif kind in (*EQUAL, "different"):
         edge = difference(margin, comparison, measure).removesuffix(" higher")
-        return f"{'no' if kind in EQUAL else 'a'} difference beyond {edge} was asked"
-    bound = difference(-margin if kind == "smaller" else margin, comparison, measure)
-    if not margin:
-        return f"{'lower' if kind == 'smaller' else 'higher'} was asked"
-    return f"{'more than' if margin > 0 else 'at most'} {bound} was asked"
+        words = f"{'no' if kind in EQUAL else 'a'} {'change' if step else 'difference'} beyond {edge}{step}"
+    elif not margin:
+        words = f"{'lower' if below else 'higher'}{step}"
+    else:
+        bound = difference(-margin if below else margin, comparison, measure)
+        words = f"{'more than' if margin > 0 else 'at most'} {bound}{step}"
+    return f"{words} was asked"
+
+
+def per_step(comparison: dict[str, Any]) -> str:
+    """Over what a slope is a difference, ` for each doubling`; empty where it is compared with a number or taken over
+    another arm, and told as it is."""
+    if comparison.get("target") or "over" in comparison:
+        return ""
+    return " for each doubling" if comparison.get("log2_factor") else " for each step of the factor"
 
 
 def difference(value: float, comparison: dict[str, Any], measure: str) -> str:
     """`2% higher` of a ratio, `3 times as high` of a large one, `1.2 points lower` of a share."""
     way = "higher" if value > 0 else "lower"
     if comparison.get("log"):
-        large = abs(value) >= DOUBLE
-        return (
-            f"{number(math.exp(value))} times as high"
-            if large
-            else f"{100 * abs(math.expm1(value)):.2g}% {way}"
-        )
+        ratio = f"{number(math.exp(value))} times as high"
+        return ratio if abs(value) >= DOUBLE else f"{100 * abs(math.expm1(value)):.2g}% {way}"
     if measure.startswith(SHARES):
         points = number(100 * abs(value))
         return f"{points} point{'s' * (points != '1')} {way}"
     return f"{number(abs(value))} {way}"
 
 
-def value_of(effect: float, comparison: dict[str, Any], measure: str) -> str:
+def value_in_words(effect: float, comparison: dict[str, Any], measure: str) -> str:
     """The value itself, of a comparison with a number: the effect is counted from that number."""
     target = comparison.get("target") or 0.0
     value = math.exp(effect) * (target or 1.0) if comparison.get("log") else effect + target
@@ -259,3 +324,70 @@ def value_of(effect: float, comparison: dict[str, Any], measure: str) -> str:
 def arm_in_words(arm: str) -> str:
     """`with batchnorm`, `without a norm`."""
     return "without a norm" if arm == "none" else f"with {arm}" if arm else ""
+
+
+# What a claim does not show.
+
+
+def few(claim: "Claim") -> str:
+    """Why a claim rests on fewer drawn settings than most do; empty if it does not."""
+    bank = claim.drawn_from
+    if bank is None or len(claim.cells) >= FEW:
+        return ""
+    values = {key: one if isinstance(one, list) else [one] for key, one in claim.where.items()}
+    kinds = " and ".join(f"{key} {' or '.join(map(str, own))}" for key, own in values.items())
+    fitting = bank.with_labels(claim.where)
+    text = f"few settings: {len(fitting)} of the {len(bank.cells)} of bank={bank.name} have {kinds}"
+    text = text if kinds else f"few settings: bank={bank.name} has {len(fitting)}"
+    untrained = sum(not bank.cells[name].updates for name in fitting)
+    if untrained and bank.known_population.rates:  # else it trains nothing, and has no pilots
+        text += f", {untrained} of them without a pilot"
+    budget = f", of which the claim's budget of training pays for the first {claim.first}"
+    return text + budget * (claim.first < len(fitting))
+
+
+def limits(claim: "Claim") -> str:
+    """What a claim does not show: a sentence by its evidence, and the claim's own one, if it has one."""
+    equal = claim.evidence == "training" and any(one.kind in EQUAL for one in claim.comparisons)
+    own = claim.does_not_show
+    own = own and f"Nor does it show: {own[0].lower()}{own[1:]}"
+    return " ".join(filter(None, (_by_evidence(claim), SMALLER if equal else "", own)))
+
+
+def _by_evidence(claim: "Claim") -> str:
+    where = _where(claim)
+    if claim.evidence == "none":
+        return ""
+    if claim.evidence == "law":
+        return (
+            "This does not show what it does to training: values were computed, and no network was trained."
+        )
+    if claim.evidence == "initialization":
+        of = f" of {where}" if where else ""
+        return f"This does not show what training makes of it: the networks{of} have their initial weights."
+    if claim.drawn:
+        return f"This does not show what holds outside its population: {where}."
+    if claim.settings:
+        return f"This does not show how often it holds: somebody chose these settings ({where})."
+    return f"This does not show what holds in other settings than this one: {where}."
+
+
+def _where(claim: "Claim") -> str:
+    """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
+    own = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
+    settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]
+    words = [[*setting, *arm] for setting in settings for arm in own]
+    labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
+    named = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
+    sizes = []
+    for key, name in SIZES.items():
+        texts = [*(value_of(key, one) for one in words), *map(str, claim.factor.get(key, ()))]
+        if found := [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]:
+            sizes.append(name.format(f"{max(found):,g}"))
+    return ", ".join(filter(None, (named, f"at most {', '.join(sizes)}" if sizes else "")))
+
+
+def _names(labels: Sequence[Mapping[str, str]], key: str) -> str:
+    names = list(dict.fromkeys(own[key] for own in labels if own.get(key)))
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

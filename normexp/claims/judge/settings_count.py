@@ -5,6 +5,7 @@ the shape of the effects, as is that of their median; a mean over settings would
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,15 +15,14 @@ from scipy import stats
 
 from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
-from normexp.claims.judge.one_setting import REFUTED, SUPPORTED, UNDECIDED, paired_runs
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
+from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
 FAILED = "failed"
 FEWEST = 6  # drawn settings for a word
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
 FRESH_SEEDS = 10  # of the worst setting of a universal sentence
-DIVIDED = "divided"
 RULES = {  # behind every word over settings; a registered protocol holds them
     "judge": "settings are the sample",
     "settings for a word, at least": FEWEST,
@@ -64,34 +64,30 @@ class SettingNumber:
 def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
     """The number of a setting. Raises ValueError for logarithms of values of 0 or below."""
     own = comparison.reads(setting.outcomes)
-    failures: dict[str, int] = {}
-    for (arm, _), outcomes in own.items():
-        failures[arm] = failures.get(arm, 0) + int(outcomes.failed.sum())
-    seeds = len(next(iter(own.values())).seeds)
     together, known = paired_runs(own), counted(setting, own)
-    baseline = [o.values.mean() for (arm, _), o in (known or {}).items() if arm == comparison.baseline]
-    margin = comparison.margin_at(float(np.mean(baseline)) if baseline else math.nan, setting.measure)
-    some = len(next(iter(together.values())).seeds) > 0
-    trained = _mean(together, setting, comparison).effect if some else None
-    if known is None:
-        return SettingNumber(
-            name=setting.name, number=None, error=math.nan, margin=margin, side=FAILED, points=None,
-            trained=trained, seeds=seeds, failures=failures,
-        )  # fmt: skip
-    mean = _mean(known, setting, comparison)
-    side = comparison.side(mean.effect, margin)
+    mean = _mean(known, setting, comparison) if known else None
+    seeds = _seeds(own)
+    margin = comparison.margin_in(known or {}, setting.measure)
+    side = comparison.side(mean.effect, margin) if mean else FAILED
+    failures = Counter[str]()
+    for (arm, _), outcomes in own.items():
+        failures[arm] += int(outcomes.failed.sum())
     return SettingNumber(
         name=setting.name,
-        number=mean.effect,
-        error=mean.error if seeds > 1 else math.nan,
+        number=mean.effect if mean else None,
+        error=mean.error if mean and seeds > 1 else math.nan,
         margin=margin,
         side=side,
-        points=_beside(known, setting, comparison),
-        trained=trained,
+        points=_beside(known, setting, comparison) if known else None,
+        trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
-        failures=failures,
+        failures=dict(failures),
         holds=side == comparison.holds_if,
     )
+
+
+def _seeds(own: Mapping[Arm, Outcomes]) -> int:
+    return len(next(iter(own.values())).seeds)
 
 
 def counted(setting: Setting, own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes] | None:
@@ -104,7 +100,7 @@ def counted(setting: Setting, own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes
     if setting.guess is not None:
         return {arm: outcomes.guessing(setting.guess) for arm, outcomes in own.items()}
     found = paired_runs(dict(own))
-    return found if len(next(iter(found.values())).seeds) else None
+    return found if _seeds(found) else None
 
 
 def _mean(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
@@ -115,11 +111,8 @@ def _mean(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison)
 
 def _beside(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> float | None:
     """The difference beside a log ratio, or the log ratio beside a difference, of errors and losses."""
-    if (
-        setting.measure not in ("error", "loss")
-        or comparison.kind not in DIFFERENCES
-        or not comparison.baseline
-    ):
+    pair = comparison.kind in DIFFERENCES and comparison.baseline
+    if setting.measure not in ("error", "loss") or not pair:
         return None
     other = replace(comparison, log=not comparison.log, margin=0.0)
     return _mean(own, setting, other).effect
@@ -136,20 +129,13 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     - `unfitted`: arm -> settings in which it had not learned to an end
     """
     rows = [number_in(setting, comparison) for setting in settings]
-    sides = [row.side for row in rows]
-    holds, numbers = (
-        sum(row.holds for row in rows),
-        np.array([r.number for r in rows if r.number is not None]),
-    )
-    trained = [row for row in rows if row.trained is not None]
-    points = np.array([row.points for row in rows if row.points is not None])
-    failures: dict[str, int] = {}
-    runs: dict[str, int] = {}
+    sides, holds = [row.side for row in rows], sum(row.holds for row in rows)
+    trained = [(own, row.margin) for row in rows if (own := row.trained) is not None]
+    failures, runs = Counter[str](), Counter[str]()
     for row, setting in zip(rows, settings, strict=True):
-        levels = len(comparison.reads(setting.outcomes)) // len(row.failures)
-        for arm, failed in row.failures.items():
-            failures[arm] = failures.get(arm, 0) + failed
-            runs[arm] = runs.get(arm, 0) + row.seeds * levels
+        failures.update(row.failures)
+        for (arm, _), outcomes in comparison.reads(setting.outcomes).items():
+            runs[arm] += len(outcomes.seeds)
     return {
         "comparison": comparison.shown(),
         "n": len(rows),
@@ -157,17 +143,15 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         "holds": holds,
         "share": holds / len(rows) if rows else math.nan,
         "share_interval": share_interval(holds, len(rows), level),
-        **_spread("", numbers, level),
-        **_spread("points_", points, level),
+        **_spread("", [row.number for row in rows], level),
+        **_spread("points_", [row.points for row in rows], level),
         "trained": {
             "n": len(trained),
-            "holds": sum(
-                comparison.side(row.trained or 0.0, row.margin) == comparison.holds_if for row in trained
-            ),
-            "median": float(np.median([row.trained for row in trained])) if trained else None,
+            "holds": sum(comparison.side(*own) == comparison.holds_if for own in trained),
+            "median": float(np.median([own for own, _ in trained])) if trained else None,
         },
-        "failures": failures,
-        "runs": runs,
+        "failures": dict(failures),
+        "runs": dict(runs),
         "unfitted": {arm: lost for arm in failures if (lost := sum(arm in own.unfitted for own in settings))},
         "settings": [
             asdict(row) | {"labels": dict(setting.labels)}
@@ -176,10 +160,11 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     }
 
 
-def _spread(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Median, its interval and the middle 80%."""
+def _spread(name: str, found: Sequence[float | None], level: float) -> dict[str, Any]:
+    """Median, its interval and the middle 80%, of the settings that have a number."""
+    values = np.array([one for one in found if one is not None])
     if not len(values):
-        return {f"{name}median": None, f"{name}median_interval": None, f"{name}middle": None}
+        return dict.fromkeys((f"{name}median", f"{name}median_interval", f"{name}middle"))
     return {
         f"{name}median": float(np.median(values)),
         f"{name}median_interval": median_interval(values, level),

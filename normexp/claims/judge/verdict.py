@@ -1,23 +1,36 @@
 """The verdict of a claim, as in `verdict.json`."""
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.estimate import ALPHA, ends, number, share_interval
-from normexp.claims.judge.limits import few, limits
-from normexp.claims.judge.one_setting import Judgement, judge_one_setting
-from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.settings_count import (
-    FEWEST,
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, share_interval
+from normexp.claims.judge.outcomes import Setting, paired_runs
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    COUNTED,
+    NO_COUNTEREXAMPLE,
+    NOT_SEEN,
     REFUTED,
+    SEEN,
     SUPPORTED,
     UNDECIDED,
+    UNTESTABLE,
+    ends,
+    every_one_of,
+    few,
+    limits,
+    number,
+)
+from normexp.claims.judge.settings_count import (
+    FEWEST,
     count,
     counterexample,
     p_of_share,
@@ -25,6 +38,7 @@ from normexp.claims.judge.settings_count import (
     worst_setting,
 )
 from normexp.runs.files import write_json
+from normexp.runs.table import FEWEST_SEEDS
 
 if TYPE_CHECKING:
     from normexp.claims.spec.claim import Claim
@@ -32,16 +46,6 @@ if TYPE_CHECKING:
 
 VERDICT = "verdict.json"
 UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning
-UNTESTABLE = "cannot be tested"
-NO_COUNTEREXAMPLE = "no counterexample"
-SEEN, NOT_SEEN = "seen here", "not seen here"
-WITHDRAWN_WORD = "withdrawn"  # by a row of the registry
-COUNTED = "counted"  # of settings that make no word about a population
-BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
-WORDS = (
-    *(SUPPORTED, REFUTED, "divided", UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
-    *("not yet run", WITHDRAWN_WORD, UNTESTABLE),
-)
 
 
 def judge(
@@ -56,7 +60,6 @@ def judge(
     passed_over: str = "",
     manipulation: list[Setting] | None = None,
     again: Setting | None = None,
-    extra: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Judge a claim's evidence. `comparisons` has the counts of each comparison; see `count`.
 
@@ -72,39 +75,34 @@ def judge(
         passed_over: words for the note if draws were the same network as an earlier one.
         manipulation: the settings with the values of the manipulation check.
         again: the worst setting of a universal sentence with fresh seeds.
-        extra: more keys of the verdict, such as its cost.
     """
     if isinstance(evidence, pd.DataFrame):
-        return _one_setting(claim, evidence) | (extra or {})
+        return _one_setting(claim, evidence)
     level = 1 - (row.alpha if row else ALPHA)
     counts = [count(evidence, comparison, level) for comparison in claim.comparisons]
-    together = [
-        all(rows) for rows in zip(*([s["holds"] for s in own["settings"]] for own in counts), strict=True)
-    ]
-    holds, n = sum(together), len(evidence)
-    kind = "drawn" if drawn else "hand-picked"
-    what = f"{_holds_in(claim)} in {holds} of {n} {kind} settings"
-    word, note, p = COUNTED, "", None
+    first, n = counts[0], len(evidence)
+    holds = sum(own["holds"] for own in joint_settings(first | {"comparisons": counts}))
+    what = f"{_holds_in(claim)} in {holds} of {n} {'drawn' if drawn else 'hand-picked'} settings"
+    word, notes, p = COUNTED, [""], None
     if drawn and n >= max(asked, FEWEST):
         if claim.universal:
-            word, note = _universal(claim, evidence, again)
+            word, notes[0] = _universal(claim, evidence, again)
         else:
             word, p = word_of(share_interval(holds, n, level)), p_of_share(holds, n)
     elif drawn and n >= asked > 0:
-        note = f"no word is possible with fewer than {FEWEST} settings"
+        notes = [f"no word is possible with fewer than {FEWEST} settings"]
     elif drawn:
         word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
         what += f", {waiting}" if waiting else ""
     check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
     if check and not check["held"]:
-        note = "; ".join(filter(None, (note, check["note"])))
+        notes.append(check["note"])
         word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
     if drawn and word != BEGUN:
-        note = "; ".join(filter(None, (passed_over, note, few(claim))))
-    first = counts[0]
-    registered = late if row else "unregistered"
+        notes = [passed_over, *notes, few(claim)]
+    registered = (late if row else "unregistered") if drawn else ""
     return {
-        **_head(claim, word, ", ".join(filter(None, (what, registered if drawn else "")))),
+        **_head(claim, word, ", ".join(filter(None, (what, registered)))),
         "effect": first["median"] if drawn else None,
         "interval": first["median_interval"] if drawn else None,
         "level": level,
@@ -115,7 +113,7 @@ def judge(
         "drawn": drawn,
         "p": p,
         "n_seeds": max((s["seeds"] for s in first["settings"]), default=0),
-        "note": note,
+        "note": "; ".join(filter(None, notes)),
         "comparison": first["comparison"],
         "comparisons": counts,
         "arms": arm_means(evidence),
@@ -125,13 +123,14 @@ def judge(
         },
         "manipulation": check,
         "registered": row and {"row": row.number, "hash": row.hash, "date": row.date, "alpha": row.alpha},
-        **(extra or {}),
     }
 
 
-def every_one_of(number: int) -> str:
-    """both, all 3"""
-    return "both" if number == 2 else f"all {number}"
+def joint_settings(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The settings of a verdict, with the numbers of its first comparison; the claim `holds` where all of them do."""
+    rest = [own["settings"] for own in verdict["comparisons"][1:]] if verdict["settings"] else []
+    rows = zip(verdict["settings"], *rest, strict=True)
+    return [first | {"holds": all(own["holds"] for own in (first, *others))} for first, *others in rows]
 
 
 def _holds_in(claim: "Claim") -> str:
@@ -170,10 +169,10 @@ def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: 
 def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     """The verdict from one setting. A law has no scope. Cases never support a universal sentence that mathematics does
     not prove; it then has "no counterexample" among them. Networks show what was seen here, and no more."""
-    trained = claim.evidence == "training"
+    trained, setting = claim.evidence == "training", Setting.of_table(table)
     judgements = judge_one_setting(table, claim.comparisons, trained=trained)
-    decided = deciding(judgements)
-    word, scope = decided.verdict, ""
+    decided = asdict(deciding(judgements))
+    word, scope = decided.pop("verdict"), ""
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
     if claim.search and word == REFUTED:
         scope = f"by a counterexample, after a search of {len(table)} cases"
@@ -181,32 +180,139 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
         word, scope = NO_COUNTEREXAMPLE, f"in {len(table)} cases"
     elif claim.evidence != "law" and not universal:
         word = SEEN if word == SUPPORTED else NOT_SEEN
-    runs = table.assign(lost=~np.isfinite(table["value"].to_numpy(float))).groupby("arm", sort=False)["lost"]
-    means = table.groupby(["arm", "factor"], sort=False)["value"].mean()
-    arms: dict[str, dict[str, float]] = {}
-    for arm, level, mean in means.reset_index().itertuples(index=False):
-        arms.setdefault(str(arm), {})[str(level)] = float(mean)
+    failures: dict[str, dict[str, int]] = {}
+    for (arm, _), own in setting.outcomes.items() if trained else ():
+        before = failures.get(arm, {"failed": 0, "of": 0})
+        failures[arm] = {
+            "failed": before["failed"] + int(own.failed.sum()),
+            "of": before["of"] + len(own.seeds),
+        }
     return {
         **_head(claim, word, scope),
-        **{key: value for key, value in asdict(decided).items() if key != "verdict"},
-        "level": 1.0 if decided.comparison["kind"] == "every" else 1 - ALPHA,
+        **decided,
+        "level": 1.0 if decided["comparison"]["kind"] == "every" else 1 - ALPHA,
         "p": None,
         "comparisons": [asdict(judgement) for judgement in judgements],
-        "arms": arms,
+        "arms": arm_means([setting]),
         "settings": [],
-        "failures": {str(arm): {"failed": int(own.sum()), "of": len(own)} for arm, own in runs}
-        if trained
-        else {},
+        "failures": failures,
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The result of one comparison in one setting. The interval of a universal sentence is the range of all values."""
+
+    verdict: str
+    effect: float
+    interval: Ends
+    n_seeds: int
+    method: str
+    note: str = ""
+    comparison: dict[str, Any]
+
+
+def judge_one_setting(
+    table: pd.DataFrame, comparisons: list[Comparison], *, trained: bool = False
+) -> list[Judgement]:
+    """Judge every comparison of a claim. The comparisons of one claim are one Holm family.
+
+    A comparison supports its sentence if the whole 95% interval lies where the sentence puts the effect, and refutes it
+    if the whole interval lies elsewhere. For values that were `trained`, the effect is the mean over the seeds at which
+    every compared run gave a number, and equal effects are no proof; those of laws and of initial networks are exact.
+
+    Raises ValueError with fewer than five seeds, because fewer rank nothing.
+    """
+    n = table["seed"].nunique()
+    if n < FEWEST_SEEDS:
+        raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
+    outcomes = Setting.of_table(table).outcomes
+    means = [None if c.kind == "every" else _mean(outcomes, c, trained) for c in comparisons]
+    pairs = list(zip(comparisons, means, strict=True))
+    p = iter(holm([own[0].p_of(c, float(c.margin)) for c, own in pairs if own]))
+    return [_decided(c, *own, next(p)) if own else _judge_universal(table, c) for c, own in pairs]
 
 
 def deciding(judgements: list[Judgement]) -> Judgement:
     """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-    for word in (REFUTED, UNDECIDED, SUPPORTED):
-        for judgement in judgements:
-            if judgement.verdict == word:
-                return judgement
-    raise ValueError("claim: it has no comparison; add one")
+    if not judgements:
+        raise ValueError("claim: it has no comparison; add one")
+    return min(judgements, key=lambda own: (REFUTED, UNDECIDED, SUPPORTED).index(own.verdict))
+
+
+def _mean(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
+    """The effect over seeds, and what limits it: why nothing is known, or which seeds are left out."""
+    seeds = len(next(iter(outcomes.values())).seeds)
+    own = paired_runs(comparison.reads(outcomes))
+    n = len(next(iter(own.values())).seeds) if own else seeds
+    unknown = SeedMean(math.nan, 0.0, n - 1.0)
+    if n < seeds and not trained:
+        return unknown, f"{seeds - n} of {seeds} values are not finite"
+    if n < FEWEST_SEEDS:
+        return unknown, f"every arm trained at {n} of {seeds} seeds"
+    effects = comparison.effects(own)
+    notes = [f"{seeds - n} of {seeds} seeds are left out, in which a run failed"] * (n < seeds)
+    notes += ["all effects are equal, so the measure resolves too little"] * (trained and not np.ptp(effects))
+    return SeedMean.of(effects, exact=not trained), "; ".join(notes)
+
+
+def _decided(comparison: Comparison, mean: SeedMean, note: str, p: float) -> Judgement:
+    margin, word = float(comparison.margin), UNDECIDED
+    if p <= ALPHA:
+        inside, elsewhere = (
+            mean.p_within(part) for part in (comparison.region(margin), comparison.complement(margin))
+        )
+        word = SUPPORTED if inside < elsewhere else REFUTED
+    return Judgement(
+        verdict=word, effect=mean.effect, interval=mean.interval(1 - ALPHA), n_seeds=int(mean.df) + 1,
+        method="paired t", note=note, comparison=comparison.shown(),
+    )  # fmt: skip
+
+
+def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
+    """A universal sentence: one counterexample refutes, and any number of examples only supports.
+
+    Each single value is checked against its bound. The effect is the value that fails most, or passes most narrowly.
+    A value that is not a number fails.
+    """
+    rows = table if comparison.arm is None else table[table["arm"] == comparison.arm]
+    if comparison.at is not None:
+        rows = rows[rows["factor"] == comparison.at]
+    if rows.empty:
+        raise ValueError(f"comparison: no value of arm={comparison.arm} at={comparison.at}; check the yaml")
+    levels = list(dict.fromkeys(table["factor"]))
+    excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
+    worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
+    level = f" factor={worst['factor']}" if worst["factor"] != "" else ""
+    where = worst["case"] if "case" in rows else f"arm={worst['arm']}{level} seed={worst['seed']}"
+    return Judgement(
+        verdict=REFUTED if failing else SUPPORTED,
+        effect=float(worst["value"]),
+        interval=(float(rows["value"].min()), float(rows["value"].max())),
+        n_seeds=table["seed"].nunique(),
+        method="counterexample" if failing else f"no counterexample in {len(rows)} cases",
+        note=f"{failing} of {len(rows)} cases fail, the worst: {where}" if failing else "",
+        comparison=comparison.shown(),
+    )
+
+
+def outside(comparison: Comparison, row: Any, levels: list) -> float:
+    """How far a value lies outside its bound; 0 or below if it lies within."""
+    if np.isnan(row.value):
+        return float("inf")
+
+    def bound(asked: Any) -> Any:
+        asked = asked[row.arm] if isinstance(asked, dict) else asked
+        return asked[levels.index(row.factor)] if isinstance(asked, list) else asked
+
+    found = []
+    if comparison.at_most is not None:
+        found.append(row.value - bound(comparison.at_most))
+    if comparison.at_least is not None:
+        found.append(bound(comparison.at_least) - row.value)
+    if comparison.equals is not None:
+        found.append(abs(row.value - bound(comparison.equals)) - comparison.tolerance)
+    return max(found)
 
 
 def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
@@ -223,6 +329,7 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
 def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
     """The keys that every verdict has, from the claim and its word."""
     own = ("measure", "source", "evidence", "kind", "paper_effect", "budget", "protocol")
+    expected = claim.expected if word not in (COUNTED, BEGUN) else None
     return {
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
         **{key: getattr(claim, key) for key in own},
@@ -230,7 +337,7 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         "means": claim.note,
         "does_not_show": limits(claim),
         "expected": claim.expected,
-        "as_expected": None if claim.expected is None or word in (COUNTED, BEGUN) else word == claim.expected,
+        "as_expected": None if expected is None else word == expected,
     }
 
 
@@ -247,14 +354,5 @@ def untestable(claim: "Claim", command: str) -> dict[str, Any]:
 def write_verdict(folder: Path, verdict: dict[str, Any]) -> None:
     """Write `verdict.json` atomically. Numbers that are not finite become text, because JSON has no infinity."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / VERDICT, _plain(verdict))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    plain = json.loads(json.dumps(verdict), parse_constant=lambda word: str(float(word)))
+    write_json(folder / VERDICT, plain)

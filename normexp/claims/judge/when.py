@@ -106,14 +106,11 @@ class Part:
     def __str__(self) -> str:
         if self.value:
             return f"{self.name} {self.value}" if self.low > 0 else f"{self.name} other than {self.value}"
-        least = f"at least {self.low:,g}" if self.low > -math.inf else ""
-        below = (
-            f"{'fewer than' if self.name in COUNTS else 'below'} {self.high:,g}"
-            if self.high < math.inf
-            else ""
-        )
-        words = " and ".join(filter(None, (least, below)))
-        return f"{words} {self.name}" if self.name in COUNTS else f"{self.name} {words}"
+        counted = self.name in COUNTS
+        ends = [f"at least {self.low:,g}"] * (self.low > -math.inf)
+        ends += [f"{'fewer than' if counted else 'below'} {self.high:,g}"] * (self.high < math.inf)
+        words = " and ".join(ends)
+        return f"{words} {self.name}" if counted else f"{self.name} {words}"
 
 
 def search(features: pd.DataFrame, holds: np.ndarray) -> list[Part] | None:
@@ -132,10 +129,8 @@ def search(features: pd.DataFrame, holds: np.ndarray) -> list[Part] | None:
             leaves.append((tree.value[node][0][1] > holds.mean(), path))
             return
         column = features.columns[tree.feature[node]]
-        values = features[column].to_numpy()
-        bound = float(
-            values[values > tree.threshold[node]].min()
-        )  # a value that occurs, which people can read
+        values = features[column]  # the bound is a value that occurs, which people can read
+        bound = float(values[values > tree.threshold[node]].min())
         own = path.get(column, Part(*column))
         walk(tree.children_left[node], path | {column: replace(own, high=min(own.high, bound))})
         walk(tree.children_right[node], path | {column: replace(own, low=max(own.low, bound))})

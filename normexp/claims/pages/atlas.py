@@ -1,25 +1,26 @@
 """The atlas of a bank: for each question of practice a figure over all its settings, with what it says in words."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normexp.claims.evidence.measured import Measured
 from normexp.claims.evidence.settings_of_runs import failed_runs
 from normexp.claims.judge.comparison import Comparison, practical_margin
-from normexp.claims.judge.estimate import ends, median_interval, share_interval
-from normexp.claims.judge.settings_count import SettingNumber, count, number_in
+from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.plain_words import ends
+from normexp.claims.judge.settings_count import count, number_in
 from normexp.claims.pages import markdown_page, markdown_table, plain_norm, save_figure
 from normexp.claims.pages.findings import spans
-from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.population import EARLY, FINAL
+from normexp.claims.spec.bank import EARLY, FINAL, Bank
 from normexp.format import pluralize
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
@@ -29,7 +30,7 @@ LEVEL = 0.95
 TICKS = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
 MOST_ROWS = 24  # of the figure of failures
 BATCHNORM = "batchnorm"
-Panel = Callable[[Axes, list[Measured], str, str], None]  # settings, an arm and its baseline
+Panel = Callable[[Axes, list[Measured], str, str], Any]  # settings, an arm and its baseline
 
 
 def against(arm: str, baseline: str) -> Comparison:
@@ -37,9 +38,17 @@ def against(arm: str, baseline: str) -> Comparison:
     return Comparison(kind="smaller", arm=arm, baseline=baseline, margin="practical")
 
 
-def numbers(settings: Sequence[Measured], arm: str, baseline: str) -> list[SettingNumber]:
-    """The difference of two norms in each setting."""
-    return [number_in(own.setting, against(arm, baseline)) for own in settings]
+def compared(settings: Sequence[Measured], arm: str, baseline: str) -> pd.DataFrame:
+    """The difference of two norms in each setting that has a number, by its size: name, at, model, batch, number, its
+    standard error, side."""
+    rows = [
+        (own.name, own.at, own.cell.labels["model"], int(own.cell.labels.get("batch size", 0)),
+         found.number, np.nan_to_num(found.error), found.side)
+        for own in settings
+        if (found := number_in(own.setting, against(arm, baseline))).number is not None
+    ]  # fmt: skip
+    columns = ("name", "at", "model", "batch", "number", "error", "side")
+    return pd.DataFrame(rows, columns=columns).sort_values("number", kind="stable", ignore_index=True)
 
 
 def told(settings: Sequence[Measured], arm: str, baseline: str) -> str:
@@ -55,8 +64,7 @@ def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, i
     """In how many settings each norm errs at most a margin of practice more than the best one."""
     found = dict.fromkeys(norms, 0)
     for own in settings:
-        guess = own.setting.guess or 1.0
-        means = {norm: own.setting.outcomes[norm, ""].guessing(guess).values.mean() for norm in norms}
+        means = {norm: own.setting.values_of(norm).mean() for norm in norms}
         best = min(means.values())
         for norm, mean in means.items():
             found[norm] += bool(mean - best <= practical_margin(float(best), "error"))
@@ -66,26 +74,16 @@ def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, i
 # Figures. Each is as wide as a phone, which is a column in print.
 
 
-class Kinds:
+def looks(settings: Sequence[Measured]) -> dict[str, dict[str, Any]]:
     """A color and a marker for each kind of model."""
-
-    def __init__(self, settings: Sequence[Measured]):
-        self.names = sorted({own.cell.labels["model"] for own in settings})
-
-    def look(self, own: Measured, *, filled: bool = True) -> dict:
-        look = self._of(self.names.index(own.cell.labels["model"]))
-        return look | {"markerfacecolor": look["color"] if filled else "white", "markersize": 3.4}
-
-    def _of(self, place: int) -> dict:
-        return {"color": FREE[place % len(FREE)], "marker": MARKERS[place % len(MARKERS)]}
-
-    def legend(self, figure: Figure) -> None:
-        places = range(len(self.names))
-        handles = [matplotlib.lines.Line2D([], [], linestyle="", **self._of(place)) for place in places]
-        figure.legend(handles, self.names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    names = enumerate(sorted({own.cell.labels["model"] for own in settings}))
+    return {
+        name: {"color": FREE[place % len(FREE)], "marker": MARKERS[place % len(MARKERS)], "linestyle": ""}
+        for place, name in names
+    }
 
 
-def points_axis(axes: Axes, values: Sequence[float]) -> None:
+def points_axis(axes: Axes, values: Iterable[float]) -> None:
     """Differences in points of error: linear to one point, logarithmic beyond."""
     most = max([1.5, *(abs(100 * value) for value in values if np.isfinite(value))])
     axes.set_yscale("symlog", linthresh=1, linscale=0.6)
@@ -96,54 +94,45 @@ def points_axis(axes: Axes, values: Sequence[float]) -> None:
 
 
 def dots(
-    axes: Axes, xs: Sequence[float], rows: Sequence[tuple[Measured, SettingNumber]], kinds: Kinds
-) -> None:
-    """Differences with one standard error over seeds; hollow where they are too small to matter."""
-    for x, (own, row) in zip(xs, rows, strict=True):
-        y, error = 100 * (row.number or 0.0), 100 * np.nan_to_num(row.error)
-        look = kinds.look(own, filled=row.side != "within")
-        axes.plot([x, x], [y - error, y + error], color=look["color"], linewidth=0.8, alpha=0.6)
-        axes.plot([x], [y], linestyle="", **look)
+    axes: Axes, settings: Sequence[Measured], arm: str, baseline: str, x: str | None = None
+) -> pd.DataFrame:
+    """Differences of all settings at their final length, with one standard error over seeds; hollow where they are too
+    small to matter. They stand over a column, or from the setting in which the arm helps most. Returns them."""
+    rows, kinds = compared([own for own in settings if own.at == FINAL], arm, baseline), looks(settings)
+    each: Iterable[Any] = rows.itertuples(index=False)
+    for place, row in enumerate(each):
+        at, y, error = (getattr(row, x) if x else place), 100 * row.number, 100 * row.error
+        look = kinds[row.model]
+        axes.plot([at, at], [y - error, y + error], color=look["color"], linewidth=0.8, alpha=0.6)
+        filled = look["color"] if row.side != "within" else "white"
+        axes.plot([at], [y], **look, markerfacecolor=filled, markersize=3.4)
+    points_axis(axes, rows["number"])
+    return rows
 
 
-def sorted_rows(
-    settings: Sequence[Measured], arm: str, baseline: str
-) -> list[tuple[Measured, SettingNumber]]:
-    """The settings in which there is a number, by its size."""
-    rows = zip(settings, numbers(settings, arm, baseline), strict=True)
-    return sorted(((a, b) for a, b in rows if b.number is not None), key=lambda row: row[1].number or 0.0)
-
-
-def strip(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
+def strip(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> pd.DataFrame:
     """All settings, from the one in which the arm helps most."""
-    rows = sorted_rows([own for own in settings if own.at == FINAL], arm, baseline)
-    dots(axes, range(len(rows)), rows, Kinds(settings))
-    points_axis(axes, [row.number or 0.0 for _, row in rows])
+    rows = dots(axes, settings, arm, baseline)
     axes.set_xticks([])
     axes.grid(axis="x", visible=False)
+    return rows
 
 
 def both_lengths(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
     """The same with the early length as a gray dot, and a line between the two."""
-    strip(axes, settings, arm, baseline)
-    early = {own.name: own for own in settings if own.at == EARLY}
-    rows = sorted_rows([own for own in settings if own.at == FINAL], arm, baseline)
-    found = [row.number or 0.0 for _, row in rows]
-    for x, (own, row) in enumerate(rows):
-        if own.name in early and (first := numbers([early[own.name]], arm, baseline)[0].number) is not None:
-            axes.plot(
-                [x, x], [100 * first, 100 * (row.number or 0.0)], color="#bbbbbb", linewidth=1, zorder=1
-            )
-            axes.plot([x], [100 * first], "o", color="#999999", markersize=2.4, zorder=1)
-            found.append(first)
-    points_axis(axes, found)
+    rows = strip(axes, settings, arm, baseline)
+    early = compared([own for own in settings if own.at == EARLY], arm, baseline).set_index("name")["number"]
+    for x, (name, last) in enumerate(zip(rows["name"], rows["number"], strict=True)):
+        if name in early:
+            ends = [100 * early[name], 100 * last]
+            axes.plot([x, x], ends, color="#bbbbbb", linewidth=1, zorder=1)
+            axes.plot([x], ends[:1], "o", color="#999999", markersize=2.4, zorder=1)
+    points_axis(axes, [*rows["number"], *early.reindex(rows["name"]).dropna()])
 
 
 def over_batch(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
     """The difference over the batch size, and its median in each third of the settings."""
-    rows = sorted_rows([own for own in settings if own.at == FINAL], arm, baseline)
-    dots(axes, [batch(own) for own, _ in rows], rows, Kinds(settings))
-    points_axis(axes, [row.number or 0.0 for _, row in rows])
+    rows = dots(axes, settings, arm, baseline, "batch")
     for low, high, middle, _ in thirds(rows):
         axes.plot([low, high], [100 * middle] * 2, color=INK, linewidth=2.2)
     axes.set_xscale("log", base=2)
@@ -151,22 +140,14 @@ def over_batch(axes: Axes, settings: list[Measured], arm: str, baseline: str) ->
     axes.set_xlabel("batch size")
 
 
-def batch(own: Measured) -> int:
-    """Its batch size."""
-    return int(own.cell.labels["batch size"])
-
-
-def thirds(
-    rows: Sequence[tuple[Measured, SettingNumber]],
-) -> list[tuple[int, int, float, tuple[float, float]]]:
+def thirds(rows: pd.DataFrame) -> list[tuple[int, int, float, tuple[float, float]]]:
     """(smallest batch, largest batch, median, its interval) of each third of the settings by their batch size."""
-    ordered = sorted(rows, key=lambda row: batch(row[0]))
-    found = []
+    ordered, found = rows.sort_values("batch", kind="stable"), []
     for first, last in pairwise(np.linspace(0, len(ordered), 4).astype(int)):
-        if part := ordered[first:last]:
-            values = np.array([row.number for _, row in part])
-            low, high = batch(part[0][0]), batch(part[-1][0])
-            found.append((low, high, float(np.median(values)), median_interval(values, LEVEL)))
+        part = ordered[first:last]
+        if len(part):
+            values, sizes = part["number"].to_numpy(), part["batch"].tolist()
+            found.append((sizes[0], sizes[-1], float(np.median(values)), median_interval(values, LEVEL)))
     return found
 
 
@@ -180,20 +161,21 @@ def panels(settings: list[Measured], pairs: Sequence[tuple[str, str]], panel: Pa
         spare.set_axis_off()
     for left in axes[::2]:
         left.set_ylabel("points of error")
-    Kinds(settings).legend(figure)
+    kinds = looks(settings)
+    handles = [matplotlib.lines.Line2D([], [], **look) for look in kinds.values()]
+    figure.legend(handles, list(kinds), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 
 
 def draw_best(settings: Sequence[Measured], norms: Sequence[str]) -> Figure:
     """The share of settings in which each norm is within the margin of the best, with exact intervals."""
     figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.7 + 0.27 * len(norms)))
-    style, n = Style(norms), len(settings)
+    colors, n = Style(norms).colour, len(settings)
     for y, (norm, k) in enumerate(near_best(settings, norms).items()):
-        axes.plot(
-            [100 * end for end in share_interval(k, n, LEVEL)], [y, y], color=style.colour[norm], linewidth=2
-        )
-        axes.plot([100 * k / n], [y], "o", color=style.colour[norm])
-        axes.text(102, y, f"{k} of {n}", va="center", fontsize=8, color=style.colour[norm])
+        span = [100 * end for end in share_interval(k, n, LEVEL)]
+        axes.plot(span, [y, y], color=colors[norm], linewidth=2)
+        axes.plot([100 * k / n], [y], "o", color=colors[norm])
+        axes.text(102, y, f"{k} of {n}", va="center", fontsize=8, color=colors[norm])
     axes.set_yticks(range(len(norms)), norms, fontsize=8.5)
     axes.set_ylim(len(norms) - 0.5, -0.5)
     axes.set_xlim(0, 100)
@@ -207,12 +189,8 @@ def failures(
     """Settings in which a run failed -> norm -> (failed runs, all runs), at all rates; most failures first."""
     found = []
     for own in settings:
-        lost = failed_runs(own.runs, own.cell)
-        each = {
-            norm: (int(lost[mine].sum()), int(mine.sum()))
-            for norm in norms
-            for mine in [own.runs["norm"] == norm]
-        }
+        lost = pd.Series(failed_runs(own.runs, own.cell)).groupby(own.runs["norm"].to_numpy())
+        each = {norm: (int(lost.sum()[norm]), int(lost.size()[norm])) for norm in norms}
         if any(failed for failed, _ in each.values()):
             found.append((own, each))
     return sorted(found, key=lambda row: -sum(failed / of for failed, of in row[1].values()))
@@ -291,11 +269,9 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
         )
     early = [own for own in settings if own.at == EARLY]
     first, *others = bank.norms
-    pairs = [(norm, first) for norm in others]
-    batches = (
-        [(BATCHNORM, norm) for norm in bank.norms if norm != BATCHNORM] if BATCHNORM in bank.norms else []
-    )
-    batches = batches if all("batch size" in own.cell.labels for own in final) else []
+    pairs, batches = [(norm, first) for norm in others], list[tuple[str, str]]()
+    if BATCHNORM in bank.norms and all("batch size" in own.cell.labels for own in final):
+        batches = [(BATCHNORM, norm) for norm in bank.norms if norm != BATCHNORM]
     lost = failures(final, bank.norms)
     with matplotlib.rc_context(SETTINGS):
         figures = {"best": draw_best(final, bank.norms), "norms": panels(settings, pairs, strip)}
@@ -305,8 +281,9 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
             figures["lengths"] = panels(settings, pairs, both_lengths)
         if lost:
             figures["failures"] = draw_failures(lost, bank.norms)
+        images = {name: f"images/atlas_{bank.name}_{name}.png" for name in figures}
         for name, figure in figures.items():
-            save_figure(figure, path.parent / "images" / f"atlas_{bank.name}_{name}.png")
+            save_figure(figure, path.parent / images[name])
     text = markdown_page(
         "atlas.md.j2",
         bank=bank.name,
@@ -314,15 +291,15 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
         of=len(bank.cells),
         norms=bank.norms,
         where=spans([own.cell.labels for own in final]),
-        figures={name: f"images/atlas_{bank.name}_{name}.png" for name in figures},
+        figures=images,
         best=near_best(final, bank.norms),
         pairs=[(*pair, told(final, *pair)) for pair in pairs],
-        early=[(*pair, told(early, *pair)) for pair in pairs if early],
-        batches=[(*pair, in_thirds(final, *pair)) for pair in batches],
         kinds=by_kind(final, pairs),
-        lost=lost_table(final, lost, bank.norms),
-        shown=min(len(lost), MOST_ROWS),
+        batches=[(*pair, in_thirds(final, *pair)) for pair in batches],
+        early=[(*pair, told(early, *pair)) for pair in pairs] if early else [],
         failed=len(lost),
+        shown=min(len(lost), MOST_ROWS),
+        lost=lost_table(final, lost, bank.norms),
         audit=audit_in_words(json.loads(audited.read_text())) if audited else "",
     )
     with atomic_write(path) as file:
@@ -334,19 +311,17 @@ def in_thirds(settings: Sequence[Measured], arm: str, baseline: str) -> str:
     """The medians of the thirds by batch size, in words."""
     return "; ".join(
         f"batch of {low} to {high}: {100 * middle:+.1f}{ends(interval, '+.1f', 100)}"
-        for low, high, middle, interval in thirds(sorted_rows(settings, arm, baseline))
+        for low, high, middle, interval in thirds(compared(settings, arm, baseline))
     )
 
 
 def by_kind(settings: Sequence[Measured], pairs: Sequence[tuple[str, str]]) -> str:
     """A table: for each kind of model in how many settings a norm is better, and worse, than the first."""
-    rows = []
-    for kind in Kinds(settings).names:
-        own = [one for one in settings if one.cell.labels["model"] == kind]
-        sides = [[row.side for row in numbers(own, *pair)] for pair in pairs]
-        rows.append(
-            (kind, len(own), *(f"{side.count('beyond')} / {side.count('opposite')}" for side in sides))
-        )
+    rows, each = [], [compared(settings, *pair) for pair in pairs]
+    for kind in looks(settings):
+        own = [found.loc[found["model"] == kind, "side"].value_counts() for found in each]
+        texts = [f"{side.get('beyond', 0)} / {side.get('opposite', 0)}" for side in own]
+        rows.append((kind, sum(one.cell.labels["model"] == kind for one in settings), *texts))
     return markdown_table(("model", "settings", *(arm for arm, _ in pairs)), rows, range(1, len(pairs) + 2))
 
 

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from normexp.claims.evidence.choose_rates import runs_at
 from normexp.claims.evidence.settings_of_runs import failed_runs, setting_of_runs
-from normexp.claims.judge.estimate import SeedMean, ends
+from normexp.claims.judge.estimate import SeedMean
+from normexp.claims.judge.plain_words import ends
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.report.drawing import new_figure
@@ -25,30 +26,22 @@ def bank_table(bank: Bank, ledger: pd.DataFrame) -> str:
     rows = []
     for cell in finished(bank, ledger):
         one = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
-        setting = setting_of_runs(cell, one, "error")
-        own = {norm: setting.outcomes[norm, ""] for norm in bank.norms}
-        values = {norm: runs.guessing(1 - cell.chance).values for norm, runs in own.items()}
-        first = values[bank.norms[0]]
-        texts = [
-            f"{100 * first.mean():.2f}",
-            *(_points(100 * (values[norm] - first)) for norm in bank.norms[1:]),
-        ]
-        lost = [
-            f"; {own[norm].failed.sum()} of {len(first)} failed" if own[norm].failed.any() else ""
-            for norm in own
-        ]
-        rows.append((cell.what, *(text + more for text, more in zip(texts, lost, strict=True))))
+        outcomes, texts = setting_of_runs(cell, one, "error").outcomes, list[str]()
+        for norm in bank.norms:
+            values = 100 * outcomes[norm, ""].guessing(1 - cell.chance).values
+            if not texts:
+                first, text = values, f"{values.mean():.2f}"
+            else:  # `-1.00 (-1.52 to -0.48)`
+                mean = SeedMean.of(values - first)
+                text = f"{mean.effect:+.2f}{ends(mean.interval(0.95), '+.2f')}"
+            lost = outcomes[norm, ""].failed.sum()
+            texts.append(text + (f"; {lost} of {len(values)} failed" if lost else ""))
+        rows.append((cell.what, *texts))
     return _table(("setting",), bank.norms, rows)
 
 
 def _table(columns: tuple[str, ...], norms: Sequence[str], rows: list[tuple]) -> str:
     return markdown_table((*columns, *norms), rows, range(len(columns), len(columns) + len(norms)))
-
-
-def _points(differences: np.ndarray) -> str:
-    """`-1.00 (-1.52 to -0.48)`."""
-    mean = SeedMean.of(differences)
-    return f"{mean.effect:+.2f}{ends(mean.interval(0.95), '+.2f')}"
 
 
 def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
@@ -83,9 +76,8 @@ def draw_rates(bank: Bank, ledger: pd.DataFrame, path: Path) -> None:
             axes.set_axis_off()
         for axes in panels[::COLUMNS]:
             axes.set_ylabel("test error")
-        figure.legend(
-            *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(bank.norms)
-        )
+        names = panels[0].get_legend_handles_labels()
+        figure.legend(*names, loc="outside upper center", ncols=len(bank.norms))
         save_figure(figure, path, dpi=130)
 
 
@@ -93,13 +85,8 @@ def _draw_cell(axes: Axes, cell: BankCell, runs: pd.DataFrame, norms: Sequence[s
     error = np.where(failed_runs(runs, cell), 1 - cell.chance, 1 - runs["test_accuracy"])
     mean = runs.assign(error=error).groupby(["norm", "lr"])["error"].mean()
     for norm in norms:
-        axes.plot(
-            mean[norm].index.to_numpy(),
-            mean[norm].to_numpy(),
-            marker=style.marker[norm],
-            label=norm,
-            **style.line(norm),
-        )
+        xs, ys = mean[norm].index.to_numpy(), mean[norm].to_numpy()
+        axes.plot(xs, ys, marker=style.marker[norm], label=norm, **style.line(norm))
     axes.set_xscale("log")
     axes.set_xticks(cell.rates, [f"{rate:g}" for rate in cell.rates])
     plain_log_scale(axes)

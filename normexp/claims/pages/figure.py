@@ -14,18 +14,12 @@ from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
 from normexp.claims.judge.plain_words import SHARES, describe_effect, title
+from normexp.claims.judge.verdict import joint_settings
 from normexp.report.style import FAINT, INK, Style, shorten
 
 KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666", "aside": "#999999", "paper": "#332288"}
-SIDES = {
-    "beyond": "open",
-    "within": "open",
-    "opposite": "against",
-    "failed": "aside",
-}  # where a claim does not hold
-
-
+SIDES = ("lower", "higher")  # of zero
 MOST_NAMED = 40  # rows; of more, single settings stand close together and have no names
 CLOSE = 0.35  # the height of such a row, as a share of another's
 
@@ -46,9 +40,8 @@ def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) ->
     """A row per setting, the median of drawn ones, and the paper's effect. A verdict from one setting has one effect.
     Bars of settings are one standard error over seeds. With several comparisons the effects are those of the first,
     and a setting is for the claim if all hold there. `names` are those of settings, for people."""
-    lines, equal = [], (verdict.get("comparison") or {}).get("kind") in EQUAL
-    rest = [own["settings"] for own in verdict["comparisons"][1:]] if verdict["settings"] else []
-    for row, *others in zip(verdict["settings"], *rest, strict=True):
+    lines, comparison = [], verdict.get("comparison") or {}
+    for row in joint_settings(verdict):
         name = (names or {}).get(row["name"], row["name"])
         lost = sum(row["failures"].values())
         words = f"{row['seeds']} seeds" + (f", {lost} failed runs" if lost else "")
@@ -58,19 +51,16 @@ def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) ->
             )
             continue
         size, error = float(row["number"]), float(row["error"])
-        span = (size, size) if math.isnan(error) else (size - error, size + error)
-        kind = (
-            "for" if all(own["holds"] for own in (row, *others)) else "open" if equal else SIDES[row["side"]]
-        )
-        lines.append(
-            Line(name, size, span, kind, f"{number(size)} ± {number(error)}, {words}", row["margin"])
-        )
+        half = 0.0 if math.isnan(error) else error
+        against = "open" if comparison.get("kind") in EQUAL or row["side"] != "opposite" else "against"
+        words = f"{number(size)} ± {number(error)}, {words}"
+        ends = (size - half, size + half)
+        lines.append(Line(name, size, ends, "for" if row["holds"] else against, words, row["margin"]))
     lines.sort(key=lambda line: (math.isnan(line.effect), line.effect))
-    margin = lines[0].margin if lines else float((verdict.get("comparison") or {}).get("margin") or 0.0)
+    margin = lines[0].margin if lines else float(comparison.get("margin") or 0.0)
     if verdict["effect"] is not None:
-        name, kind = "median of settings" if lines else "this setting", KINDS.get(verdict["verdict"], "open")
-        effect = float(verdict["effect"])
-        lines.append(Line(name, effect, ends_of(verdict), f"mean {kind}", interval(verdict), margin))
+        name = "median of settings" if lines else "this setting"
+        lines.append(summary(name, verdict, margin)._replace(kind=f"mean {kind_of(verdict)}"))
     paper = verdict.get("paper_effect") or {}
     if paper.get("effect") is not None:
         size = float(paper["effect"])
@@ -79,16 +69,16 @@ def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) ->
     return lines
 
 
-def ends_of(row: dict[str, Any]) -> tuple[float, float]:
-    """The interval as numbers; a verdict read from JSON has its infinities as text."""
-    low, high = map(float, row["interval"])
-    return low, high
+def kind_of(verdict: Mapping[str, Any]) -> str:
+    """Whether its word is for the sentence, against it, or leaves it open."""
+    return KINDS.get(verdict["verdict"], "open")
 
 
-def interval(row: dict[str, Any]) -> str:
-    """An effect with its interval, in words."""
-    low, high = ends_of(row)
-    return f"{number(float(row['effect']))} [{number(low)}, {number(high)}]"
+def summary(name: str, row: Mapping[str, Any], margin: float) -> Line:
+    """The effect and interval of a verdict, or of a comparison in one setting; JSON has infinities as text."""
+    effect, low, high = map(float, (row["effect"], *row["interval"]))
+    words = f"{number(effect)} [{number(low)}, {number(high)}]"
+    return Line(name, effect, (low, high), kind_of(row), words, margin)
 
 
 def number(value: float) -> str:
@@ -119,30 +109,23 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         figure = Figure(figsize=(8.5, 2.2 + 0.3 * sum(places_of(lines)[1])), layout="constrained")
         axes, width = figure.subplots(), 85
         draw_forest(axes, lines, verdict)
-        axes.set_xlabel(
-            f"{describe_effect(verdict['comparison'])}; bars: one standard error; gray: too small to matter",
-            fontsize=8,
+        about = (
+            f"{describe_effect(verdict['comparison'])}; bars: one standard error; gray: too small to matter"
         )
+        axes.set_xlabel(about, fontsize=8)
     else:
         judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
-        figure = Figure(figsize=(10, 4.6) if judged else (7, 4.6), layout="constrained")
-        columns, width = (
-            (figure.subplots(1, 2, width_ratios=(3, 2)), 105) if judged else ([figure.subplots()], 75)
-        )
+        figure = Figure(figsize=(10 if judged else 7, 4.6), layout="constrained")
+        ratios, width = ((3, 2), 105) if judged else ((1,), 75)
+        columns = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
         draw_values(columns[0], table, verdict)
         if judged:
             draw_forest(columns[1], [_line_of(item) for item in judged], verdict)
-            columns[1].set_title(
-                f"effect and {100 * verdict['level']:.4g}% interval; gray: too small to matter", fontsize=9
-            )
+            level = f"{100 * verdict['level']:.4g}%"
+            columns[1].set_title(f"effect and {level} interval; gray: too small to matter", fontsize=9)
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
-    word = verdict["verdict"]
-    figure.suptitle(
-        f"{textwrap.fill(verdict['sentence'], width)}\n{textwrap.fill(title(verdict), width)}",
-        color=COLORS[KINDS.get(word, "open")],
-        fontweight="bold",
-        fontsize=11,
-    )
+    heading = "\n".join(textwrap.fill(text, width) for text in (verdict["sentence"], title(verdict)))
+    figure.suptitle(heading, color=COLORS[kind_of(verdict)], fontweight="bold", fontsize=11)
     figure.savefig(path, dpi=110)
 
 
@@ -150,11 +133,9 @@ def _line_of(item: dict[str, Any]) -> Line:
     """A comparison in one setting."""
     own = item["comparison"]
     against = own.get("baseline") or (f"{own['target']:g}" if "target" in own else "")
-    name = (
-        own["arm"] + (f" at {own['at']}" if "at" in own else "") + (f"\nminus {against}" if against else "")
-    )
-    kind = KINDS.get(item["verdict"], "open")
-    return Line(name, item["effect"], ends_of(item), kind, interval(item), own.get("margin", 0.0))
+    level = f" at {own['at']}" if "at" in own else ""
+    name = f"{own['arm']}{level}" + (f"\nminus {against}" if against else "")
+    return summary(name, item, own.get("margin", 0.0))
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: str | None = None) -> None:
@@ -173,19 +154,16 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
     places, heights = places_of(lines)
     for y, height, line in zip(places, heights, lines, strict=True):
         kind, close = line.kind.removeprefix("mean "), height < 1
-        axes.fill_betweenx(
-            [y - height / 2, y + height / 2], -line.margin, line.margin, color="#e6e6e6", linewidth=0
-        )
-        if math.isnan(line.effect):
-            where = axes.get_yaxis_transform()  # in the middle, wherever 0 is
-            axes.text(
-                0.5, y, line.words, va="center", ha="center", fontsize=7, color=COLORS[kind], transform=where
-            )
+        mean, color, edges = kind != line.kind, COLORS[kind], [y - height / 2, y + height / 2]
+        axes.fill_betweenx(edges, -line.margin, line.margin, color="#e6e6e6", linewidth=0)
+        if math.isnan(line.effect):  # in the middle, wherever 0 is
+            where: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "ha": "center"}
+            axes.text(0.5, y, line.words, fontsize=7, color=color, **where)
             continue
         ends = [max(min(end, 1e300), -1e300) for end in line.ends]
-        axes.plot(ends, [y, y], color=COLORS[kind], linewidth=4 if kind != line.kind else 1 if close else 2)
-        axes.plot([line.effect], [y], "D" if kind != line.kind else "o", color=COLORS[kind],
-                  markersize=3 if close else 6, fillstyle="none" if kind == "aside" else "full")  # fmt: skip
+        axes.plot(ends, [y, y], color=color, linewidth=4 if mean else 1 if close else 2)
+        axes.plot([line.effect], [y], "D" if mean else "o", color=color, markersize=3 if close else 6,
+                  fillstyle="none" if kind == "aside" else "full")  # fmt: skip
     named = [(y, shorten(own.name)) for y, h, own in zip(places, heights, lines, strict=True) if h == 1]
     axes.set_yticks([y for y, _ in named], [name for _, name in named], fontsize=8)
     if close_together := heights.count(CLOSE):
@@ -194,14 +172,11 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
     axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
     round_ticks(axes, first, verdict["measure"])
-    words = {"lower": ("better", "worse"), "higher": ("worse", "better")}.get(
-        better or "", ("lower", "higher")
-    )
+    left, right = {"lower": ("better", "worse"), "higher": ("worse", "better")}.get(better or "", SIDES)
     arm = f"{first['arm']} " if "baseline" in first and len(first["arm"]) < 16 else ""
-    for place, side, word in ((0, "left", f"← {arm}{words[0]}"), (1, "right", f"{arm}{words[1]} →")):
-        axes.text(
-            place, 1.01, word, ha=side, va="bottom", fontsize=7.5, color=FAINT, transform=axes.transAxes
-        )
+    look: dict[str, Any] = {"va": "bottom", "fontsize": 7.5, "color": FAINT, "transform": axes.transAxes}
+    axes.text(0, 1.01, f"← {arm}{left}", ha="left", **look)
+    axes.text(1, 1.01, f"{arm}{right} →", ha="right", **look)
 
 
 def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None:
@@ -209,26 +184,17 @@ def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None
     low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     if comparison.get("log") and high - low < math.log(4):
-        step = next(
-            own
-            for own in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-            if math.expm1(high - low) <= 8 * own or own == 0.5
-        )
+        least = math.expm1(high - low) / 8
+        step = next((own for own in (0.01, 0.02, 0.05, 0.1, 0.2) if least <= own), 0.5)
         marks = [
             step * k for k in range(-int(1 / step) + 1, int(4 / step)) if low < math.log1p(step * k) < high
         ]
-        axes.set_xticks(
-            [math.log1p(mark) for mark in marks],
-            [f"{mark:+.0%}".replace("-", "−") if mark else "0" for mark in marks],
-        )
+        words = [f"{mark:+.0%}".replace("-", "−") if mark else "0" for mark in marks]
+        axes.set_xticks([math.log1p(mark) for mark in marks], words)
     elif comparison.get("log"):
+        powers = range(math.floor(low / 2.3), math.ceil(high / 2.3))
         steps = (1, 2, 5) if high - low < math.log(1e3) else (1,)
-        marks = [
-            step * 10.0**power
-            for power in range(math.floor(low / 2.3), math.ceil(high / 2.3))
-            for step in steps
-        ]
-        marks = [mark for mark in marks if low < math.log(mark) < high]
+        marks = [own for p in powers for step in steps if low < math.log(own := step * 10.0**p) < high]
         marks = marks[:: -(-len(marks) // 7)]
         axes.set_xticks([math.log(mark) for mark in marks], [f"×{mark:g}" for mark in marks])
     elif measure.startswith(SHARES):

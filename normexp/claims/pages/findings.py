@@ -12,9 +12,7 @@ import numpy as np
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
-from normexp.claims.judge.plain_words import capital, describe_question, in_words
-from normexp.claims.judge.settings_count import SUPPORTED
-from normexp.claims.judge.verdict import BEGUN, COUNTED
+from normexp.claims.judge.plain_words import BEGUN, COUNTED, SUPPORTED, capital, describe_question, in_words
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
@@ -24,7 +22,6 @@ from normexp.report.style import SETTINGS
 from normexp.runs.files import atomic_write
 
 MOST = 10
-WIDTH = 120  # of lines of README.md
 ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
@@ -62,10 +59,10 @@ def write_findings(
     with atomic_write(path) as file:
         checked = bare_loop(verdicts, root)
         file.write(markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked).encode())
-    readme, drawn = root / "README.md", [row for row, own in zip(rows, chosen, strict=True) if is_drawn(own)]
+    readme, drawn = root / "README.md", [place for place, own in enumerate(chosen) if is_drawn(own)]
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
-        n = next(own["n"] for own in chosen if is_drawn(own))
-        text = section(drawn, n, root)
+        image, n = (root / "docs" / "images" / "atlas_drawn_best.png").exists(), chosen[drawn[0]]["n"]
+        text = markdown_page("findings_readme.md.j2", rows=[rows[one] for one in drawn], n=n, image=image)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
 
@@ -135,27 +132,24 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         found = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
         return f"{capital(verdict['measure'])}: {question} was asked, and {found} with {verdict['n_seeds']} seeds."
-    parts = [capital(in_words(dict(verdict)).partition(": ")[2])]
+    told = capital(in_words(dict(verdict)))
     if not verdict["drawn"]:
-        return f"{parts[0]} Nobody drew these settings, so this says nothing about others."
+        return f"{told} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])
-    parts.insert(
-        0,
+    text = (
         f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random, so in {low} to {high} of all such "
-        f"({100 * verdict['level']:.4g}% interval).",
+        f"({100 * verdict['level']:.4g}% interval). {told}"
     )
-    failures = verdict["failures"].values()
-    if lost := sum(own["failed"] for own in failures):
-        parts.append(f"{lost} of {sum(own['of'] for own in failures)} runs failed and count as guesses.")
-    return " ".join([*parts, f"{capital(verdict['note'])}." if verdict["note"] else ""]).strip()
+    lost, of = (sum(own[key] for own in verdict["failures"].values()) for key in ("failed", "of"))
+    text += f" {lost} of {of} runs failed and count as guesses." if lost else ""
+    return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
 
 
 def where(verdict: Mapping[str, Any]) -> str:
     """What was measured."""
-    labels = [row["labels"] for row in verdict["settings"]]
-    if not labels:
-        return "A property of the layer or of a network's start, whatever it is trained on."
-    return f"{spans(labels)}."
+    if labels := [row["labels"] for row in verdict["settings"]]:
+        return f"{spans(labels)}."
+    return "A property of the layer or of a network's start, whatever it is trained on."
 
 
 def spans(labels: Sequence[Mapping[str, str]]) -> str:
@@ -165,33 +159,6 @@ def spans(labels: Sequence[Mapping[str, str]]) -> str:
         found = [float(own[key]) for own in labels if key in own]
         words += [f"{key} {min(found):,g} to {max(found):,g}"] if found else []
     return "; ".join(filter(None, words))
-
-
-def section(rows: Sequence[Mapping[str, str]], n: int, root: Path) -> str:
-    """The section of README.md: a line a finding, of which the first has `n` settings."""
-    figure = "docs/images/atlas_drawn_best.png"
-    lead = (
-        f"A written seed drew {n} small networks with their data: {rows[0]['where']} Each trained until it had "
-        "learned, with every norm at its own best learning rate. The figure counts the settings in which a norm is the "
-        "best, or as good in practice."
-    )
-    links = (
-        "[docs/findings.md](docs/findings.md) says of each how sure it is, where it holds and what failed, with a "
-        "figure. [The atlas](docs/atlas.md) has every setting."
-    )
-    image = f"![in how many settings each norm is the best, or as good in practice]({figure})\n\n"
-    lines = [
-        f"- **{row['sentence']}** {row['known']}. {row['sure'].partition('. ')[0].rstrip('.')}."
-        for row in rows
-    ]
-    return "\n".join(
-        [
-            "## What is known\n",
-            f"{textwrap.fill(lead, WIDTH)}\n",
-            f"{image if (root / figure).exists() else ''}" + "\n".join(lines) + "\n",
-            f"{textwrap.fill(links, WIDTH, break_long_words=False, break_on_hyphens=False)}\n",
-        ]
-    )
 
 
 def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:

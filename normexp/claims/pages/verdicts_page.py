@@ -1,14 +1,24 @@
 """`docs/verdicts.md`: every claim with its verdict in a short row, made only from verdicts and the yaml."""
 
-import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge.estimate import ALPHA, ends, holm, number
-from normexp.claims.judge.plain_words import counts, describe_question, with_scope
-from normexp.claims.judge.verdict import BEGUN, UNTUNED, VERDICT, WORDS
+from normexp.claims.judge.estimate import ALPHA, holm
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    NOT_RUN,
+    UNTESTABLE,
+    WORDS,
+    capital,
+    counts,
+    ends,
+    in_words,
+    number,
+    with_scope,
+)
+from normexp.claims.judge.verdict import VERDICT, joint_settings
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
@@ -32,21 +42,22 @@ def write_page(
 
         return write_site(path, claims, verdicts, root)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.stem == FIRST_JUDGE.stem:
-        path.write_text(first_judge_page(root))
-        return f"{path}: the words of the first judge"
     if path.stem == "findings":
         from normexp.claims.pages.findings import write_findings  # draws
 
         return write_findings(path, claims, verdicts, root, when_of(verdicts))
-    if path.stem == "when":
-        path.write_text(when_page(claims, verdicts, root))
-        return f"{path}: when claims hold"
-    path.write_text(page_of(claims, verdicts, root))
-    testable = sum(claim.evidence != "none" for claim in claims.values())
-    begun = sum(own["verdict"] == BEGUN for own in verdicts.values())
-    line = f"{path}: {len(verdicts) - begun} verdicts of {testable} claims that can be tested"
-    return f"{line}; {begun} more have begun" if begun else line
+    if path.stem == FIRST_JUDGE.stem:
+        text, line = first_judge_page(root), "the words of the first judge"
+    elif path.stem == "when":
+        text, line = when_page(claims, verdicts, root), "when claims hold"
+    else:
+        testable = sum(claim.evidence != "none" for claim in claims.values())
+        begun = sum(own["verdict"] == BEGUN for own in verdicts.values())
+        text = page_of(claims, verdicts, root)
+        line = f"{len(verdicts) - begun} verdicts of {testable} claims that can be tested"
+        line += f"; {begun} more have begun" if begun else ""
+    path.write_text(text)
+    return f"{path}: {line}"
 
 
 def page_of(
@@ -54,45 +65,27 @@ def page_of(
 ) -> str:
     """The page as text, with what `root` has of the judge's error rates."""
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    rows = []
-    for letter, name in SOURCES.items():
-        found = Counter(words[key] for key in claims if key[0] == letter)
-        rows.append((name, *(found[word] for word in WORDS)))
-    seconds = {kind: 0.0 for kind in (True, False)}
-    for verdict in verdicts.values():
-        seconds[verdict["evidence"] == "training"] += seconds_of(verdict)
+    found = {letter: Counter(words[key] for key in claims if key[0] == letter) for letter in SOURCES}
+    rows = [(name, *(found[letter][word] for word in WORDS)) for letter, name in SOURCES.items()]
+    exact, trained = (
+        sum(seconds_of(own) for own in verdicts.values() if (own["evidence"] == "training") == trained)
+        for trained in (False, True)
+    )
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
         tables={letter: table(claims, verdicts, letter) for letter in SOURCES},
         unexpected=[verdict for verdict in verdicts.values() if verdict["as_expected"] is False],
         shares=shares(verdicts),
-        exact=duration(seconds[False]),
-        trained=duration(seconds[True]),
+        exact=duration(exact),
+        trained=duration(trained),
         errors=_read(root / ERRORS),
     )
 
 
 def first_judge_page(root: Path = CONFIGS.parent) -> str:
     """The words of the first judge as they were published, with the registry's rows; never beside new ones."""
-    found = _read(root / FIRST_JUDGE)
-    columns = (
-        "id",
-        "word",
-        "effect [interval], seeds",
-        "row",
-        "protocol",
-        "an earlier word, and why it went",
-    )
-    rows = []
-    for name, own in found["words"].items():
-        word = f"{own['word']}: {own['scope']}".removesuffix(": ")
-        effect = f"{own['effect']}, {own['seeds']}"
-        earlier = f"{own['earlier']['word']}: {own['earlier']['why']}" if "earlier" in own else ""
-        rows.append((name, cell(word), effect, own["row"] or "", own["protocol"][:12], cell(earlier)))
-    return markdown_page(
-        "first_judge.md.j2", words=markdown_table(columns, rows), n=len(rows), at=found["commit"]
-    )
+    return markdown_page("first_judge.md.j2", cell=cell, **_read(root / FIRST_JUDGE))
 
 
 def when_page(
@@ -111,13 +104,7 @@ def when_page(
 def when_of(verdicts: dict[str, dict[str, Any]]) -> dict[str, When]:
     """When each claim holds, of those over enough drawn settings, at 5% over all of them."""
     drawn = {name: own for name, own in verdicts.items() if own["settings"] and own["drawn"]}
-    return over_all_claims({name: when(name, holding(own)) for name, own in drawn.items()})
-
-
-def holding(verdict: dict[str, Any]) -> list[dict[str, Any]]:
-    """The settings of a verdict with their labels; the claim holds where all its comparisons do."""
-    each = zip(*(own["settings"] for own in verdict["comparisons"]), strict=True)
-    return [rows[0] | {"holds": all(row["holds"] for row in rows)} for rows in each]
+    return over_all_claims({name: when(name, joint_settings(own)) for name, own in drawn.items()})
 
 
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
@@ -148,30 +135,23 @@ def _read(path: Path) -> Any:
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
     """The claims whose id starts with `letter`, one row each, in Markdown."""
     rows = []
-    for claim in claims.values():
-        if claim.id.startswith(letter):
-            verdict = verdicts.get(claim.id)
-            word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
-            says = numbers_of(verdict) if verdict else claim.reason
-            name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
-            rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
-    return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
+    for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
+        verdict = verdicts.get(claim.id)
+        word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
+        says = numbers_of(verdict) if verdict else claim.reason
+        name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
+        rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
+    return markdown_table(("id", "sentence", "verdict", "measure, what was asked, numbers"), rows)
 
 
 def numbers_of(verdict: dict[str, Any]) -> str:
-    """The numbers behind a word, in the few words of a row; none before all drawn settings are finished."""
+    """What was measured, asked and found, and the numbers behind the word; none before all drawn settings are
+    finished."""
     if verdict["verdict"] == BEGUN:
         return ""
-    asked = "asked"
-    if verdict["settings"]:
-        text = "; ".join(counts(verdict))
-        asked += " of the first" * (len(verdict["comparisons"]) > 1)
-    else:
-        low, high = map(number, verdict["interval"])
-        text = f"{number(verdict['effect'])} [{low}, {high}], {verdict['n_seeds']} seeds"
-    return "; ".join(
-        filter(None, (f"{text}; {asked}: {describe_question(verdict['comparison'])}", verdict["note"]))
-    )
+    more = counts(verdict, sides=False) if verdict["settings"] else [f"{verdict['n_seeds']} seeds"]
+    text = capital("; ".join(filter(None, (*more, verdict["note"]))))
+    return f"{capital(in_words(verdict))} {text}".rstrip()
 
 
 def cell(text: str) -> str:
@@ -182,8 +162,8 @@ def cell(text: str) -> str:
 def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
     """The verdict's word, or why there is none."""
     if claim.evidence == "none":
-        return "cannot be tested"
-    return verdict["verdict"] if verdict else "not yet run"
+        return UNTESTABLE
+    return verdict["verdict"] if verdict else NOT_RUN
 
 
 def seconds_of(verdict: dict[str, Any]) -> float:
@@ -193,15 +173,5 @@ def seconds_of(verdict: dict[str, Any]) -> float:
 
 def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:
     """The verdicts in a folder that have their claim's present protocol, by id."""
-    each = {name: found(out / name, claim) for name, claim in claims.items()}
-    return {name: verdict for name, verdict in each.items() if verdict}
-
-
-def found(folder: Path, claim: Claim) -> dict[str, Any] | None:
-    """The verdict in a folder, if it has the claim's present protocol. `untuned_word` is the word of `tune=none`."""
-    verdict = _read(folder / VERDICT)
-    if verdict is None or claim.evidence == "none" or verdict["protocol"] != claim.protocol:
-        return None
-    untuned = _read(folder / UNTUNED / VERDICT)
-    same = untuned and untuned["protocol"] == dataclasses.replace(claim, tune=None).protocol
-    return verdict | {"untuned_word": untuned["verdict"] if same else None}
+    each = {name: _read(out / name / VERDICT) for name, claim in claims.items() if claim.evidence != "none"}
+    return {name: own for name, own in each.items() if own and own["protocol"] == claims[name].protocol}

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 import yaml
 
-from normexp.claims.spec.claim_checks import is_number, is_text, is_texts, is_whole
+from normexp.claims.spec.shape import (
+    OBJECT,
+    POSITIVE,
+    SWITCH,
+    TEXTS,
+    WHOLE,
+    Shape,
+    check,
+    keyed,
+    listed,
+    named,
+    optional,
+)
 from normexp.config.folder import CONFIGS, brought_hint, config_file
 
 if TYPE_CHECKING:
@@ -51,7 +63,36 @@ NAMES = {
         "sandwich": "Peri-LN",
     },
 }
-CELL_KEYS = ("overrides", "labels", "rates", "test", "replicas", "facts", "seconds")
+SHARED = optional(TEXTS)
+CELL = keyed(
+    {
+        "overrides": {**TEXTS, "minItems": 1},
+        "labels": optional(
+            {
+                **OBJECT,
+                "required": ["data", "model"],
+                "wanted": "must name data and model, such as {data: MNIST, model: MLP}",
+            }
+        ),
+        "rates": optional(listed(POSITIVE, minItems=3, wanted="must be three or more positive numbers")),
+        "test": {"enum": [*get_args(Sample), None]},
+        "replicas": SWITCH,
+        "facts": optional(keyed(dict.fromkeys(FACTS, POSITIVE), " ".join(FACTS))),
+        "seconds": POSITIVE,
+    },
+    "overrides",
+)
+GRID = keyed(
+    {
+        "norms": {**TEXTS, "minItems": 1, "wanted": "must be a list of norms"},
+        "seeds": WHOLE,
+        "cells": TEXTS,
+    },
+    "norms seeds",
+)
+CELLS = named({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
+BANK: Shape = keyed({"shared": SHARED, "cells": CELLS, "grid": optional(GRID)}, "cells")
+FINAL, EARLY = LENGTHS = "final", "early"
 # PyYAML is eight times as fast where it was built with libyaml.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -68,7 +109,7 @@ class BankCell:
             `blocks`: stretches of one text, the same in every run. None until it is found.
         replicas: whether all seeds and rates of a norm train together in one process.
         seconds: rough time of one run; None: that of the claim.
-        norms, seeds: the norms, and the number of seeds, that the bank itself trains in this cell.
+        norms: those that the bank itself trains in this cell.
         validation: number of answers on validation, images or characters. 0 until it is found in the data.
         chance: share of the most frequent answer, the accuracy of a constant guess.
         guess_loss: loss in nats of the best guess that ignores the input.
@@ -87,7 +128,6 @@ class BankCell:
     replicas: bool = False
     seconds: float | None = None
     norms: tuple[str, ...] = ()
-    seeds: int = 0
     validation: int = 0
     chance: float = 0.0
     guess_loss: float = 0.0
@@ -103,6 +143,18 @@ class BankCell:
 
     def with_rates(self, rates: tuple[float, ...]) -> "BankCell":
         return dataclasses.replace(self, rates=rates)
+
+    def at_length(self, at: str, early: float) -> "BankCell":
+        """A drawn setting at its `final` length, or at its `early` one, which has a name of its own."""
+        updates = self.updates if at == FINAL else max(1, round(self.updates / early))
+        return dataclasses.replace(
+            self,
+            name=self.name if at == FINAL else f"{self.name}-{at}",
+            updates=updates,
+            overrides=(*self.overrides, *length_of(updates)),
+            labels={**self.labels, "updates": str(updates)},
+            seconds=updates * self.step_seconds,
+        )
 
     @property
     def what(self) -> str:
@@ -166,10 +218,8 @@ class Bank:
 
     def at_lengths(self, name: str) -> list[BankCell]:
         """A drawn setting at its final and its early length."""
-        from normexp.claims.spec.population import LENGTHS, at_length
-
         early = self.known_population.length["early"]
-        return [at_length(self.cells[name], at, early) for at in LENGTHS]
+        return [self.cells[name].at_length(at, early) for at in LENGTHS]
 
     def has_all(self, cell: BankCell, runs: pd.DataFrame) -> bool:
         """Whether every run of a cell is among these."""
@@ -229,89 +279,44 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
         from normexp.claims.spec.population import drawn_bank  # which reads cells
 
         return drawn_bank(node, path, pilots)
-    check_keys(node, ("cells",), ("shared", "grid"), f"{path}: ")
-    shared = node.get("shared") or []
-    if not is_texts(shared):
-        raise ValueError(f"{path}: shared={shared}: must be a list of texts")
-    if not isinstance(node["cells"], dict) or not node["cells"]:
-        raise ValueError(f"{path}: cells: must be cells by name; see docs/claims.md")
-    cells = {str(name): read_cell(str(name), own, shared, path) for name, own in node["cells"].items()}
-    return _with_grid(Bank(name=path.stem, cells=cells), node.get("grid"), path)
-
-
-def _with_grid(bank: Bank, node: Any, path: Path) -> Bank:
-    if node is None:
-        return bank
-    check_keys(node, ("norms", "seeds"), ("cells",), f"{path}: grid.")
-    norms, seeds, names = node["norms"], node["seeds"], node.get("cells", list(bank.cells))
-    if not (is_texts(norms) and norms):
-        raise ValueError(f"{path}: grid.norms={norms}: must be a list of norms")
-    if not is_whole(seeds) or seeds < 1:
-        raise ValueError(f"{path}: grid.seeds={seeds}: must be a whole number of at least 1")
-    if not is_texts(names) or (strange := set(names) - bank.cells.keys()):
-        raise ValueError(f"{path}: grid.cells={names if not is_texts(names) else min(strange)}: is no cell")
+    check(node, BANK, f"{path}: ")
+    grid = node.get("grid") or {}
+    in_grid = grid.get("cells", list(node["cells"])) if grid else []
+    if strange := set(in_grid) - node["cells"].keys():
+        raise ValueError(f"{path}: grid.cells={min(strange)}: is no cell")
+    norms = tuple(grid.get("norms", ()))
     cells = {
-        name: dataclasses.replace(cell, norms=tuple(norms), seeds=seeds) if name in names else cell
-        for name, cell in bank.cells.items()
+        name: _read_cell(name, own, node.get("shared") or [], norms if name in in_grid else (), path)
+        for name, own in node["cells"].items()
     }
-    return dataclasses.replace(bank, norms=tuple(norms), seeds=seeds, cells=cells)
+    return Bank(name=path.stem, cells=cells, norms=norms, seeds=grid.get("seeds", 0))
 
 
-def read_cell(name: str, node: Any, shared: list[str], path: Path) -> BankCell:
+def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], path: Path) -> BankCell:
     """One cell: a list of overrides, or a mapping with `overrides` and what else is known. Raises ValueError."""
-    where = f"{path}: {name}."
     node = {"overrides": node} if isinstance(node, list) else node
-    check_keys(node, ("overrides",), CELL_KEYS[1:], where)
-    if not (is_texts(node["overrides"]) and node["overrides"]):
-        raise ValueError(f"{where}overrides={node['overrides']}: must be a list of texts")
-    if node.get("test") not in (None, *get_args(Sample)):
-        raise ValueError(f"{where}test={node['test']}: choose from {', '.join(get_args(Sample))}")
-    if not isinstance(node.get("replicas", False), bool):
-        raise ValueError(f"{where}replicas={node['replicas']}: must be true or false")
-    labels, rates, facts = node.get("labels"), node.get("rates"), node.get("facts")
-    if labels is not None and not (isinstance(labels, dict) and {"data", "model"} <= set(labels)):
-        raise ValueError(
-            f"{where}labels={labels}: must name data and model, such as {{data: MNIST, model: MLP}}"
-        )
-    if rates is not None:
-        if not (isinstance(rates, list) and len(rates) > 2 and all(is_number(r) and r > 0 for r in rates)):
-            raise ValueError(f"{where}rates={rates}: must be three or more positive numbers")
-        if rates != sorted(set(rates)):
-            raise ValueError(f"{where}rates={rates}: must rise, each once")
-    if facts is not None:
-        check_keys(facts, FACTS, (), f"{where}facts.")
-    for key, value in {
-        **(facts or {}),
-        **({"seconds": node["seconds"]} if "seconds" in node else {}),
-    }.items():
-        if not is_number(value) or value <= 0:
-            raise ValueError(f"{where}{'facts.' * (key in FACTS)}{key}={value}: must be a positive number")
-    overrides = (*shared, *node["overrides"])
-    labels = labels or labels_of(overrides)
+    rates, overrides = node.get("rates") or [], (*shared, *node["overrides"])
+    if rates != sorted(set(rates)):
+        raise ValueError(f"{path}: cells.{name}.rates={rates}: must rise, each once")
+    labels = node.get("labels") or labels_of(overrides)
     if not {"data", "model"} <= set(labels):
-        raise ValueError(f"{where}overrides: must name data and model, such as [data=digits, model=mlp]")
+        raise ValueError(
+            f"{path}: cells.{name}.overrides: must name data and model, such as [data=digits, model=mlp]"
+        )
     return BankCell(
         name=name,
         overrides=overrides,
-        labels={str(key): str(value) for key, value in labels.items()},
-        rates=tuple(map(float, rates or ())),
-        test=node.get("test"),
-        replicas=node.get("replicas", False),
-        seconds=node.get("seconds"),
-        **(facts or {}),
+        labels={key: str(value) for key, value in labels.items()},
+        rates=tuple(map(float, rates)),
+        norms=norms,
+        **{key: node[key] for key in ("test", "replicas", "seconds") if key in node},
+        **(node.get("facts") or {}),
     )
 
 
-def check_keys(node: Any, needed: tuple[str, ...], more: tuple[str, ...], where: str) -> None:
-    """Raise ValueError unless a mapping has the needed keys and no others but these."""
-    known = (*needed, *more)
-    if not isinstance(node, dict) or not all(map(is_text, node)):
-        raise ValueError(f"{where}{node}: must be the keys {', '.join(known)}")
-    for key in (*needed, *node):
-        if key not in node:
-            raise ValueError(f"{where}{key}: is missing; add it")
-        if key not in known:
-            raise ValueError(f"{where}{key}: no such key; the keys are {', '.join(known)}")
+def length_of(updates: int) -> list[str]:
+    """The overrides of a length."""
+    return [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
 
 
 def value_of(key: str, overrides: Sequence[str]) -> str:

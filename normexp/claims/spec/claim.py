@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import SMALL, Bank, BankCell
-from normexp.claims.spec.settings import Cells
 
 EVIDENCE = ("law", "initialization", "training", "none")
 VERDICTS = ("supported", "refuted", "undecided")  # verdicts that mathematics may give
+TUNING_SEEDS = 1000  # this and higher seeds tune learning rates; no verdict sees them
+OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
+Cells = dict[str, list[str]]  # name -> overrides
 QUICK = "quick"  # in protocols and verdicts of the bank `small`, and of every file of a user's own
 
 
@@ -68,7 +72,7 @@ class Claim:
         manipulation: a measure and a comparison, which must be supported before a causal word can be.
         search: for a universal sentence, the budget and the space of a search for counterexamples: `cases`, `choose`
             (override or option -> its values, or {low, high, log}), `weights` (whether initial weights are drawn).
-        does_not_show: what nobody should conclude, beside what `normexp.claims.judge.limits` says of every claim. It
+        does_not_show: what nobody should conclude, beside what `judge.plain_words.limits` says of every claim. It
             decides nothing, and is no part of the protocol.
     """
 
@@ -128,6 +132,10 @@ class Claim:
         """Values of the factor; one empty level if there is no factor."""
         return next(iter(self.factor.values())) if self.factor else [""]
 
+    def factor_of(self, level: Any) -> list[str]:
+        """The override of a level; none if there is no factor."""
+        return [f"{name}={level}" for name in self.factor]
+
     def metric_of(self, arm: str) -> str:
         metric = self.metric[arm] if isinstance(self.metric, dict) else self.metric
         if metric is None:
@@ -150,7 +158,7 @@ class Claim:
     @property
     def protocol(self) -> str:
         """Hash of everything that decides the verdict. A verdict with another protocol is not this claim's."""
-        kept = (
+        always = [
             "function",
             "metric",
             "arms",
@@ -161,21 +169,9 @@ class Claim:
             "better",
             "tune",
             "comparisons",
-            *(["rate"] if self.rate != "own" else []),
-            *(
-                name
-                for name in (
-                    "first_seed",
-                    "replicas",
-                    "settings",
-                    "universal",
-                    "first",
-                    "manipulation",
-                    "search",
-                )
-                if getattr(self, name)
-            ),
-        )
+        ]
+        if_set = ["first_seed", "replicas", "settings", "universal", "first", "manipulation", "search"]
+        kept = [*always, *(name for name in if_set if getattr(self, name)), *["rate"] * (self.rate != "own")]
         text = json.dumps({name: getattr(self, name) for name in kept}, default=_plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -189,3 +185,10 @@ class Claim:
 
 def _plain(part: Comparison | Manipulation) -> dict[str, Any]:
     return part.shown() if isinstance(part, Comparison) else vars(part)
+
+
+def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """(overrides of the configuration, options of the function such as {"batch_size": 16})."""
+    own = [o for o in overrides if not o.startswith(OPTION)]
+    given = (o.removeprefix(OPTION).partition("=") for o in overrides if o.startswith(OPTION))
+    return own, {key: yaml.safe_load(value) for key, _, value in given}

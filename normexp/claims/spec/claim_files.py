@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
-from normexp.claims.spec.bank import LOADER, SMALL, Bank, load_bank
-from normexp.claims.spec.claim import EVIDENCE, VERDICTS, Claim, Manipulation
-from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, check_values, is_sample, shorten
+from normexp.claims.spec.bank import LOADER, SMALL, Bank, BankCell, labels_of, load_bank
+from normexp.claims.spec.claim import TUNING_SEEDS, Claim, Manipulation
+from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, SAMPLE
 from normexp.claims.spec.population import sample
-from normexp.claims.spec.settings import TUNING_SEEDS, check_family, read_settings
+from normexp.claims.spec.shape import TEXTS, check, fits, named, shorten
 from normexp.config.folder import CONFIGS
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -24,7 +24,7 @@ GONE = {
     "failed": "a failed run counts as a guess, and the row says what holds given that all trained; leave it out",
 }
 OF_TEST = ("test/error", "test/loss")
-NEEDED = ("name", "sentence", "source", "covers", "evidence")
+POINTS = ("test/accuracy", "val/accuracy")
 
 
 def load_claims(folder: Path, bank: Bank | None = None) -> dict[str, Claim]:
@@ -61,62 +61,25 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
         bank: gives the settings of a claim that filters cells by labels, or that names none of its cells (then all of
             them). By default the bank `small`. Names of shipped cells are known beside it.
     """
-    node = _parse(path)
-    for key, instead in GONE.items():
-        if key in node:
-            raise ValueError(f"{path}: {key}: {instead}")
-    check_values(node, CLAIM, str(path))
-    missing = [key for key in NEEDED if key not in node]
-    if missing:
-        raise ValueError(f"{path}: {missing[0]}: is missing; add it")
-    comparisons = node.pop("comparison", [])
-    comparisons = comparisons if isinstance(comparisons, list) else [comparisons]
-    claim = Claim(
-        id=path.stem,
-        **{**node, "covers": tuple(node["covers"]), **_parts(node, path, bank)},
-        comparisons=[_comparison(item, str(path)) for item in comparisons],
-    )
-    _check(claim, path)
-    if claim.settings or claim.drawn:
-        check_family(claim, path)
-    return claim
-
-
-def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any]:
-    """The keys that become objects."""
-    found: dict[str, Any] = {}
-    asked = node.get("settings")
-    chosen = bank is not None and not bank.drawn and bank.name != SMALL and node["evidence"] == "training"
-    if asked and is_sample(asked) and not chosen:
-        found = sample(asked, bank, path)
-        if ("at" in asked) != (node["evidence"] == "training"):
-            raise ValueError(
-                f"{path}: settings.at: is final or early for trained networks, and absent for others"
-            )
-    elif asked:
-        bank = bank or load_bank()
-        is_other = is_sample(asked) or _is_other(asked, bank, node["evidence"], path)
-        cells = bank.cells if is_other else read_settings(asked, bank, path)
-        found = {
-            "settings": {name: list(cell.overrides) for name, cell in cells.items()},
-            "cells": dict(cells),
-            "bank": bank.name if is_other else SMALL,
-        }
-    if node.get("manipulation"):
-        own = node["manipulation"]
-        found["manipulation"] = Manipulation(
-            **{**own, "comparison": _comparison(own["comparison"], str(path))}
+    try:
+        node = _parse(path)
+        for key, instead in GONE.items():
+            if key in node:
+                raise ValueError(f"{key}: {instead}")
+        check(node, CLAIM, "")
+        comparisons = node.pop("comparison", [])
+        claim = Claim(
+            id=path.stem,
+            **{**node, "covers": tuple(node["covers"]), **_parts(node, path, bank)},
+            comparisons=[
+                _comparison(one, path)
+                for one in (comparisons if isinstance(comparisons, list) else [comparisons])
+            ],
         )
-    return found
-
-
-def _is_other(asked: Any, bank: Bank, evidence: str, path: Path) -> bool:
-    """Whether a bank takes the place of the settings of a training claim of the project, which names none of it."""
-    if path.parent != CONFIGS / "claim":
-        return False
-    names = [name for name in asked if isinstance(name, str)] if isinstance(asked, list) else []
-    named = len(names) == len(asked) and not any(name in bank.cells for name in names)
-    return evidence == "training" and bank.name != SMALL and named
+        _check(claim)
+        return claim
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -126,101 +89,165 @@ def _parse(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         what = shorten(getattr(error, "problem", None) or error)
-        raise ValueError(f"{path}: {where}{what}; close brackets and quote text that has a colon") from None
+        raise ValueError(f"{where}{what}; close brackets and quote text that has a colon") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
+        raise ValueError("is no text in UTF-8; save it as that") from None
     if node is None:
-        raise ValueError(f"{path}: is empty; write {', '.join(NEEDED)} and what docs/claims.md says")
+        raise ValueError(f"is empty; write {', '.join(CLAIM['required'])} and what docs/claims.md says")
     if not isinstance(node, dict):
-        raise ValueError(f"{path}: {shorten(node)}: must be keys with values such as name: my_claim")
+        raise ValueError(f"{shorten(node)}: must be keys with values such as name: my_claim")
     return node
 
 
-def _check(claim: Claim, path: Path) -> None:
-    if claim.evidence not in EVIDENCE:
-        raise ValueError(f"{path}: evidence={claim.evidence}: choose from {', '.join(EVIDENCE)}")
+def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any]:
+    """The keys that become objects."""
+    found: dict[str, Any] = {}
+    asked, training = node.get("settings"), node["evidence"] == "training"
+    other = bank is not None and bank.name != SMALL and training
+    if asked and fits(asked, SAMPLE) and not (other and bank and not bank.drawn):
+        found = sample(asked, bank)
+        if ("at" in asked) != training:
+            raise ValueError("settings.at: is final or early for trained networks, and absent for others")
+    elif asked:
+        bank = bank or load_bank()
+        # A bank takes the place of the settings of a claim of the project, which names none of it.
+        listed = isinstance(asked, list) and all(
+            isinstance(one, str) and one not in bank.cells for one in asked
+        )
+        is_other = fits(asked, SAMPLE) or (other and path.parent == CONFIGS / "claim" and listed)
+        cells = bank.cells if is_other else read_settings(asked, bank)
+        found = {
+            "settings": {name: list(cell.overrides) for name, cell in cells.items()},
+            "cells": dict(cells),
+            "bank": bank.name if is_other else SMALL,
+        }
+    if own := node.get("manipulation"):
+        found["manipulation"] = Manipulation(**{**own, "comparison": _comparison(own["comparison"], path)})
+    return found
+
+
+def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
+    """The cells by name: a list of names and of names with overrides, a mapping of names to overrides, or of labels to
+    their values. Raises ValueError with one line.
+
+    Args:
+        bank: in which names are looked up first, and whose labels are asked. Names of shipped cells are always known.
+    """
+    overrides = fits(node, named(TEXTS)) and any("=" in word for words in node.values() for word in words)
+    if isinstance(node, dict) and not overrides:
+        if names := bank.with_labels(node):
+            return {name: bank.cells[name] for name in names}
+        known = sorted({f"{name}: {value}" for c in bank.cells.values() for name, value in c.labels.items()})
+        raise ValueError(f"settings={node}: no cell of bank={bank.name} has these; it has {known}")
+    found: dict[str, BankCell] = {}
+    for item in [node] if isinstance(node, dict) else node:
+        for name, own in (item if isinstance(item, dict) else {item: None}).items():
+            if name in found:
+                raise ValueError(f"settings: {name} stands there twice; keep one")
+            if own is not None:
+                found[name] = BankCell(name=name, overrides=tuple(own), labels=labels_of(own))
+                continue
+            known_cells = (one.cells.get(name) for one in (bank, load_bank(SMALL), load_bank("gpu")))
+            if (cell := next(filter(None, known_cells), None)) is None:
+                raise ValueError(
+                    f"settings: {name} is no cell of bank={bank.name} (its cells are {', '.join(bank.cells)}); "
+                    f"write its overrides as {{{name}: [model=mlp, ...]}}"
+                )
+            found[name] = cell
+    return found
+
+
+def _check(claim: Claim) -> None:
+    over_settings = bool(claim.settings or claim.drawn)
     if claim.evidence == "none":
         if not claim.reason:
-            raise ValueError(f"{path}: evidence=none: say the reason")
+            raise ValueError("evidence=none: say the reason")
         return
-    if claim.expected not in (None, *VERDICTS):
-        raise ValueError(f"{path}: expected={claim.expected}: choose from {', '.join(VERDICTS)}")
-    if not (claim.settings or claim.drawn) and claim.seeds < FEWEST_SEEDS:
+    if not over_settings and claim.seeds < FEWEST_SEEDS:
         raise ValueError(
-            f"{path}: seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
+            f"seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
         )
     if not 0 <= claim.first_seed <= TUNING_SEEDS - claim.seeds:
-        raise ValueError(f"{path}: first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
+        raise ValueError(f"first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
     if len(claim.factor) > 1:
-        raise ValueError(f"{path}: factor={list(claim.factor)}: one factor a claim; split the claim")
+        raise ValueError(f"factor={list(claim.factor)}: one factor a claim; split the claim")
     needed = "metric" if claim.evidence == "training" else "function"
     if not (claim.arms and claim.comparisons and claim.measure and getattr(claim, needed)):
-        raise ValueError(f"{path}: evidence={claim.evidence}: needs arms, a comparison, measure and {needed}")
+        raise ValueError(f"evidence={claim.evidence}: needs arms, a comparison, measure and {needed}")
     for arm, choice in claim.arms.items():
         if claim.evidence != "law" and isinstance(choice, dict):
-            raise ValueError(f"{path}: arms.{arm}={shorten(choice)}: must be a list such as [norm=layernorm]")
+            raise ValueError(f"arms.{arm}={shorten(choice)}: must be a list such as [norm=layernorm]")
         if isinstance(claim.metric, dict) and arm not in claim.metric:
-            raise ValueError(f"{path}: metric={shorten(claim.metric)}: has none for arm {arm}; add it")
+            raise ValueError(f"metric={shorten(claim.metric)}: has none for arm {arm}; add it")
     for comparison in claim.comparisons:
-        _check_comparison(claim, comparison, path)
+        _check_comparison(claim, comparison)
     if claim.search:
-        _check_search(claim, path)
+        _check_search(claim)
     if claim.manipulation:
         if not getattr(claim.manipulation, needed):
-            raise ValueError(f"{path}: manipulation: needs {needed}, as evidence={claim.evidence} has")
-        _check_comparison(claim, claim.manipulation.comparison, path)
+            raise ValueError(f"manipulation: needs {needed}, as evidence={claim.evidence} has")
+        _check_comparison(claim, claim.manipulation.comparison)
     alone = {"universal": claim.universal, "rate": claim.rate != "own"}
-    if not (claim.settings or claim.drawn) and any(alone.values()):
+    if not over_settings and any(alone.values()):
         key = next(name for name, given in alone.items() if given)
-        raise ValueError(f"{path}: {key}: is for claims over several settings; name them under settings")
+        raise ValueError(f"{key}: is for claims over several settings; name them under settings")
+    if over_settings:
+        _check_family(claim)
 
 
-def _check_search(claim: Claim, path: Path) -> None:
+def _check_family(claim: Claim) -> None:
+    """Check what a claim over several settings asks."""
+    if claim.evidence == "law":
+        raise ValueError(f"settings: evidence={claim.evidence} needs none; leave them out")
+    for metric in claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric]:
+        if metric in POINTS:
+            raise ValueError(
+                f"metric={metric}: a failed run counts as a guess, which errors know; give "
+                f"{metric.replace('accuracy', 'error')}"
+            )
+    if any(comparison.kind == "every" for comparison in claim.comparisons):
+        raise ValueError("kind=every: gives no number a setting; give a difference or a slope")
+
+
+def _check_search(claim: Claim) -> None:
     if claim.evidence == "training" or claim.settings or claim.factor or len(claim.arms) > 1:
         raise ValueError(
-            f"{path}: search: is for a law or for initial networks, with one arm and without settings or factor"
+            "search: is for a law or for initial networks, with one arm and without settings or factor"
         )
     for comparison in claim.comparisons:
         if comparison.kind != "every":
             raise ValueError(
-                f"{path}: search: kind={comparison.kind}: counterexamples are to a universal sentence; give kind: every"
+                f"search: kind={comparison.kind}: counterexamples are to a universal sentence; give kind: every"
             )
 
 
-def _check_comparison(claim: Claim, comparison: Comparison, path: Path) -> None:
+def _check_comparison(claim: Claim, comparison: Comparison) -> None:
     """Check names, levels and lengths now. Otherwise they would fail only after all runs are trained."""
     for key in ("arm", "baseline", "over"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
-            raise ValueError(f"{path}: {key}={arm}: is not among the arms {', '.join(claim.arms)}; name one")
+            raise ValueError(f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one")
     if comparison.at is not None and comparison.at not in claim.levels:
-        raise ValueError(
-            f"{path}: at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
-        )
-    if comparison.kind in TRENDS and comparison.over is None and not _numbers(claim.levels):
-        raise ValueError(
-            f"{path}: kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM"
-        )
+        raise ValueError(f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}")
+    numbers = [one for one in claim.levels if isinstance(one, int | float) and not isinstance(one, bool)]
+    if comparison.kind in TRENDS and comparison.over is None and not 1 < len(numbers) == len(claim.levels):
+        raise ValueError(f"kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM")
     if comparison.margin == PRACTICAL and not ((claim.settings or claim.drawn) and claim.metric in OF_TEST):
         raise ValueError(
-            f"{path}: margin={PRACTICAL}: metric={shorten(claim.metric)}: is for {' and '.join(OF_TEST)} over "
+            f"margin={PRACTICAL}: metric={shorten(claim.metric)}: is for {' and '.join(OF_TEST)} over "
             "settings; give a number"
         )
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
         for arm in claim.arms if isinstance(bound, dict) and comparison.arm is None else ():
             if arm not in bound:
-                raise ValueError(f"{path}: {key}={shorten(bound)}: has none for arm {arm}; add it")
+                raise ValueError(f"{key}={shorten(bound)}: has none for arm {arm}; add it")
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 raise ValueError(
-                    f"{path}: {key}={shorten(values)}: must have {len(claim.levels)} numbers, one for each level"
+                    f"{key}={shorten(values)}: must have {len(claim.levels)} numbers, one for each level"
                 )
 
 
-def _numbers(levels: list) -> bool:
-    return len(levels) > 1 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in levels)
-
-
-def _comparison(node: dict[str, Any], path: str) -> Comparison:
-    check_values(node, COMPARISON, path, "comparison.")
-    return Comparison.read(node, path)
+def _comparison(node: dict[str, Any], path: Path) -> Comparison:
+    check(node, COMPARISON, "", "comparison")
+    return Comparison.read(node, str(path))

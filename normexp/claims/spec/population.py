@@ -17,39 +17,54 @@ from typing import Any
 
 import numpy as np
 
-from normexp.claims.spec.bank import FACTS, Bank, BankCell, check_keys, load_bank, value_of
-from normexp.claims.spec.claim_checks import is_named, is_number, is_texts, is_whole
+from normexp.claims.spec.bank import (
+    FACTS,
+    GRID,
+    LENGTHS,
+    SHARED,
+    Bank,
+    BankCell,
+    length_of,
+    load_bank,
+    value_of,
+)
+from normexp.claims.spec.shape import (
+    ANY,
+    OBJECT,
+    POSITIVE,
+    TEXTS,
+    WHOLE,
+    Shape,
+    check,
+    fits,
+    keyed,
+    listed,
+    named,
+    optional,
+    shorten,
+)
 
-KEYS = ("seed", "settings", "strata")
 TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
 LENGTH = ("updates", "passes", "start_seconds", "seconds", "learned", "gain", "early", "widenings", "seed")
+NUMBERS = listed({"type": "number"}, minItems=3)
+STRATUM = keyed({"share": WHOLE, "fixed": SHARED, "choose": optional(OBJECT)}, "share")
+POPULATION = keyed(
+    {
+        "seed": {"type": "integer", "minimum": 0, "wanted": "must be a whole number"},
+        "settings": WHOLE,
+        "shared": SHARED,
+        "choose": optional(OBJECT),
+        "strata": named(STRATUM, minProperties=1, title="kinds of models by name"),
+        "rates": named(NUMBERS, wanted="must be three or more numbers for each optimizer"),
+        "length": keyed(dict.fromkeys(LENGTH, POSITIVE), " ".join(LENGTH)),
+        "grid": keyed({key: GRID["properties"][key] for key in ("norms", "seeds")}, "norms seeds"),
+    }
+)
+BETWEEN: Shape = {**OBJECT, "properties": {"low": POSITIVE, "high": POSITIVE}, "required": ["low", "high"]}
+VALUES: Shape = {**OBJECT, "properties": {"values": listed(ANY, minItems=1)}, "required": ["values"]}
 MOST_DRAWS = 1000  # of a stratum
-FINAL, EARLY = LENGTHS = "final", "early"
 RATES = 3  # of the grid, round the best of the pilot
 DIGITS = 2  # of a drawn number that is not whole
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """One kind of model: so many `share` of each block of settings, with overrides that are fixed and those chosen."""
-
-    share: int
-    fixed: tuple[str, ...]
-    choose: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One draw from a stratum: `mlp 3` is the third MLP."""
-
-    stratum: str
-    number: int
-    overrides: tuple[str, ...]
-    labels: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        return f"{self.stratum} {self.number}"
 
 
 @dataclass(frozen=True)
@@ -57,53 +72,63 @@ class Population:
     """Distributions of settings, and the rules by which pilots find lengths and learning rates.
 
     Attributes:
-        seed: of the draws.
-        settings: how many are drawn that are not rejected.
-        rates: of the pilots' first search, by the label `optimizer`.
-        length: the rules of `normexp.claims.evidence.pilot`, by name.
         node: the yaml as it was read, for the registry.
     """
 
-    seed: int
-    settings: int
-    shared: tuple[str, ...]
-    strata: Mapping[str, Stratum]
-    rates: Mapping[str, tuple[float, ...]]
-    length: Mapping[str, float]
     node: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def rates(self) -> dict[str, tuple[float, ...]]:
+        """Those of the pilots' first search, by the label `optimizer`; none for networks that are not trained."""
+        return {name: tuple(map(float, own)) for name, own in self.node.get("rates", {}).items()}
+
+    @property
+    def length(self) -> Mapping[str, float]:
+        """The rules of `normexp.claims.evidence.pilot`, by name."""
+        return self.node.get("length", {})
 
     @property
     def slots(self) -> list[str]:
         """The stratum of each setting. Each block has the written proportions, in an order of its own."""
-        block = [name for name in sorted(self.strata) for _ in range(self.strata[name].share)]
+        strata, settings = self.node["strata"], self.node["settings"]
+        block = [name for name in sorted(strata) for _ in range(strata[name]["share"])]
         found: list[str] = []
-        while len(found) < self.settings:
-            random = _generator(self.seed, "order", len(found)).random(len(block))
+        while len(found) < settings:
+            random = _generator(self.node["seed"], "order", len(found)).random(len(block))
             found += [block[place] for place in np.argsort(random, kind="stable")]
-        return found[: self.settings]
+        return found[:settings]
 
-    def draw(self, stratum: str, number: int) -> Draw:
-        """The draw with this number, from 1."""
-        own = self.strata[stratum]
-        overrides, labels = [*self.shared, *own.fixed], dict[str, str]()
-        for name in sorted(own.choose, key=lambda name: ("by" in own.choose[name], name)):
-            random = float(_generator(self.seed, stratum, number, name).random())
-            labels[name], words = _choose(own.choose[name], random, labels)
+    def draw(self, stratum: str, number: int, name: str = "") -> BankCell:
+        """The draw with this number, from 1: `mlp 3` is the third MLP."""
+        own = self.node["strata"][stratum]
+        choose = _choices(self.node, own)
+        overrides = [*(self.node.get("shared") or ()), *(own.get("fixed") or ())]
+        labels: dict[str, str] = {}
+        for key in sorted(choose, key=lambda key: ("by" in choose[key], key)):
+            random = float(_generator(self.node["seed"], stratum, number, key).random())
+            labels[key], words = _choose(choose[key], random, labels)
             overrides += words
-        return Draw(stratum, number, tuple(overrides), labels)
+        return BankCell(
+            name=name,
+            draw=f"{stratum} {number}",
+            overrides=tuple(overrides),
+            labels=labels,
+            replicas=stratum == "mlp",
+            norms=tuple(self.node.get("grid", {}).get("norms", ())),
+        )
 
-    def drawn(self, rejected: Collection[str]) -> Iterator[tuple[str, Draw]]:
-        """(name of the setting, its draw) in the order drawn, without the rejected draws."""
-        numbers = dict.fromkeys(self.strata, 0)
+    def drawn(self, rejected: Collection[str]) -> Iterator[BankCell]:
+        """The settings in the order drawn, without the rejected draws."""
+        numbers = dict.fromkeys(self.node["strata"], 0)
         for place, stratum in enumerate(self.slots, 1):
             numbers[stratum] += 1
-            while (draw := self.draw(stratum, numbers[stratum])).name in rejected:
+            while f"{stratum} {numbers[stratum]}" in rejected:
                 numbers[stratum] += 1
                 if numbers[stratum] > MOST_DRAWS:
                     raise ValueError(
                         f"strata.{stratum}: {MOST_DRAWS} draws were rejected; choose smaller ones"
                     )
-            yield f"d{place:03d}", draw
+            yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
 
 
 def read_pilots(text: str) -> dict[str, dict[str, Any]]:
@@ -117,26 +142,16 @@ def drawn_bank(node: dict[str, Any], path: Path, lines: str) -> Bank:
     population = read_population(node, path)
     pilots = read_pilots(lines)
     rejected = {name for name, row in pilots.items() if "rejected" in row}
+    cells = {cell.name: with_pilot(cell, pilots.get(cell.draw, {})) for cell in population.drawn(rejected)}
     grid = node.get("grid", {})
-    norms, seeds = tuple(grid.get("norms", ())), grid.get("seeds", 0)
-    cells = {
-        name: with_pilot(_cell(name, draw, norms, seeds), pilots.get(draw.name, {}))
-        for name, draw in population.drawn(rejected)
-    }
     return Bank(
-        name=path.stem, cells=cells, norms=norms, seeds=seeds, population=population, path=path, pilots=pilots
-    )
-
-
-def _cell(name: str, draw: Draw, norms: tuple[str, ...], seeds: int) -> BankCell:
-    return BankCell(
-        name=name,
-        draw=draw.name,
-        overrides=draw.overrides,
-        labels=draw.labels,
-        replicas=draw.stratum == "mlp",
-        norms=norms,
-        seeds=seeds,
+        name=path.stem,
+        cells=cells,
+        norms=tuple(grid.get("norms", ())),
+        seeds=grid.get("seeds", 0),
+        population=population,
+        path=path,
+        pilots=pilots,
     )
 
 
@@ -161,65 +176,32 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
 def read_population(node: dict[str, Any], path: Path) -> Population:
     """Check the yaml of a population."""
     trained = any(key in node for key in TRAINED)
-    needed = (*KEYS, *TRAINED) if trained else KEYS
-    check_keys(node, needed, ("shared", "choose"), f"{path}: ")
-    for key in ("seed", "settings"):
-        if not is_whole(node[key]) or node[key] < (key == "settings"):
-            raise ValueError(f"{path}: {key}={node[key]}: must be a whole number")
-    if trained:
-        _check_training(node, path)
-    shared = node.get("shared") or []
-    if not is_texts(shared):
-        raise ValueError(f"{path}: shared={shared}: must be a list of texts")
-    if not isinstance(node["strata"], dict) or not node["strata"]:
-        raise ValueError(f"{path}: strata: must be kinds of models by name")
-    strata = {}
+    needed = ["seed", "settings", "strata", *(TRAINED if trained else ())]
+    check(node, {**POPULATION, "required": needed}, f"{path}: ")
     for name, own in node["strata"].items():
-        where = f"{path}: strata.{name}."
-        check_keys(own, ("share",), ("fixed", "choose"), where)
-        if not is_whole(own["share"]) or own["share"] < 1:
-            raise ValueError(f"{where}share={own['share']}: must be a whole number of at least 1")
-        choose = (node.get("choose") or {}) | (own.get("choose") or {})
+        where, choose = f"{path}: strata.{name}.choose", _choices(node, own)
         if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
-            raise ValueError(f"{where}choose: must choose {min(missing)}")
+            raise ValueError(f"{where}: must choose {min(missing)}")
         for label, one in choose.items():
-            _check_choice(one, f"{where}choose.{label}")
-        strata[str(name)] = Stratum(own["share"], tuple(own.get("fixed") or ()), choose)
-    return Population(
-        seed=node["seed"],
-        settings=node["settings"],
-        shared=tuple(shared),
-        strata=strata,
-        rates={name: tuple(map(float, own)) for name, own in node.get("rates", {}).items()},
-        length=node.get("length", {}),
-        node=node,
-    )
+            _check_choice(one, f"{where}.{label}")
+    return Population(node)
 
 
-def _check_training(node: dict[str, Any], path: Path) -> None:
-    check_keys(node["grid"], ("norms", "seeds"), (), f"{path}: grid.")
-    check_keys(node["length"], LENGTH, (), f"{path}: length.")
-    for key, value in node["length"].items():
-        if not is_number(value) or value <= 0:
-            raise ValueError(f"{path}: length.{key}={value}: must be a positive number")
-    if not is_named(node["rates"], lambda r: isinstance(r, list) and len(r) > 2 and all(map(is_number, r))):
-        raise ValueError(f"{path}: rates: must be three or more numbers for each optimizer")
+def _choices(node: Mapping[str, Any], stratum: Mapping[str, Any]) -> dict[str, Any]:
+    return (node.get("choose") or {}) | (stratum.get("choose") or {})
 
 
 def _check_choice(one: Any, where: str) -> None:
-    if not isinstance(one, dict):
-        raise ValueError(f"{where}={one}: must be a mapping; see docs/claims.md")
-    if "by" in one:
-        for value, own in one.items():
-            if value != "by":
-                _check_choice(own, f"{where}.{value}")
-    elif "key" in one:
-        between = is_number(one.get("low")) and is_number(one.get("high")) and 0 < one["low"] <= one["high"]
-        values = isinstance(one.get("values"), list) and bool(one["values"])
-        if not between and not values:
+    if isinstance(one, dict) and "by" in one:
+        for value in one.keys() - {"by"}:
+            _check_choice(one[value], f"{where}.{value}")
+    elif isinstance(one, dict) and "key" in one:
+        if not (fits(one, VALUES) or (fits(one, BETWEEN) and one["low"] <= one["high"])):
             raise ValueError(f"{where}: give low and high, both above 0, or values")
-    elif not is_named(one, is_texts):
-        raise ValueError(f"{where}: must be names with overrides, or a key with low and high, or with values")
+    elif not fits(one, named(TEXTS)):
+        raise ValueError(
+            f"{where}={shorten(one)}: must be names with overrides, or a key with low and high, or with values"
+        )
 
 
 def _choose(one: Mapping[str, Any], random: float, labels: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -234,7 +216,7 @@ def _choose(one: Mapping[str, Any], random: float, labels: Mapping[str, str]) ->
     else:
         low, high = math.log(one["low"]), math.log(one["high"])
         value = math.exp(low + random * (high - low))
-        value = round(value) if is_whole(one["low"]) else float(f"{value:.{DIGITS}g}")
+        value = round(value) if isinstance(one["low"], int) else float(f"{value:.{DIGITS}g}")
     return str(value), [f"{one['key']}={value}"]
 
 
@@ -243,20 +225,7 @@ def _generator(*words: Any) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
 
 
-def at_length(cell: BankCell, at: str, early: float) -> BankCell:
-    """The setting at its `final` length, or at its `early` one, which has a name of its own."""
-    updates = cell.updates if at == FINAL else max(1, round(cell.updates / early))
-    return dataclasses.replace(
-        cell,
-        name=cell.name if at == FINAL else f"{cell.name}-{at}",
-        updates=updates,
-        overrides=(*cell.overrides, *length_of(updates)),
-        labels={**cell.labels, "updates": str(updates)},
-        seconds=updates * cell.step_seconds,
-    )
-
-
-def sample(node: Mapping[str, Any], bank: Bank | None, path: Path) -> dict[str, Any]:
+def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
     """What the settings `{bank: drawn, first: 24, at: final, where: {...}}` give a claim: the first ones in the order
     drawn that have these labels. Of a claim about trained networks, those with a pilot; if none has, all of them.
 
@@ -267,13 +236,13 @@ def sample(node: Mapping[str, Any], bank: Bank | None, path: Path) -> dict[str, 
     """
     own = bank if bank is not None and bank.drawn else load_bank(node["bank"])
     if not own.drawn:
-        raise ValueError(f"{path}: settings.bank={node['bank']}: is a list; name a bank that is drawn")
+        raise ValueError(f"settings.bank={node['bank']}: is a list; name a bank that is drawn")
     at, where = node.get("at"), node.get("where", {})
     for key, value in where.items():
         known = {cell.labels[key] for cell in own.cells.values() if key in cell.labels}
         if strange := set(value if isinstance(value, list) else [value]) - known:
             raise ValueError(
-                f"{path}: settings.where.{key}={min(strange)}: no setting of bank={own.name} has it; choose from "
+                f"settings.where.{key}={min(strange)}: no setting of bank={own.name} has it; choose from "
                 f"{', '.join(sorted(known)) or 'its labels'}"
             )
     names = own.with_labels(where)[: node["first"]]
@@ -290,11 +259,6 @@ def sample(node: Mapping[str, Any], bank: Bank | None, path: Path) -> dict[str, 
     }
 
 
-def length_of(updates: int) -> list[str]:
-    """The overrides of a length."""
-    return [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
-
-
 def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
     """The length of an arm with another batch size than its drawn setting: as many passes over the data."""
     asked, own = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
@@ -306,34 +270,31 @@ def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
 def summary(bank: Bank) -> list[str]:
     """Lines on what was drawn, rejected and found, by stratum, and the core-hours of the grid."""
     population = bank.known_population
-    blocks = sum(own.share for own in population.strata.values())
-    lines, runs = [], len(bank.norms) * bank.seeds * RATES
-    early, all_long = 1 + 1 / population.length["early"], list[float]()
-    for name, own in population.strata.items():
-        mine = [cell for cell in bank.cells.values() if cell.draw.rpartition(" ")[0] == name]
-        rows = [row for draw, row in bank.pilots.items() if draw.rpartition(" ")[0] == name]
-        long = [cell.updates * cell.step_seconds for cell in mine if cell.updates]
-        mean = f", {sum(long) / len(long):.1f} core-seconds a long run" if long else ""
-        all_long += long
-        lines.append(
-            f"{name}: {own.share} of each {blocks}; {len(mine)} settings, {len(long)} with a pilot; "
-            f"{sum('rejected' in row for row in rows)} draws rejected{mean}"
+    rejected = {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row}
+    shares = {name: own["share"] for name, own in population.node["strata"].items()}
+    long = {cell.draw: cell.updates * cell.step_seconds for cell in bank.cells.values() if cell.updates}
+    lines = []
+    for name, share in shares.items():
+        drawn, piloted, out = (
+            [draw for draw in draws if draw.rpartition(" ")[0] == name]
+            for draws in ([cell.draw for cell in bank.cells.values()], long, rejected)
         )
-    known = "known when a setting has a pilot"
-    if all_long:
-        known = f"{sum(all_long) / len(all_long):.1f} core-seconds, the longest {max(all_long):.2g}"
+        mean = sum(long[draw] for draw in piloted) / max(len(piloted), 1)
+        lines.append(
+            f"{name}: {share} of each {sum(shares.values())}; {len(drawn)} settings, {len(piloted)} with a pilot; "
+            f"{len(out)} draws rejected{f', {mean:.1f} core-seconds a long run' * bool(piloted)}"
+        )
+    total, known = sum(long.values()), "known when a setting has a pilot"
+    if long:
+        known = f"{total / len(long):.1f} core-seconds, the longest {max(long.values()):.2g}"
     lines.append(f"mean of a long run: {known}; at most {population.length['seconds']:g} are allowed")
-    pilots = sum(row["seconds"] for row in bank.pilots.values()) / 3600
-    total = sum(all_long) * runs * early / 3600
-    lines.append(f"grid: {runs} runs a setting at each length, {total:.2g} core-hours; pilots {pilots:.2g}")
+    pilots, runs = sum(row["seconds"] for row in bank.pilots.values()), len(bank.norms) * bank.seeds * RATES
+    hours = total * runs * (1 + 1 / population.length["early"]) / 3600
+    lines.append(
+        f"grid: {runs} runs a setting at each length, {hours:.2g} core-hours; pilots {pilots / 3600:.2g}"
+    )
     for cell in bank.cells.values():
-        known = (
-            f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms" if cell.updates else "no pilot yet"
-        )
-        lines.append(
-            f"  {cell.name} {cell.draw}: {', '.join(f'{k} {v}' for k, v in cell.labels.items())}; {known}"
-        )
-    lines += [
-        f"  rejected {draw}: {row['rejected']}" for draw, row in bank.pilots.items() if "rejected" in row
-    ]
-    return lines
+        step = f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms"
+        labels = ", ".join(f"{key} {value}" for key, value in cell.labels.items())
+        lines.append(f"  {cell.name} {cell.draw}: {labels}; {step if cell.updates else 'no pilot yet'}")
+    return lines + [f"  rejected {draw}: {why}" for draw, why in rejected.items()]

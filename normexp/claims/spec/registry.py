@@ -32,10 +32,8 @@ from normexp.runs.files import alone, atomic_write
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 ALPHA = 0.05
 Seeds = list[list[int]]  # ranges [first, end) of the verdict and of its contrast
-WITHDRAWN, CORRECTED = (
-    "withdrawn",
-    "corrected",
-)  # before the subject of a row that says so; it has no protocol
+# Before the subject of a row that says so; it has no protocol.
+WITHDRAWN, CORRECTED = "withdrawn", "corrected"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,24 +104,20 @@ def parse_registry(text: str, path: str) -> list[Row]:
 def _check(rows: Sequence[Row], where: str) -> None:
     """Check the last row against the rows before it."""
     row, earlier = rows[-1], rows[:-1]
-    if row.number != len(rows):
-        raise ValueError(f"{where}number={row.number}: must be {len(rows)}; restore the file from git")
-    if row.before != (earlier[-1].hash if earlier else ""):
-        raise ValueError(
-            f"{where}before={row.before[:12]}: is not the hash of the row before it; restore the file"
-        )
+    own = [one for one in earlier if one.subject == row.subject]
+    before, last = earlier[-1].hash if earlier else "", own[-1].number if own else None
+    wanted = {
+        "number": (len(rows), f"must be {len(rows)}; restore the file from git"),
+        "before": (before, "is not the hash of the row before it; restore the file"),
+        "amends": (last, f"must be {last}, the subject's last row"),
+        "alpha": (alpha_of(len(own)), f"must be {alpha_of(len(own))} after {len(own)} rows of {row.subject}"),
+    }
+    for key, (value, words) in wanted.items():
+        if getattr(row, key) != value:
+            raise ValueError(f"{where}{key}={getattr(row, key)}: {words}")
     if earlier and row.date < earlier[-1].date:
         raise ValueError(
             f"{where}date={row.date}: lies before that of the row before it; rows are only added"
-        )
-    own = [one for one in earlier if one.subject == row.subject]
-    if row.amends != (own[-1].number if own else None):
-        raise ValueError(
-            f"{where}amends={row.amends}: must be {own[-1].number if own else None}, the subject's last row"
-        )
-    if row.alpha != alpha_of(len(own)):
-        raise ValueError(
-            f"{where}alpha={row.alpha}: must be {alpha_of(len(own))} after {len(own)} rows of {row.subject}"
         )
     if clash := seen(own, row.seeds):
         raise ValueError(
@@ -138,10 +132,8 @@ def alpha_of(amendments: int) -> float:
 
 def seen(rows: Sequence[Row], seeds: Seeds) -> Row | None:
     """The first of these rows that had one of the seeds."""
-    for row in rows:
-        if any(max(a[0], b[0]) < min(a[1], b[1]) for a in row.seeds for b in seeds):
-            return row
-    return None
+    had = {seed for first, end in seeds for seed in range(first, end)}
+    return next((row for row in rows if any(had & {*range(*own)} for own in row.seeds)), None)
 
 
 def latest(rows: Sequence[Row], subject: str) -> Row | None:
@@ -243,9 +235,13 @@ def open_registry(path: Path) -> Registry:
     """Read a registry, with the history of its git repository, or with the commits kept beside it where there is none.
     Raises ValueError for the first row that was changed."""
     rows, beside = read_registry(path), path.with_name(COMMITS)
-    if beside.exists() and not _git(path.parent, "rev-parse", "--is-inside-work-tree"):
-        return Registry(path, rows, _kept_history(rows, json.loads(beside.read_text())))
-    return Registry(path, rows, history_of(path))
+    if not beside.exists() or _git(path.parent, "rev-parse", "--is-inside-work-tree"):
+        return Registry(path, rows, history_of(path))
+    # At each commit that was kept the rows up to the last one that it has.
+    place = {row.hash: number for number, row in enumerate(rows, 1)}
+    last = json.loads(beside.read_text())
+    kept = {commit: rows[: place.get(own, 0)] for commit, own in last.items() if own is not None}
+    return Registry(path, rows, kept.get)
 
 
 def outside_history(registry: Registry) -> list[Row]:
@@ -270,12 +266,10 @@ def runs_before_registration(
         runs: as in `not_after`, with `bank` true for runs of a grid.
         bank: whose grid they are.
     """
-    each = [{str(key): value for key, value in run.items()} for run in runs.to_dict("records")]
+    each: list[Any] = runs.to_dict("records")
     own = registry.latest(grid_subject(bank))
-    early = [run for run in each if not_after(row, [run], registry.rows_at)]
-    wrong = [
-        run for run in early if not run["bank"] or own is None or not_after(own, [run], registry.rows_at)
-    ]
+    early = [run for run in each if _why_not(row, run, registry.rows_at)]
+    wrong = [run for run in early if not run["bank"] or own is None or _why_not(own, run, registry.rows_at)]
     if wrong:
         return 0, f"{len(wrong)} of {len(each)} runs: {not_after(row, wrong[:1], registry.rows_at)[0]}"
     return sum(started(run) < datetime.fromisoformat(row.date) for run in early), ""
@@ -288,11 +282,7 @@ def not_after(row: Row, runs: Iterable[Mapping[str, Any]], rows_at: RowsAt) -> l
         runs: each with `run` (its name), `finished` (ISO 8601), `seconds`, `commit`, `dirty` if it was, and `started`
             if it recorded its first launch.
     """
-    found = []
-    for run in runs:
-        if why := _why_not(row, run, rows_at):
-            found.append(f"{run['run']}: {why}")
-    return found
+    return [f"{run['run']}: {why}" for run in runs if (why := _why_not(row, run, rows_at))]
 
 
 def started(run: Mapping[str, Any]) -> datetime:
@@ -331,7 +321,7 @@ def history_of(path: Path) -> RowsAt:
         folder = path.parent
         if _git(folder, "merge-base", "--is-ancestor", commit, "HEAD") is None:
             return None
-        for name in (f"./{path.name}", *([REGISTRY.as_posix()] if path.name == REGISTRY.name else [])):
+        for name in (f"./{path.name}", *[REGISTRY.as_posix()] * (path.name == REGISTRY.name)):
             if (shown := _git(folder, "show", f"{commit}:{name}")) is not None:
                 return parse_registry(shown, f"{commit[:12]}:{name}")
         return []
@@ -339,32 +329,16 @@ def history_of(path: Path) -> RowsAt:
     return rows_at
 
 
-def _kept_history(rows: list[Row], commits: Mapping[str, str | None]) -> RowsAt:
-    """The registry at each commit that was kept: the rows up to the last one that the commit has."""
-    place = {row.hash: index + 1 for index, row in enumerate(rows)} | {"": 0}
-
-    def rows_at(commit: str) -> list[Row] | None:
-        last = commits.get(commit)
-        return None if last is None else rows[: place.get(last, 0)]
-
-    return rows_at
-
-
 def kept_commits(registry: Registry, commits: Iterable[str]) -> dict[str, str | None]:
     """What `commits.json` keeps: commit -> hash of its registry's last row, "" for none, None outside the history."""
-    found: dict[str, str | None] = {}
-    for commit in sorted(set(commits) - {""}):
-        rows = registry.rows_at(commit)
-        found[commit] = None if rows is None else rows[-1].hash if rows else ""
-    return found
+    found = {commit: registry.rows_at(commit) for commit in sorted(set(commits) - {""})}
+    return {commit: None if rows is None else rows[-1].hash if rows else "" for commit, rows in found.items()}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
     """What git says there; None if it refuses or is absent."""
+    words = ["git", *arguments]
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=folder or Path(), capture_output=True, text=True, check=True
-        )
+        return subprocess.run(words, cwd=folder or Path(), capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout

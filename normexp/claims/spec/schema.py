@@ -1,4 +1,5 @@
-"""JSON schemas of the files of claims and banks, from the dataclasses that they become, so that editors complete them.
+"""JSON schemas of the files of claims and banks, so that editors complete them: the shapes by which the files are
+checked, with the text of each key from the dataclass that they become.
 
 `python -m normexp.claims.spec.schema` writes them beside this file; a test holds them to it.
 """
@@ -6,58 +7,16 @@
 import inspect
 import json
 import re
-import types
-import typing
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import CELL_KEYS, FACTS, BankCell
-from normexp.claims.spec.claim import EVIDENCE, Claim
-from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, KINDS, RATES
-from normexp.claims.spec.claim_files import NEEDED
+from normexp.claims.spec.bank import BANK, CELL, BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim_checks import CLAIM, COMPARISON
+from normexp.claims.spec.shape import Shape, listed
 
 FOLDER = Path(__file__).parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-PLAIN = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    list: "array",
-    tuple: "array",
-    dict: "object",
-}
-TEXTS = {"type": "array", "items": {"type": "string"}}
-# What a file may hold where the dataclass holds what was made of it.
-WIDER: dict[str, dict[str, Any]] = {
-    "evidence": {"enum": list(EVIDENCE)},
-    "kind": {"enum": list(KINDS)},
-    "rate": {"enum": list(RATES)},
-    "better": {"enum": ["lower", "higher", None]},
-    "settings": {"type": ["array", "object", "null"]},
-    "manipulation": {"type": ["object", "null"]},
-    "comparison": {
-        "anyOf": [{"$ref": "#/$defs/comparison"}, {"type": "array", "items": {"$ref": "#/$defs/comparison"}}]
-    },
-}
-
-
-def typed(hint: Any) -> dict[str, Any]:
-    """The schema of a type: plain types, their containers, Literal and unions. {} allows anything."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return {"enum": list(inner)}
-    if origin in (typing.Union, types.UnionType):
-        parts = [{"type": "null"} if part is type(None) else typed(part) for part in inner]
-        return {} if {} in parts else {"anyOf": parts}
-    if (origin or hint) in (list, tuple):
-        items = typed(inner[0]) if inner else {}
-        return {"type": "array", **({"items": items} if items else {})}
-    if isinstance(origin or hint, type) and issubclass(origin or hint, typing.Mapping):
-        return {"type": "object"}
-    return {"type": PLAIN[hint]} if hint in PLAIN else {}
 
 
 def described(of: type) -> dict[str, str]:
@@ -69,51 +28,45 @@ def described(of: type) -> dict[str, str]:
     return found
 
 
-def properties(of: type, keys: typing.Iterable[str], more: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The keys of a file as properties, with the type and the text of the dataclass's field of that name."""
-    hints, words = typing.get_type_hints(of), described(of)
-    known = {field.name for field in fields(of)}  # type: ignore[arg-type]
-    found: dict[str, Any] = {}
-    for key in keys:
-        shape = more[key] if key in more else typed(hints[key]) if key in known else {}
-        found[key] = {**shape, **({"description": words[key]} if key in words else {})}
-    return found
+def explained(shape: Shape, of: type) -> Shape:
+    """The shape of a mapping, each key with its text in the docstring of a class, or else what it wants."""
+    words = described(of)
+    own = {}
+    for key, one in shape["properties"].items():
+        text = words.get(key) or one.get("wanted")
+        own[key] = {**one, **({"description": text} if text else {})}
+    return {**shape, "properties": own}
+
+
+def plain(node: Any) -> Any:
+    """A shape in the words of JSON schema alone."""
+    if isinstance(node, dict):
+        return {key: plain(one) for key, one in node.items() if key != "wanted"}
+    return [plain(one) for one in node] if isinstance(node, list) else node
 
 
 def claim_schema() -> dict[str, Any]:
     """The schema of a claim's yaml."""
-    own = properties(Claim, CLAIM, WIDER)
-    for key, (_, wanted) in CLAIM.items():
-        own[key].setdefault("description", f"must be {wanted}")
-    comparison = {
-        "type": "object",
-        "properties": properties(Comparison, COMPARISON, {}),
-        "required": ["kind"],
-        "additionalProperties": False,
+    comparison = {**COMPARISON, "required": ["kind"]}
+    own = {
+        **CLAIM["properties"],
+        "comparison": {"anyOf": [comparison, listed(comparison)], "wanted": "see `kind`"},
     }
-    return {
-        "$schema": DIALECT, "title": "A claim of normexp", "type": "object", "properties": own,
-        "required": list(NEEDED), "additionalProperties": False, "$defs": {"comparison": comparison},
-    }  # fmt: skip
+    shape = explained({**CLAIM, "properties": own}, Claim)
+    return plain({"$schema": DIALECT, "title": "A claim of normexp", **shape})
 
 
 def bank_schema() -> dict[str, Any]:
     """The schema of a bank's yaml: cells by name, or strata from which settings are drawn."""
-    facts = {"type": "object", "properties": {name: {"type": "number"} for name in FACTS}}
-    rates = {"type": "array", "items": {"type": "number"}, "minItems": 3}
-    keyed = {
-        "type": "object",
-        "properties": properties(BankCell, CELL_KEYS, {"overrides": TEXTS, "facts": facts, "rates": rates}),
-        "required": ["overrides"],
-        "additionalProperties": False,
+    cells = {**BANK["properties"]["cells"]}
+    cells["additionalProperties"] = {
+        "anyOf": [*cells["additionalProperties"]["anyOf"][1:], explained(CELL, BankCell)]
     }
-    cells = {"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [TEXTS, keyed]}}
-    grid = {"type": "object", "properties": {"norms": TEXTS, "seeds": {"type": "integer"}, "cells": TEXTS}}
-    return {
+    return plain({
         "$schema": DIALECT, "title": "A bank of normexp", "type": "object",
-        "properties": {"shared": TEXTS, "cells": cells, "grid": grid, "strata": {"type": "object"}},
+        "properties": {**BANK["properties"], "cells": cells, "strata": {"type": "object"}},
         "anyOf": [{"required": ["cells"]}, {"required": ["strata"]}],
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 SCHEMAS = {"claim.schema.json": claim_schema, "bank.schema.json": bank_schema}

@@ -100,7 +100,8 @@ def find(text: str, bank: Bank | None = None) -> tuple[list[Claim], list[str], l
     if bank and bank.drawn:
         chosen = asks_for(bank, chosen, text)
     if bank and bank.name != SMALL:
-        chosen = [one if one.id in own else read_claim(_file(one), bank) for one in chosen]
+        files = {one.id: config_file("claim", one.id) for one in chosen if one.id not in own}
+        chosen = [read_claim(path, bank) if (path := files.get(one.id)) else one for one in chosen]
     return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
 
 
@@ -120,32 +121,25 @@ def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
     )
 
 
-def _file(claim: Claim) -> Path:
-    path = config_file("claim", claim.id)
-    assert path is not None  # it was read
-    return path
-
-
 def known_claims(text: str = "all") -> tuple[dict[str, Claim], dict[str, str]]:
     """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
     files by id. Where each word of a list is the id of files, only these are read: reading all takes half a second."""
-    asked = {word.lower() for word in words(text)}
-    others = more_folders()
-    stems = [path.stem for folder in (CONFIGS, *others) for path in (folder / "claim").glob("*.yaml")]
-    ids = {name for stem in stems for name in (stem.lower(), whole_id(stem))}
-
-    def only(name: str) -> bool:
-        return not asked <= ids or bool({name.lower(), whole_id(name)} & asked)
-
-    claims, broken = load_each(CONFIGS / "claim", only=only)
-    for folder in others:
-        own, mistakes = load_each(folder / "claim", only=only)
+    asked, folders = {word.lower() for word in words(text)}, [CONFIGS, *more_folders()]
+    stems = [path.stem for folder in folders for path in (folder / "claim").glob("*.yaml")]
+    all_of_them = not asked <= {name for stem in stems for name in _ids(stem)}
+    claims, broken = dict[str, Claim](), dict[str, str]()
+    for folder in folders:
+        own, mistakes = load_each(folder / "claim", only=lambda name: all_of_them or bool(_ids(name) & asked))
         if taken := own.keys() & claims.keys():
             name = min(taken)
             raise ValueError(f"{folder / 'claim' / name}.yaml: {name} is a claim of normexp; rename yours")
         claims |= own
         broken |= mistakes
     return claims, broken
+
+
+def _ids(name: str) -> set[str]:
+    return {name.lower(), whole_id(name)}
 
 
 def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Claim]]:
@@ -189,11 +183,9 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     chosen: dict[str, Claim] = {}
     broken = broken or {}
     for word in words(text):
-        found = _named(claims, word.lower()) or _covering(claims, word.lower())
-        if paper := arxiv_id(word):
-            found = {claim.id for claim in claims.values() if is_of(paper, claim.source)}
-            if not found:
-                raise ValueError(f"claim={word}: no claim has this paper as its source; --help lists all")
+        found = _named(claims.values(), word.lower())
+        if arxiv_id(word) and not found:
+            raise ValueError(f"claim={word}: no claim has this paper as its source; --help lists all")
         left_out = unreadable(broken, word)
         if left_out and (not found or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
@@ -202,7 +194,7 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
         if not found:
             near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
             raise ValueError(f"claim={word}: no such claim;{near} find={word} searches, --help lists all")
-        chosen |= {name: claim for name, claim in claims.items() if name in found}
+        chosen |= {claim.id: claim for claim in found}
     if not chosen:
         raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")
     return list(chosen.values())
@@ -228,18 +220,18 @@ def whole_id(name: str) -> str:
     return re.sub(r"(?<=\d)[a-z]+$", "", name.lower())
 
 
-def _named(claims: dict[str, Claim], word: str) -> set[str]:
-    return {
-        claim.id
-        for claim in claims.values()
-        if word in ("all", claim.evidence, claim.name.lower(), claim.id.lower(), whole_id(claim.id))
-        or fnmatchcase(claim.id.lower(), word)
-        or fnmatchcase(claim.name.lower(), word)
-    }
+def _named(claims: Iterable[Claim], word: str) -> list[Claim]:
+    """The claims that a word names; if none, those that cover the sentence of this id."""
 
+    def is_named(claim: Claim) -> bool:
+        names = (claim.id.lower(), claim.name.lower())
+        known = ("all", claim.evidence, whole_id(claim.id), *names)
+        return word in known or any(fnmatchcase(name, word) for name in names)
 
-def _covering(claims: dict[str, Claim], word: str) -> set[str]:
-    return {claim.id for claim in claims.values() if word in [covered.lower() for covered in claim.covers]}
+    if paper := arxiv_id(word):
+        return [claim for claim in claims if is_of(paper, claim.source)]
+    named = [claim for claim in claims if is_named(claim)]
+    return named or [claim for claim in claims if word in map(str.lower, claim.covers)]
 
 
 def nearest(claims: dict[str, Claim], word: str) -> list[str]:

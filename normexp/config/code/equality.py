@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.code.parts import MONITORS, NORMEXP, OURS, PART, ROOT, named_parts, own_digest, targets
+from normexp.config.settings import value_at
 
 RECORD = Path(__file__).with_name("equal_code.json")
 TESTED = {"torch.optim.SGD", "torch.optim.Adam", "torch.optim.AdamW"}
@@ -108,18 +109,11 @@ def _equal(room: str, recorded: str, config: dict[str, Any], golden: bool) -> se
 def _equal_versions(version: frozenset[str], room: str, config: dict[str, Any]) -> Iterator[frozenset[str]]:
     classes = {name.rpartition(".")[2] for name in targets(config) if name.startswith(OURS)}
     for entry in _entries()["equal"]:
-        settings = all(str(_value(config, key)) in ("None", value) for key, value in entry["where"].items())
+        settings = all(str(value_at(config, key)) in ("None", value) for key, value in entry["where"].items())
         if settings and classes <= set(entry["tested"]):
             before, after = (_parts(entry[side][room]) for side in ("before", "after"))
             yield from ([after] if version <= before else [])
             yield from ([before] if version <= after else [])
-
-
-def _value(config: dict[str, Any], key: str) -> Any:
-    node: Any = config
-    for part in key.split("."):
-        node = node.get(part) if isinstance(node, dict) else None
-    return node
 
 
 def _differing(room: str, versions: set[frozenset[str]]) -> list[str]:

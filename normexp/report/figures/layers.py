@@ -1,16 +1,25 @@
 """Inside the network: measures by layer over depth and time, and what other monitors measured over the training."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import Drawing, Skipped, left_out, level_title, levels_shown, middle, panels
+from normexp.report.drawing import (
+    Drawing,
+    Skipped,
+    at_middle,
+    left_out,
+    level_title,
+    levels_shown,
+    middle,
+    panels,
+)
 from normexp.report.statistics import curves
-from normexp.report.study import Study, label
+from normexp.report.study import Study
 from normexp.report.style import (
     Style,
     draw_line,
@@ -31,13 +40,22 @@ BANDS = ("preactivation", "activation", "norm_output")  # the first that was rec
 def by_layer(study: Study, statistic: str) -> pd.DataFrame:
     """The recorded rows of a statistic with the columns `layer` (name) and `depth` (1-based place)."""
     rows = study.recorded(statistic + LAYER)
-    if rows.empty:
-        return rows.assign(layer=[], depth=[])
-    layers = rows["metric"].map(lambda name: name.partition("/")[2]).astype(object)
-    rows = rows.assign(layer=layers)
+    rows = rows.assign(layer=rows["metric"].map(lambda name: name.partition("/")[2]).astype(object))
     # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
-    places = rows.groupby("level")["layer"].transform(lambda names: names.rank(method="dense"))
+    places = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else rows["level"]
     return rows.assign(depth=places.astype(int))
+
+
+def percentiles(study: Study) -> tuple[str, pd.DataFrame]:
+    """What enters the non-linearities at the middle level: the first of BANDS that was recorded, and the rows of its
+    percentiles by layer, with the column `percentile`."""
+    for band in BANDS:
+        rows = by_layer(study, rf"{band}_p\d+")
+        rows = rows[rows["level"] == middle(study)]
+        if len(rows):
+            break
+    number = rows["metric"].map(lambda name: name.partition("/")[0].rpartition("_p")[2])
+    return band, rows.assign(percentile=number.astype(int))
 
 
 def too_few(rows: pd.DataFrame) -> str:
@@ -52,6 +70,18 @@ def at_step(rows: pd.DataFrame, first: bool) -> pd.DataFrame:
     """The rows of each run's first, or last, recorded step."""
     steps = rows.groupby(["arm", "level", "seed"], observed=True)["step"]
     return rows[rows["step"] == steps.transform("min" if first else "max")]
+
+
+def arm_panels(
+    study: Study, style: Style, rows: pd.DataFrame, xlabel: str, ylabel: str, height: float = 2.5
+) -> tuple[Figure, list[tuple[str, Axes, pd.DataFrame]], str]:
+    """A figure with a panel for each arm of some rows; (arm, panel, its rows) of each; what the caption must add."""
+    arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
+    figure, axes = panels(arms[:MOST_ARMS], xlabel, ylabel, height=height, sharey=True)
+    for arm, panel in axes.items():
+        panel.set_title(shorten(arm), color=style.colour[arm])
+    own = [(arm, panel, rows[rows["arm"] == arm]) for arm, panel in axes.items()]
+    return figure, own, left_out("arms", len(axes), len(arms))
 
 
 def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *, log: bool) -> tuple:
@@ -84,8 +114,7 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         return ends
 
-    figure, shown = level_panels(study, style, "layer, input to output", words, draw)
-    more = left_out(f"values of {label(study.x)}", shown, len(study.levels)) if study.x else ""
+    figure, more = level_panels(study, style, "layer, input to output", words, draw)
     outside = int(((drawn < window[0]) | (drawn > window[1])).sum()) if log else 0
     if outside:
         more += (
@@ -143,111 +172,77 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     """Layer x time heat maps, one per arm, with one color scale."""
     rows, title = by_layer(study, "gradient_norm"), "Gradient norm over depth and time"
     rows = rows[(rows["level"] == middle(study)) & (rows["value"] > 0)]
-    if rows.empty:
-        yield Skipped("gradient_over_time", title, "gradient_norm was not recorded; run with monitor=light")
+    if why := "gradient_norm was not recorded; run with monitor=light" if rows.empty else too_few(rows):
+        yield Skipped("gradient_over_time", title, why)
         return
-    if few := too_few(rows):
-        yield Skipped("gradient_over_time", title, few)
-        return
-    arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
-    shown = arms[:MOST_ARMS]
-    figure, axes = panels(shown, "optimizer step", "layer", height=2.2, sharey=True)
+    figure, shown, more = arm_panels(study, style, rows, "optimizer step", "layer", height=2.2)
     scale = LogNorm(rows["value"].quantile(0.01), rows["value"].quantile(0.99))
-    image = None
-    for arm, panel in axes.items():
-        here = rows[rows["arm"] == arm].groupby(["depth", "step"])["value"].mean().unstack()
-        look = {"norm": scale, "shading": "nearest", "rasterized": True}
+    look = {"norm": scale, "shading": "nearest", "rasterized": True}
+    for _, panel, own in shown:
+        here = own.groupby(["depth", "step"])["value"].mean().unstack()
         image = panel.pcolormesh(here.columns, here.index, here, **look)
         panel.set_xlim(left=here.columns.min())  # each cell has its step in the middle
-        panel.set_title(shorten(arm), color=style.colour[arm])
         panel.grid(visible=False)
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
-    bar = figure.colorbar(image, ax=list(axes.values()), shrink=0.9, pad=0.01)
+    bar = figure.colorbar(image, ax=[panel for _, panel, _ in shown], shrink=0.9, pad=0.01)
     bar.set_label("gradient norm", fontsize=8)
     bar.outline.set_visible(False)
     plain_log_ticks(bar.ax.yaxis, scale.vmin, scale.vmax)
-    where = f" At {level_title(study, middle(study))}." if study.x else ""
-    caption = f"Mean over seeds; dark is small.{where} Layers from the input (below) to the output (above)."
-    yield Drawing("gradient_over_time", title, caption + left_out("arms", len(shown), len(arms)), figure)
+    caption = f"Mean over seeds; dark is small.{at_middle(study, ' At {}.')} "
+    caption += f"Layers from the input (below) to the output (above).{more}"
+    yield Drawing("gradient_over_time", title, caption, figure)
 
 
 def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     """Percentiles of the last measured layer's activations over training, one panel per arm: BatchNorm's Figure 1."""
-    title = "What enters the last non-linearity"
-    level, rows = middle(study), study.metrics
-    rows = rows[rows["level"] == level]  # deeper networks have more layers
-    place, layer = last_measured(rows)
-    names = [name for name in rows["metric"].cat.categories if re.fullmatch(rf"{place}_p\d+/{layer}", name)]
-    rows = rows[rows["metric"].isin(names)]
-    arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
-    if not arms:
-        yield Skipped("activation_bands", title, "no percentiles were recorded; run with monitor=light")
+    title, (place, rows) = "What enters the last non-linearity", percentiles(study)
+    layer = rows["layer"].max()
+    rows = rows[rows["layer"] == layer]
+    if why := "no percentiles were recorded; run with monitor=light" if rows.empty else too_few(rows):
+        yield Skipped("activation_bands", title, why)
         return
-    if few := too_few(rows):
-        yield Skipped("activation_bands", title, few)
-        return
-    shown = arms[:MOST_ARMS]
-    figure, axes = panels(shown, "optimizer step", f"{place} of {layer}", sharey=True)
-    percentiles = sorted({int(re.search(r"_p(\d+)/", name)[1]) for name in rows["metric"].unique()})
-    names = [f"{place}_p{percentile:02d}/{layer}" for percentile in percentiles]
-    for arm, panel in axes.items():
-        here, colour = rows[rows["arm"] == arm], style.colour[arm]
-        means = (
-            here.groupby(["step", "metric"], observed=True)["value"].mean().unstack().reindex(columns=names)
-        )
-        for percentile, name in zip(percentiles, names, strict=True):
-            panel.plot(means.index, means[name], color=colour, linewidth=1.6 if percentile == 50 else 0.9)
-        ends = pd.DataFrame({"low": means[names[0]], "high": means[names[-1]]})
-        style.band(panel, arm, means.index, ends)
+    figure, shown, more = arm_panels(study, style, rows, "optimizer step", f"{place} of {layer}")
+    numbers = sorted(rows["percentile"].unique())
+    for arm, panel, own in shown:
+        means = own.groupby(["step", "percentile"])["value"].mean().unstack().reindex(columns=numbers)
+        for number in numbers:
+            wide = 1.6 if number == 50 else 0.9
+            panel.plot(means.index, means[number], color=style.colour[arm], linewidth=wide)
+        style.band(panel, arm, means.index, {"low": means[numbers[0]], "high": means[numbers[-1]]})
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        panel.set_title(shorten(arm), color=colour)
-    where = f" at {level_title(study, level)}" if study.x else ""
     caption = (
-        f"Percentiles {', '.join(map(str, percentiles))} over a batch{where}, mean over seeds (Ioffe, Szegedy 2015, "
-        "Figure 1): a band that stays where it is leaves the layer's input distribution alone."
+        f"Percentiles {', '.join(map(str, numbers))} over a batch{at_middle(study)}, mean over seeds (Ioffe, Szegedy "
+        "2015, Figure 1): a band that stays where it is leaves the layer's input distribution alone."
     )
-    yield Drawing("activation_bands", title, caption + left_out("arms", len(shown), len(arms)), figure)
+    yield Drawing("activation_bands", title, caption + more, figure)
 
 
 def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     """Percentiles of what enters the non-linearities by layer, one panel per arm: dotted at first, solid at last."""
-    title, level = "What enters each non-linearity", middle(study)
-    place = last_measured(study.metrics[study.metrics["level"] == level])[0]
-    found = [(by_layer(study, f"{place}_p{number:02d}"), number) for number in (15, 50, 85)]
-    found = [(rows[rows["level"] == level], number) for rows, number in found if len(rows)]
-    arms = [arm for arm in study.arms if any((rows["arm"] == arm).any() for rows, _ in found)][:MOST_ARMS]
-    if not arms or max(rows["depth"].max() for rows, _ in found) < 2:
-        yield Skipped(
-            "percentiles_by_layer",
-            title,
-            "percentiles of several layers were not recorded; see monitor=light",
-        )
+    title, (place, rows) = "What enters each non-linearity", percentiles(study)
+    rows = rows[rows["percentile"].isin((15, 50, 85))]
+    if rows.empty or rows["depth"].max() < 2:
+        why = "percentiles of several layers were not recorded; see monitor=light"
+        yield Skipped("percentiles_by_layer", title, why)
         return
-    figure, axes = panels(arms, "layer, input to output", place, sharey=True)
-    for arm, panel in axes.items():
-        ends: dict[int, pd.Series] = {}
-        for rows, number in found:
-            for first, look in ((True, ":"), (False, "-")):
-                means = at_step(rows[rows["arm"] == arm], first).groupby("depth")["value"].mean()
-                wide = 1.6 if number == 50 else 0.9
-                panel.plot(means.index, means, color=style.colour[arm], linestyle=look, linewidth=wide)
-            ends[number] = means
-        style.band(panel, arm, ends[15].index, {"low": ends[15], "high": ends[85].reindex(ends[15].index)})
+    figure, shown, _ = arm_panels(study, style, rows, "layer, input to output", place)
+    for arm, panel, own in shown:
+        ends = [
+            at_step(own, first).groupby(["depth", "percentile"])["value"].mean().unstack()
+            for first in (True, False)
+        ]
+        for number in ends[-1]:
+            for means, dash in zip(ends, (":", "-"), strict=True):
+                look = {"linestyle": dash, "linewidth": 1.6 if number == 50 else 0.9}
+                panel.plot(means.index, means[number], color=style.colour[arm], **look)
+        style.band(panel, arm, means.index, {"low": means[15], "high": means[85]})
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        panel.set_title(shorten(arm), color=style.colour[arm])
-    where = f" at {level_title(study, level)}" if study.x else ""
-    caption = f"Percentiles 15, 50, 85 over a batch{where}, mean over seeds: dotted at the first measurement, solid "
-    caption += "and filled at the last. A band that shrinks or widens with depth is a signal that vanishes or explodes."
+    caption = (
+        f"Percentiles 15, 50, 85 over a batch{at_middle(study)}, mean over seeds: dotted at the first measurement, "
+        "solid and filled at the last. A band that shrinks or widens with depth is a signal that vanishes or explodes."
+    )
     yield Drawing("percentiles_by_layer", title, caption, figure)
-
-
-def last_measured(rows: pd.DataFrame) -> tuple[str, str]:
-    """The first of BANDS that was recorded, and its last layer."""
-    found = [re.fullmatch(r"(\w+)_p50/(\w+)", str(name)) for name in rows["metric"].unique()]
-    layers = {place: [m[2] for m in found if m and m[1] == place] for place in BANDS}
-    place = next((place for place in BANDS if layers[place]), BANDS[0])
-    return place, max(layers[place], default="")
 
 
 # A metric, or two whose difference is shown; its words; whether the axis is logarithmic.
@@ -321,10 +316,9 @@ def over_training(
                 plain_log_scale(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
             axes.set_title(words)
-            if axes is list(shown.values())[-1]:
-                label_lines(axes, ends, style)
-        where = f" At {level_title(study, level)}." if study.x else ""
-        caption = f"{meaning}{where} Mean over seeds and its 95% interval; of a measure by layer, the middle layer's."
+        label_lines(axes, ends, style)  # beside the last panel
+        caption = f"{meaning}{at_middle(study, ' At {}.')} Mean over seeds and its 95% interval; "
+        caption += "of a measure by layer, the middle layer's."
         yield Drawing(name, title, caption, figure)
 
     return make

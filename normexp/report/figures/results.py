@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import Drawing, Skipped, left_out, level_title, new_figure, room, tell
+from normexp.report.drawing import Drawing, Skipped, level_title, new_figure, room, tell
 from normexp.report.statistics import FEWEST_DRAWN, curves, estimate
 from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
@@ -225,9 +225,8 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
         axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
         return ends
 
-    figure, shown = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
-    caption = f"Mean over seeds and its 95% interval. {meaning} {note(study)}"
-    caption += left_out(f"values of {label(study.x)}", shown, len(study.levels)) if study.x else ""
+    figure, more = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
+    caption = f"Mean over seeds and its 95% interval. {meaning} {note(study)}{more}"
     return Drawing(f"learning_{clock}", f"Validation accuracy by {xlabel}", caption, figure, tab=clock)
 
 

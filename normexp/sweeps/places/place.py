@@ -7,7 +7,7 @@ the place that a launch asks for.
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -212,11 +212,11 @@ class Place(ABC):
 
     at_once: int  # jobs that run at a time, as far as known, for the estimate
     threads: int  # CPU threads of each run
-    keeps_jobs = False  # jobs outlive this process
 
     def __init__(self, target: Callable[[Any], Any]):
         self.target = target
         self.said: list[str] = []  # lines for the screen, taken by the engine
+        self._started: list[Event] = []  # since the last poll
 
     @property
     @abstractmethod
@@ -227,9 +227,14 @@ class Place(ABC):
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
         """Start or queue these jobs. Returns the jobs that it does not take now."""
 
-    @abstractmethod
     def poll(self, seconds: float) -> list[Event]:
         """The new events. Waits up to so many seconds for one."""
+        started, self._started = self._started, []
+        return started or self._wait(seconds)
+
+    @abstractmethod
+    def _wait(self, seconds: float) -> list[Event]:
+        """The new events of jobs that have started. Waits up to so many seconds for one."""
 
     @abstractmethod
     def stop(self, *, force: bool) -> None:
@@ -246,6 +251,12 @@ class Place(ABC):
     @abstractmethod
     def __str__(self) -> str:
         """How runs are computed, for the plan: `2 at a time, 1 thread each`."""
+
+
+def checkpoints(folders: Iterable[Path]) -> list[float]:
+    """The times at which the checkpoints of runs were written. They show whether an interrupted try made progress."""
+    paths = [folder / "checkpoints" / "last.ckpt" for folder in folders]
+    return [path.stat().st_mtime for path in paths if path.exists()]
 
 
 def each(threads: int) -> str:
@@ -319,9 +330,7 @@ def slots(
     gpus = [] if on_cpu else visible_gpus()
     devices = [trainer.get("devices", 1) for trainer in trainers]
     if not gpus:
-        most = (
-            max(n for n in devices if isinstance(n, int)) if any(isinstance(n, int) for n in devices) else 1
-        )
+        most = max((n for n in devices if isinstance(n, int)), default=1)
         return [{}] * (workers or max(1, cores() // max(1, most)))
     if any(n != 1 for n in devices):
         return [{}] * (workers or 1)

@@ -17,7 +17,7 @@ from typing import Any
 
 from normexp.cli.errors import one_line
 from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, each
-from normexp.sweeps.places.this_machine import Share, launch_environment, run_task
+from normexp.sweeps.places.this_machine import Share, run_share
 
 LOOK_SECONDS = 2.0  # between two looks at the cluster's resources
 
@@ -57,14 +57,11 @@ class RayCluster(Place):
             raise ValueError(
                 f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
             ) from None
-        needs: dict[str, Any] = {"num_cpus": threads, "max_retries": 0}  # the engine tries again
-        if options.gpus:
-            needs["num_gpus"] = options.gpus
-        if need := options.memory_in():
-            needs["memory"] = need
-        self._task = ray.remote(run_task).options(**needs)
+        self._need = {"CPU": threads, "GPU": options.gpus or 0, "memory": options.memory_in() or 0}
+        self._task = ray.remote(run_share).options(
+            num_cpus=threads, num_gpus=self._need["GPU"], memory=self._need["memory"], max_retries=0
+        )  # the engine tries again
         self._jobs: dict[Any, Job] = {}  # by Ray's reference to the result
-        self._started: list[Event] = []
         self._looked = 0.0
         if not self._slots():
             ray.shutdown()
@@ -80,12 +77,9 @@ class RayCluster(Place):
 
     def _slots(self) -> int:
         """Number of runs that fit at a time. A task that fits no node would wait without a message."""
-        asked = {"CPU": self.threads, "GPU": self.options.gpus or 0, "memory": self.options.memory_in() or 0}
-        total = 0
-        for node in self._ray.nodes():
-            if node["Alive"]:
-                has = node["Resources"]
-                total += min(int(has.get(name, 0) / need) for name, need in asked.items() if need)
+        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        needs = {name: need for name, need in self._need.items() if need}
+        total = sum(min(int(has.get(name, 0) / need) for name, need in needs.items()) for has in alive)
         return min(total, self.options.workers or total)
 
     @property
@@ -95,21 +89,17 @@ class RayCluster(Place):
         return max(0, self.at_once - len(self._jobs))
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
-        environment, folder = launch_environment(), Path.cwd()
         for job in jobs:
-            result = self._task.remote(Share(self.target, [job], self.threads, folder, environment))
-            self._jobs[result] = job
+            self._jobs[self._task.remote(Share(self.target, [job], self.threads))] = job
             self._started.append(Started(job))
         return []
 
-    def poll(self, seconds: float) -> list[Event]:
-        events, self._started = self._started, []
+    def _wait(self, seconds: float) -> list[Event]:
         if not self._jobs:
-            time.sleep(0 if events else seconds)
-            return events
-        wait = 0 if events else seconds
-        ended, _ = self._ray.wait(list(self._jobs), num_returns=len(self._jobs), timeout=wait)
-        return [*events, *map(self._end, ended)]
+            time.sleep(seconds)
+            return []
+        ended, _ = self._ray.wait(list(self._jobs), num_returns=len(self._jobs), timeout=seconds)
+        return list(map(self._end, ended))
 
     def _end(self, result: Any) -> Event:
         job, errors = self._jobs.pop(result), self._ray.exceptions

@@ -12,14 +12,14 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.format import duration
 from normexp.runs.files import write_json
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, each
-from normexp.sweeps.places.this_machine import STOPS, Share, launch_environment, run_share
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, checkpoints, each
+from normexp.sweeps.places.this_machine import STOPS, Share, run_share
 
 if TYPE_CHECKING:
     from submitit.core.utils import DelayedSubmission
@@ -53,7 +53,6 @@ class _Open:
     result: Path  # written when the job ends by itself
     running: bool = False
     gone: float | None = None  # time since which Slurm lists it neither as waiting nor as running
-    state: str = field(default="")
 
 
 class Slurm(Place):
@@ -62,8 +61,6 @@ class Slurm(Place):
     Args:
         folder: of this launch. `slurm/` below it must be seen by the nodes.
     """
-
-    keeps_jobs = True
 
     def __init__(self, target: Callable[[Any], Any], options: Options, folder: Path, *, threads: int):
         super().__init__(target)
@@ -119,8 +116,7 @@ class Slurm(Place):
             own.setdefault("mem", f"{math.ceil(need * self.together / 2**20)}M")
         if self.options.gpus:
             own.setdefault("gpus_per_node", math.ceil(self.options.gpus))
-        own_part = Path.cwd(), launch_environment()
-        calls = [SlurmShare(Share(self.target, share, self.threads, *own_part)) for share in shares]
+        calls = [SlurmShare(Share(self.target, share, self.threads)) for share in shares]
         parameters = {
             "job_name": name,
             "time": max(1, math.ceil(self.limit / 60)),
@@ -132,7 +128,7 @@ class Slurm(Place):
         }
         return submit_array(self.folder, parameters, calls)
 
-    def poll(self, seconds: float) -> list[Event]:
+    def _wait(self, seconds: float) -> list[Event]:
         if not self._open or time.monotonic() < self._next_look:
             time.sleep(seconds)
             return []
@@ -262,21 +258,11 @@ def running_arrays(names: Iterable[str]) -> dict[tuple[str, int], str]:
 
 
 def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str]] | None:
-    command = [
-        "squeue",
-        f"--user={getpass.getuser()}",
-        "--noheader",
-        "--array",
-        f"--name={','.join(names)}",
-        *options,
-    ]
+    whose = f"--user={getpass.getuser()}", f"--name={','.join(names)}"
+    command = ["squeue", "--noheader", "--array", "--format=%F|%K|%T|%j", *whose, *options]
     try:
-        done = subprocess.run(
-            [*command, "--format=%F|%K|%T|%j"], capture_output=True, text=True, timeout=SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if done.returncode:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
         return None
     rows = []
     for line in done.stdout.splitlines():
@@ -288,8 +274,7 @@ def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str
 
 def cancel(names: Iterable[str], *, force: bool) -> None:
     """End jobs. Waiting ones end at once, running ones after they have saved, or at once with `force`."""
-    own = f"--name={','.join(names)}"
-    command = ["scancel", f"--user={getpass.getuser()}", own]
+    command = ["scancel", f"--user={getpass.getuser()}", f"--name={','.join(names)}"]
     for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
         subprocess.run([*command, *more], capture_output=True, timeout=SECONDS)
 
@@ -340,8 +325,7 @@ class SlurmShare:
         return {key: code and 1 for key, code in codes.items()}
 
     def _checkpoints(self) -> list[float]:
-        places = [folder / "checkpoints" / "last.ckpt" for job in self.share.jobs for folder in job.folders]
-        return [path.stat().st_mtime for path in places if path.exists()]
+        return checkpoints(folder for job in self.share.jobs for folder in job.folders)
 
     def checkpoint(self) -> "DelayedSubmission":
         """Let submitit start the same job again. Each run resumes from its own checkpoint."""

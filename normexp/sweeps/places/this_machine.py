@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -88,7 +88,6 @@ class ThisMachine(Place):
         self._free = list(reversed(slots))  # without a process
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
-        self._started: list[Event] = []
         # Libraries read these variables when they are loaded.
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
         self._context = processes()  # whose server makes its imports while the caller still checks the grid
@@ -118,29 +117,25 @@ class ThisMachine(Place):
         worker.take(job, seconds)
         return worker
 
-    def poll(self, seconds: float) -> list[Event]:
-        events, self._started = self._started, []
+    def _wait(self, seconds: float) -> list[Event]:
         self._watch_the_clock()
         if not self._busy:
-            time.sleep(0 if events else seconds)  # an empty wait is an error on Windows
-            return events
+            time.sleep(seconds)  # an empty wait is an error on Windows
+            return []
         ends = {end: worker for worker in self._busy for end in (worker.jobs, worker.process.sentinel)}
-        ready = connection.wait(list(ends), timeout=0 if events else seconds)
-        for worker in {id(ends[end]): ends[end] for end in ready}.values():  # type: ignore[index]
-            self._busy.remove(worker)
-            events.append(self._ended(worker))
-        return events
+        ready = connection.wait(list(ends), timeout=seconds)
+        return [self._ended(own) for own in dict.fromkeys(ends[end] for end in ready)]  # type: ignore[index]
 
     def _ended(self, worker: _Worker) -> Ended:
-        code, used = 0, None
+        self._busy.remove(worker)
         answer = worker.answer()
-        if answer is not None:
-            again, used = answer
-        if answer is not None and again:
+        again, used = answer or (False, None)
+        code = 0
+        if again:
             self._idle.append(worker)
         else:
             left = worker.leave()
-            code = left if answer is None else 0
+            code = 0 if answer else left
             self._free.append(worker.slot)
         lost = f"killed by signal {-code}" if code < 0 else None
         return Ended(worker.job, code, lost, worker.timed_out, used)
@@ -265,22 +260,19 @@ class Inside(Place):
     def __init__(self, target):
         super().__init__(target)
         self._next: list[Job] = []
-        self._begun = False
 
     @property
     def room(self) -> int:
         return 1 - len(self._next)
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
-        self._next, self._begun = list(jobs[:1]), False
+        self._next = list(jobs[:1])
+        self._started = [*map(Started, self._next)]
         return list(jobs[1:])
 
-    def poll(self, seconds: float) -> list[Event]:
+    def _wait(self, seconds: float) -> list[Event]:
         if not self._next:
             return []
-        if not self._begun:  # report the start before the job begins
-            self._begun = True
-            return [Started(self._next[0])]
         job, argv = self._next.pop(), list(sys.argv)
         try:
             return [Ended(job, self._run(job))]
@@ -305,7 +297,7 @@ class Inside(Place):
         return 0
 
     def stop(self, *, force: bool) -> None:
-        self._next = []
+        self._started, self._next = [Ended(job, 143) for job in self._next], []
 
     def __str__(self) -> str:
         return "one by one, in here"
@@ -327,18 +319,19 @@ class Share:
     Args:
         threads: CPU threads of each job.
         folder: the working directory of the launch, where relative paths start.
-        environment: environment variables of all jobs.
+        environment: environment variables of all jobs, by default those of the launch.
     """
 
     target: Callable[[Any], Any]
     jobs: Sequence[Job]
     threads: int
-    folder: Path
-    environment: Mapping[str, str]
+    folder: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=launch_environment)
 
 
-def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None]:
-    """Run the jobs. Returns the exit code of each by its key.
+def run_share(share: Share, stopped: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
+    """Run the jobs. Returns the exit code of each by its key. A KeyboardInterrupt, by which Ray cancels a task, ends
+    them cleanly.
 
     Args:
         stopped: whether the jobs must save and end. It is called a few times per second.
@@ -362,8 +355,3 @@ def run_share(share: Share, stopped: Callable[[], bool]) -> dict[str, int | None
         place.close()
         place.wait()
     return codes
-
-
-def run_task(share: Share) -> dict[str, int | None]:
-    """The task of a Ray worker: run the jobs. Ray cancels with a KeyboardInterrupt, which ends them cleanly."""
-    return run_share(share, lambda: False)

@@ -18,9 +18,8 @@ from normexp.claims.evidence.curves import (
     setting_names,
 )
 from normexp.claims.evidence.stored import KEPT, LEDGER, OWN_LEDGER, PLACE
-from normexp.claims.judge.plain_words import capital, counts, in_words, with_scope
-from normexp.claims.judge.verdict import BEGUN
-from normexp.claims.pages.figure import COLORS, KINDS, number
+from normexp.claims.judge.plain_words import BEGUN, capital, counts, in_words, with_scope
+from normexp.claims.pages.figure import COLORS, kind_of, number
 from normexp.claims.pages.findings import MOST, QUESTIONS
 from normexp.claims.pages.site.drawings import ENVIRONMENT, forest, learning, over_rate
 from normexp.claims.pages.verdicts_page import status
@@ -50,6 +49,7 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
     word = status(claim, verdict)
     shown = with_scope(verdict) if verdict else word
     says, _, more = shown.partition(" (")
+    scope = "several settings" if verdict and verdict["settings"] else "one setting"
     return {
         "id": claim.id,
         "sentence": claim.sentence,
@@ -63,20 +63,15 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
         "topic": topic(claim),
         "answer": capital(in_words(verdict)) if verdict else "",
         "evidence": claim.evidence,
-        "scope": scope_of(verdict),
+        "scope": "mathematics"
+        if verdict and verdict["evidence"] == "law"
+        else scope
+        if verdict
+        else "no verdict",
         "model": chosen(claim, "model"),
         "data": chosen(claim, "data"),
-        "tone": KINDS.get(word, "open" if verdict else "none"),
+        "tone": kind_of(verdict) if verdict else "none",
     }
-
-
-def scope_of(verdict: dict[str, Any] | None) -> str:
-    """The scope of a word, in the few words of the filter."""
-    if verdict is None:
-        return "no verdict"
-    if verdict["evidence"] == "law":
-        return "mathematics"
-    return "several settings" if verdict["settings"] else "one setting"
 
 
 def means_table(
@@ -86,12 +81,11 @@ def means_table(
     arms = verdict.get("arms")
     if not arms:
         return None
-    places = list(dict.fromkeys(place for own in arms.values() for place in own))
-    rows = [
+    places = dict.fromkeys(place for own in arms.values() for place in own)
+    return list(arms), [
         (names.get(place, place) or "all", [_shown(own.get(place)) for own in arms.values()])
         for place in places
     ]
-    return list(arms), rows
 
 
 def _shown(value: Any) -> str:
@@ -100,42 +94,29 @@ def _shown(value: Any) -> str:
     return number(float(value)) if math.isfinite(float(value)) else "none trained"
 
 
-def registrations(claim: Claim, rows: Iterable[Row], root: Path) -> list[dict[str, Any]]:
-    """The claim's rows in the registry, the first one and its amendments, with the file of each protocol."""
-    subject = subject_of(claim.id, claim.budget)
-    found = []
-    for row in rows:
-        if row.subject == subject:
-            name = f"{subject.replace(' ', '-')}-{row.protocol[:12]}.json"
-            kept = (root / PROTOCOLS / name).exists()
-            found.append({"row": row, "file": name if kept else ""})
-    return found
-
-
 def facts(
     claim: Claim, verdict: dict[str, Any] | None, registry: Iterable[Row], root: Path
 ) -> dict[str, Any]:
     """Everything that the template of a claim's page shows."""
-    row = index_row(claim, verdict)
+    subject = subject_of(claim.id, claim.budget)
+    name = f"protocols/{subject.replace(' ', '-')}"
+    rows = {f"{name}-{row.protocol[:12]}.json": row for row in registry if row.subject == subject}
     plain = {
         "claim": claim,
-        "row": row,
-        "verdict": verdict,
+        "row": index_row(claim, verdict),
         "kinds": kinds_of_settings(claim),
-        "registered": registrations(claim, registry, root),
+        "registered": rows,  # the first one and its amendments, by the file of their protocol
     }
     if verdict is None or verdict["verdict"] == BEGUN:
-        return plain | {"verdict": None}
+        files = files_of(claim, rows, (), root)
+        return plain | {"verdict": None, "files": {key: files[key] for key in rows if key in files}}
     ledger, names = ledger_of(claim, verdict, root), setting_names(claim)
-    curves = curves_of(claim, verdict, root)
-    arms = [arm for runs in ledger.values() for arm in runs["norm"]]
-    colors = {
-        arm: color.lower().lstrip("#") for arm, color in Style(list(dict.fromkeys(arms))).colour.items()
-    }
-    kept = [f"{claim.id}{end}" for end in (".json", ".csv.gz") if (root / KEPT / f"{claim.id}{end}").exists()]
+    arms = dict.fromkeys(arm for runs in ledger.values() for arm in runs["norm"])
+    colors = {arm: color.lower().lstrip("#") for arm, color in Style(list(arms)).colour.items()}
     runs = {names[name]: own for name, own in ledger.items() if own["lr"].nunique() > 1}
-    means = {names[name]: own for name, own in curves.items()}
+    means = {names[name]: own for name, own in curves_of(claim, verdict, root).items()}
     return plain | {
+        "verdict": verdict,
         "counts": counts(verdict) if verdict["settings"] else [],
         "pluralize": pluralize,
         "forest": forest(verdict, names, claim.better),
@@ -143,29 +124,27 @@ def facts(
         "rates": over_rate(runs, colors) if runs else "",
         "curves": learning(means, colors) if means else "",
         "keys": colors.items(),
-        "runs": runs_kept(claim, ledger, root),
-        "kept": kept,
-        "failures": verdict.get("failures") or {},
+        "files": files_of(claim, rows, ledger, root),
     }
 
 
-def runs_kept(claim: Claim, settings: Iterable[str], root: Path) -> dict[str, Path]:
-    """Name of a download -> the file in the repository with runs that a verdict rests on, or their curves."""
-    files = {}
+def files_of(claim: Claim, registered: Iterable[str], settings: Iterable[str], root: Path) -> dict[str, Path]:
+    """Place in the site -> the file that a page links to: protocols, runs that a verdict rests on, curves, values."""
+    files = {place: PROTOCOLS / place.partition("/")[2] for place in registered}
     for name in settings:
-        files[f"{name}.csv"] = LEDGER / f"{name}.csv"
-        files[f"{name}.curves.csv.gz"] = bank_curves(LEDGER, name)
-    files[f"{claim.id}-own.csv"] = OWN_LEDGER / claim.id / "runs.csv"
-    files[f"{claim.id}-own.curves.csv.gz"] = own_curves(OWN_LEDGER, claim.id)
-    return {name: path for name, path in files.items() if (root / path).exists()}
+        files[f"runs/{name}.csv"] = LEDGER / f"{name}.csv"
+        files[f"runs/{name}.curves.csv.gz"] = bank_curves(LEDGER, name)
+    files[f"runs/{claim.id}-own.csv"] = OWN_LEDGER / claim.id / "runs.csv"
+    files[f"runs/{claim.id}-own.curves.csv.gz"] = own_curves(OWN_LEDGER, claim.id)
+    files |= {f"values/{claim.id}{end}": KEPT / f"{claim.id}{end}" for end in (".json", ".csv.gz")}
+    return {place: root / path for place, path in files.items() if (root / path).exists()}
 
 
 def by_topic(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """The chapters of the index: the questions of the front page that are judged, then every claim by its topic."""
     first = {row["id"]: row for row in rows if row["says"] and row["tone"] != "none"}
     found = [("What is known", [first[name] for name in QUESTIONS if name in first][:MOST])]
-    topics = [*TOPICS, OTHER]
-    found += [(name, [row for row in rows if row["topic"] == name]) for name in topics]
+    found += [(name, [row for row in rows if row["topic"] == name]) for name in (*TOPICS, OTHER)]
     return [(name, own) for name, own in found if own]
 
 
@@ -189,42 +168,24 @@ def write_site(
     registry = read_registry(root / REGISTRY)
     dark = dark_colors([*OWN.values(), *FREE, *COLORS.values()])
     rows = [index_row(claim, verdicts.get(name)) for name, claim in claims.items()]
-    options = {name: sorted({one for row in rows for one in _listed(row[name])}) for name in FILTERS}
-    style = (
-        ENVIRONMENT.get_template("page.css.j2").render(dark=dark)
-        + ENVIRONMENT.get_template("site.css.j2").render()
-    )
-    (folder / "style.css").write_text(style)
-    index = ENVIRONMENT.get_template("index.html.j2")
-    (folder / "index.html").write_text(
-        index.render(
-            rows=rows, chapters=by_topic(rows), filters=FILTERS, options=options, counts=words_counted(rows)
-        )
-    )
+    each = {
+        name: [row[name] if isinstance(row[name], list) else [row[name]] for row in rows] for name in FILTERS
+    }
+    index: dict[str, Any] = {
+        "rows": rows,
+        "chapters": by_topic(rows),
+        "filters": FILTERS,
+        "options": {name: sorted({one for own in found for one in own}) for name, found in each.items()},
+        "counts": Counter(row["word"] for row in rows).most_common(),
+    }
+    styles = (ENVIRONMENT.get_template(f"{name}.css.j2").render(dark=dark) for name in ("page", "site"))
+    (folder / "style.css").write_text("".join(styles))
+    (folder / "index.html").write_text(ENVIRONMENT.get_template("index.html.j2").render(index))
     page = ENVIRONMENT.get_template("claim.html.j2")
     for name, claim in claims.items():
         own = facts(claim, verdicts.get(name), registry, root)
-        (folder / "claims" / f"{name}.html").write_text(page.render(**own))
-        take_along(own, root, folder)
+        (folder / "claims" / f"{name}.html").write_text(page.render(own))
+        for place, path in own["files"].items():
+            (folder / place).parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / place)
     return f"{folder / 'index.html'}: {len(claims)} claims, {len(verdicts)} verdicts"
-
-
-def _listed(value: Any) -> list[str]:
-    return value if isinstance(value, list) else [value]
-
-
-def words_counted(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """The number of claims with each word, the most frequent first."""
-    return Counter(row["word"] for row in rows).most_common()
-
-
-def take_along(own: dict[str, Any], root: Path, folder: Path) -> None:
-    """Copy the files that a page links to."""
-    files = [(path, f"runs/{name}") for name, path in own.get("runs", {}).items()]
-    files += [(KEPT / name, f"values/{name}") for name in own.get("kept", ())]
-    files += [
-        (PROTOCOLS / one["file"], f"protocols/{one['file']}") for one in own["registered"] if one["file"]
-    ]
-    for path, place in files:
-        (folder / place).parent.mkdir(exist_ok=True)
-        shutil.copyfile(root / path, folder / place)
