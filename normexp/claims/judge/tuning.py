@@ -29,11 +29,11 @@ def rate_table(rows: Sequence[dict] | pd.DataFrame) -> pd.DataFrame:
     for name, cell in table.groupby("setting", sort=False):
         runs = cell.groupby(["arm", "level", "rate", "seed"]).size()
         rates, seeds = (runs.index.get_level_values(key).nunique() for key in ("rate", "seed"))
-        wanted = rates * seeds * len(runs.groupby(level=[0, 1]))
-        if len(runs) != wanted or (runs > 1).any():
+        expected = rates * seeds * len(runs.groupby(level=[0, 1]))
+        if len(runs) != expected or (runs > 1).any():
             raise ValueError(
-                f"setting={name}: {len(runs)} different runs of {wanted}, {len(cell)} rows; every arm needs each rate "
-                "with each seed exactly once"
+                f"setting={name}: {len(runs)} different runs of {expected}, {len(cell)} rows; every arm needs each "
+                "rate with each seed exactly once"
             )
     return table[COLUMNS]
 
@@ -54,15 +54,15 @@ def widened_rates(table: pd.DataFrame, setting: str) -> list[float]:
     At each such end, the grid continues by the ratio of its last two rates. The grid is the same for all arms. It
     depends on which rate is best, never on how the arms compare. Seeds whose runs all failed take no edge.
     """
-    own = table[table["setting"] == setting]
-    if own.empty:
+    setting_runs = table[table["setting"] == setting]
+    if setting_runs.empty:
         raise ValueError(
             f"setting={setting}: has no runs; the settings are {', '.join(table['setting'].unique())}"
         )
-    rates = sorted(own["rate"].unique())
+    rates = sorted(setting_runs["rate"].unique())
     if len(rates) < 2:
         return rates
-    chosen = tuned(own)
+    chosen = tuned(setting_runs)
     edges = [
         (chosen["rate"] == edge).groupby([chosen["arm"], chosen["level"]]).mean()
         for edge in (rates[0], rates[-1])
