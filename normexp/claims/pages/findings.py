@@ -131,7 +131,10 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
             return f"{capital(scope)}."
         seen = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
-        return f"{capital(verdict['measure'])}: {question} was asked, and {seen} with {verdict['n_seeds']} seeds."
+        return (
+            f"{capital(verdict['measure'])}: {question} was asked, and {seen} with "
+            f"{verdict['n_seeds']} seeds."
+        )
     effect_text = capital(in_words(dict(verdict)))
     if not verdict["drawn"]:
         return f"{effect_text} Nobody drew these settings, so this says nothing about others."
