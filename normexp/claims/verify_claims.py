@@ -242,7 +242,7 @@ def in_one_setting(known: "Known") -> Evidence:
         "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
         # For these the grid may be too narrow.
         "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
-        "runs": cost(known.disk.known(), known.disk) if known.disk else {},
+        "runs": cost(known.disk.finished_rows(), known.disk) if known.disk else {},
     }
 
 
