@@ -101,8 +101,8 @@ def audit(
         pd.Series(range(len(audit_rows))).sample(min(n, len(audit_rows)), random_state=seed).sort_values()
     )
     chosen = [audit_rows[place] for place in places]
-    print(f"{len(chosen)} of {len(audit_rows)} rows of {stored.folder}, drawn with seed={seed}; {others} others name "
-          "cells that are not here")  # fmt: skip
+    print(f"{len(chosen)} of {len(audit_rows)} rows of {stored.folder}, drawn with seed={seed}; {others} others "
+          "name cells that are not here")  # fmt: skip
     cache = out / str(seed) / "cache"
     disks = {audit_row.claim.id: DiskRuns(complete_cells(audit_row.claim), cache) for audit_row in chosen}
     specs: dict[Path, RunSpec] = {}

@@ -112,7 +112,7 @@ def _search(norm: str, rules: Rules, results: Mapping[PilotRun, Result], state: 
 
 
 def _fit(updates: int, rules: Rules, results: Mapping[PilotRun, Result], state: Progress) -> bool:
-    """Whether every arm that did not fail at this length is fitted there; else `state` has what is missing."""
+    """Whether every arm that did not fail at this length is fitted; else `state` has what is missing."""
     if rules.costs_too_much(updates):
         state.rejected = f"not fitted at {updates // 2} updates, and a run of {updates} would cost too much"
         return False
