@@ -66,8 +66,8 @@ class JobQueue:
         self.busy = []
         while len(self.busy) < len(self._left):
             job = self._left.popleft()
-            if (found := self._look(job)) is not Elsewhere.TRAINING:
-                return job, found
+            if (where := self._look(job)) is not Elsewhere.TRAINING:
+                return job, where
             self.busy.append(job)
             self._left.append(job)
         self._next_look = time.monotonic() + LOOK_SECONDS
@@ -110,15 +110,15 @@ class Engine:
 
     def run(self) -> Iterator[Cell]:
         """Yield a cell whenever its state changes."""
-        asked = False
+        stopping = False
         previous = {number: signal.signal(number, self._stop) for number in STOPS}
         try:
             self._find_running()
             while self._open or (self.stopped_by is None and self._queue):
                 if self.stopped_by is None:
                     yield from self._start()
-                elif not asked or self._kill:
-                    asked = True
+                elif not stopping or self._kill:
+                    stopping = True
                     self.place.stop(force=self._kill)
                 while self.place.said:
                     self.say(self.place.said.pop(0))
@@ -137,9 +137,9 @@ class Engine:
     def _find_running(self) -> None:
         """Adopt cells that an earlier launch started and left running."""
         cells = [cell for cell in self.cells if cell.state == "planned"]
-        found = {job.key for job in self.place.adopt(list(map(_job, cells)))} if cells else set()
+        adopted = {job.key for job in self.place.adopt(list(map(_job, cells)))} if cells else set()
         for cell in cells:
-            self._begin(cell) if _key(cell) in found else self._queue.add(cell)
+            self._begin(cell) if _key(cell) in adopted else self._queue.add(cell)
 
     def _begin(self, cell: Cell) -> None:
         cell.since, cell.saved = time.monotonic(), checkpoints(cell.folders)
@@ -149,8 +149,8 @@ class Engine:
         jobs: list[Job] = []
         room = self.place.room
         while len(jobs) < room and (turn := self._queue.take()):
-            cell, found = turn
-            if found is Elsewhere.FINISHED:  # another launch has finished it meanwhile
+            cell, where = turn
+            if where is Elsewhere.FINISHED:  # another launch has finished it meanwhile
                 cell.skip_if_finished()
                 yield cell
                 continue
@@ -267,11 +267,11 @@ def run(
     with record, Board(engine.cells, place.at_once, console) as board:
         for cell in engine.run():
             changed = halving.note(cell) if halving and engine.stopped_by is None else []
-            for one in dict.fromkeys((cell, *changed)):
-                if one in changed and one.state == "planned":
-                    engine.again(one)
-                board.update(one)
-                record.note(one)
+            for affected in dict.fromkeys((cell, *changed)):
+                if affected in changed and affected.state == "planned":
+                    engine.again(affected)
+                board.update(affected)
+                record.note(affected)
     show_end(engine.cells, time.monotonic() - started, console, place.threads)
     if study is not None:
         show_answer_of(study, engine.cells, console)
