@@ -12,7 +12,7 @@ from normexp.config.process import fast_imports, typed
 @command()
 def main(asked: SimpleNamespace) -> None:
     """Train, judge, write the page."""
-    from normexp.compare.asked import asked_for, overrides_of, packages
+    from normexp.compare.design import design_of, overrides_of, packages
     from normexp.config.folder import allow_from
 
     options = vars(asked)
@@ -27,16 +27,16 @@ def main(asked: SimpleNamespace) -> None:
     spec, *_ = specs([*overrides, "norm=none"])
     model, data = (spec.choices[group] for group in ("model", "data"))
     asked.name = asked.name or f"{asked.module.replace(':', '.') or model}-{data}"
-    comparison = asked_for(
+    design = design_of(
         options, overrides, recipe=spec.choices["recipe"], text=data in ("text_file", "python_docs"),
         labels={"data": data, "model": model},
     )  # fmt: skip
     out = Path(asked.out) / asked.name
-    result = compare(comparison, out, shlex.join(["normexp", "compare", *asked.typed]), asked.engine)
+    result = compare(design, out, shlex.join(["normexp", "compare", *asked.typed]), asked.engine)
     if result is None:
         return
     page = write(result, out, typed(sys.argv))
     print(
-        f"\nseen here ({result.ended}): {finding(result.last, comparison.baseline, result.measure)}\n"
+        f"\nseen here ({result.ended}): {finding(result.last, design.baseline, result.measure)}\n"
         f"page: {page}, with table.tex, methods.txt and figures/*.pdf"
     )
