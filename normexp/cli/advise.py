@@ -8,7 +8,7 @@ from normexp.cli.command import command
 @command()
 def main(asked: SimpleNamespace) -> None:
     """Print what was asked for. Raises ValueError with one line for words that do not belong together."""
-    from normexp.advise import told
+    from normexp.advise import advice
     from normexp.advise.forecast import Forecast
     from normexp.claims.evidence.measured import measured
     from normexp.claims.evidence.stored import EVIDENCE
@@ -27,18 +27,18 @@ def main(asked: SimpleNamespace) -> None:
     settings = load_bank(asked.settings) if asked.settings else None
     if asked.page:
         with atomic_write(asked.page) as file:
-            file.write(told.page(forecast, bank, settings, evidence).encode())
+            file.write(advice.page(forecast, bank, settings, evidence).encode())
         print(f"{asked.page}: advice from {len(forecast.settings)} settings")
     elif settings is None:
-        print(told.advice(forecast, told.labels_of_own(asked.others), bank.name))
+        print(advice.advice(forecast, advice.labels_of_own(asked.others), bank.name))
     elif asked.register:
         from normexp.cli.register import line, record
 
-        path, subject = asked.registry or default_registry(), told.subject(settings, bank.name)
-        predicted = told.predictions(forecast, settings, bank.name)
+        path, subject = asked.registry or default_registry(), advice.subject(settings, bank.name)
+        predicted = advice.predictions(forecast, settings, bank.name)
         print(line(record(path, subject, predicted, asked.reason, [[0, settings.seeds]])))
     else:
-        own = told.serious(
+        own = advice.serious(
             forecast, settings, bank.name, evidence, asked.registry or evidence / REGISTRY.name
         )
         source = f"registered in row {own['row']}" if own["row"] else "not registered"
