@@ -16,7 +16,7 @@ def main(asked: SimpleNamespace) -> int:
     if len(asked.others) != 1:
         raise ValueError("name one network, such as my_package:Model; --help explains")
     from normexp.check.inputs import matched
-    from normexp.check.named import data_named, imported, made, network_named, state_named
+    from normexp.check.resolve import data_named, imported, made, network_named, state_named
     from normexp.check.run import check
     from normexp.check.show import show
 
