@@ -45,7 +45,7 @@ def main(args: SimpleNamespace) -> int:
         find_claims(args.find)
         return 0
     if args.page:
-        for line in write_pages([Path(one) for one in args.page.split(",")], args):
+        for line in write_pages([Path(name) for name in args.page.split(",")], args):
             print(line, flush=True)
         return 0
     words = DEMO if args.claim == "demo" else args.claim
