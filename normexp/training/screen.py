@@ -122,7 +122,8 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         took += f", {summary['samples'] / summary['seconds']:,.0f} samples a second"
     curves = recorded(folder / "metrics.csv") if folder else {}
     if summary["steps"]:
-        lines = [*_best(found, summary["config"]["accuracies"]), *_one_batch(summary, curves)]
+        answers = (*_one_batch(summary, curves), *_not_finite(summary, curves))
+        lines = [*_best(found, summary["config"]["accuracies"]), *answers]
     else:
         show_layers(curves, console)
         lines = []
@@ -159,13 +160,26 @@ def _one_batch(summary: dict[str, Any], curves: "Curves") -> list[str]:
     ]
 
 
+def _not_finite(summary: dict[str, Any], curves: "Curves") -> list[str]:
+    """The answer of debug=nan, which watches every step."""
+    watched = summary["config"]["monitor"].values()
+    if not any(node and node["_target_"].endswith(".FirstNotFinite") for node in watched):
+        return []
+    question = "is there a NaN or an infinite value?"
+    for name, ((step, _), *_) in curves.items():
+        if name.startswith("not_finite/"):
+            return [f"{question} yes, first at step {step:,}: {name.partition('/')[2]}"]
+    steps = pluralize(summary["steps"], "step")
+    return [f"{question} no: each output and gradient of a layer was finite in {steps}"]
+
+
 def _vanishing(curves: "Curves") -> list[str]:
     """The gradient norm of the first layer beside that of the last, where they lie far apart."""
     ratios = curves.get("gradient_first_last_ratio/weight", [])
     odd = [
         (step, ratio)
         for step, ratio in (*ratios[:1], *ratios[1:][-1:])
-        if ratio and not 1 / ODD < ratio < ODD
+        if ratio and (ratio <= 1 / ODD or ratio >= ODD)  # not NaN, which compares with nothing
     ]
     told = [
         f"1 : {_round(1 / r)} at step {step:,}" if r < 1 else f"{_round(r)} : 1 at step {step:,}"
