@@ -131,9 +131,12 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         console.print(line, highlight=False)
     show_hint([summary], [folder], console)
     if folder:
-        config = summary["config"]
-        for line in (f"folder: {folder}", *how_to_look(config, config["outputs"])):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _show_where(summary["config"], folder, summary["config"]["outputs"], console)
+
+
+def _show_where(config: dict[str, Any], folder: Path, events: str | Path, console: Console) -> None:
+    for line in (f"folder: {folder}", *how_to_look(config, events)):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
@@ -299,7 +302,7 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
     for line in means(summaries):
         console.print(line, highlight=False, markup=False)
     show_hint(summaries, folders, console)
-    console.print(f"folder: {folders[0].parent}", highlight=False, markup=False, soft_wrap=True)
+    _show_where(summaries[0]["config"], folders[0].parent, folders[0].parent, console)
 
 
 def means(summaries: Sequence[dict[str, Any]]) -> list[str]:

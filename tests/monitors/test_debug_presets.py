@@ -41,8 +41,9 @@ def test_nan_is_a_word_on_the_command_line(monkeypatch):
 def test_nan_is_answered_in_one_line_at_the_end(train, capsys):
     """Whether one was found, and where; otherwise how many steps were watched."""
     train("debug='nan'", "max_epochs=2")
-    assert "\nis there a NaN or an infinite value? no: each output and gradient of a layer was finite in " in (
-        capsys.readouterr().out
+    assert (
+        "\nis there a NaN or an infinite value? no: each output and gradient of a layer was finite in "
+        in (capsys.readouterr().out)
     )
     train("debug='nan'", "optimizer=sgd", "lr=1e30", "model.depth=8")
     out = capsys.readouterr().out

@@ -78,7 +78,7 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     text = screen(show_replicas, [summary(0, 0.8), summary(1, 0.9)], folders, width=50)
     for folder in folders:
         assert folder.name in text
-    assert str(folders[0].parent) in text
+    assert f"folder: {folders[0].parent}\nlook:   tensorboard --logdir {folders[0].parent}\n" in text
     parts = make_parts("norm=layernorm", "norm.correction=1", "max_epochs=1")
     text = screen(lambda *given: show_choices(parts, folders[0], *given), width=50)
     assert str(folders[0]) in text.splitlines()[-1]
