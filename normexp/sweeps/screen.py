@@ -196,13 +196,13 @@ class Board:
                 self._ended += self._seconds(changed)
                 self._taken += changed.seconds
         if changed.seconds is not None and (not self.console.is_terminal or changed.state == "failed"):
-            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.run}  "
+            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.label}  "
             text += duration(changed.seconds)
             text += f"  {changed.error}" if changed.error else ""
             text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
             self._say(text)
         if changed.state == "elsewhere" and not self.console.is_terminal:
-            self._say(f"waits for another launch, which trains {changed.run}")
+            self._say(f"waits for another launch, which trains {changed.label}")
         self._draw()
 
     @property
@@ -230,7 +230,7 @@ class Board:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _draw(self) -> None:
-        names = [cell.run for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
+        names = [cell.label for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
         hidden = len(self._running) - len(names)
         more = f" and {hidden} more" if hidden else ""
         remaining = f"remaining {duration(self.remaining())}  " if self.remaining() else ""

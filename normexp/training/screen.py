@@ -165,7 +165,7 @@ def _one_batch(summary: dict[str, Any], curves: "Curves") -> list[str]:
 
 def _not_finite(summary: dict[str, Any], curves: "Curves") -> list[str]:
     """The answer of debug=nan, which watches every step."""
-    watched = summary["config"]["monitor"].values()
+    watched = summary["config"].get("monitor", {}).values()
     if not any(node and node["_target_"].endswith(".FirstNotFinite") for node in watched):
         return []
     question = "is there a NaN or an infinite value?"
