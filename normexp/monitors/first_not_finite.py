@@ -24,7 +24,7 @@ class FirstNotFinite(Callback):
     def __init__(self) -> None:
         self.found: str | None = None
         self._handles: list[Any] = []
-        self._outputs: list[tuple[str, Tensor]] = []  # of this step: (layer, largest absolute value)
+        self._outputs: list[tuple[str, Tensor]] = []  # of this step: (name, largest absolute value)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         for name, child in module.named_modules():
@@ -39,18 +39,13 @@ class FirstNotFinite(Callback):
 
         return note
 
-    def on_train_batch_start(
-        self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        self._outputs.clear()
-
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
         gradients = [
             (f"the gradient of {name}", p.grad.abs().max())
             for name, p in reversed(list(module.named_parameters()))
             if p.grad is not None
         ]
-        seen = [*self._outputs, *gradients]
+        seen, self._outputs = [*self._outputs, *gradients], []
         if self.found or not seen:
             return
         largest = torch.stack([value.float() for _, value in seen]).tolist()  # the only wait for the device
