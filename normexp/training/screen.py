@@ -130,8 +130,8 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         console.print(line, highlight=False)
     show_hint([summary], [folder], console)
     if folder:
-        config = summary["config"]
-        say(console, f"folder: {folder}", *how_to_look(config, config["outputs"]))
+        study = folder if summary["config"].get("run_dir") else folder.parents[1]
+        say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
 
 
 def say(console: Console, *lines: str, style: str | None = None) -> None:

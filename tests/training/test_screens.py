@@ -137,6 +137,15 @@ def test_the_result_has_one_number_of_convergence_and_the_speed(tmp_path):
     assert "one batch" not in text
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
+    """Not all outputs: TensorBoard starts with no run ticked above 40. `run_dir` may lie elsewhere."""
+    folder = tmp_path / "study" / "mlp" / "run"
+    folder.mkdir(parents=True)
+    text = result(folder, [], logger="tensorboard", run_dir=str(folder) if own else None)
+    assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
+
+
 def test_a_gradient_that_vanishes_or_explodes_is_said(tmp_path):
     name = "gradient_first_last_ratio/weight"
     text = result(tmp_path, [(0, name, 1 / 12345), (4, name, 0.5)])
