@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.config.code import changed
 from normexp.config.folder import allowed_packages
+from normexp.config.identity import model_label
 from normexp.config.process import preserve_global_state, typed
 from normexp.runs import read_summary
 from normexp.sweeps.places.place import Used
@@ -91,6 +92,11 @@ class Cell:
     def run(self) -> str:
         """The run's name inside its study, as TensorBoard shows it."""
         return f"{self.specs[0].choices['model']}/{self.folder.name}"
+
+    @property
+    def label(self) -> str:
+        """The same for the screen, with the network of a library or of a user, which a folder does not name."""
+        return f"{model_label(self.config, self.specs[0].choices)}/{self.folder.name}"
 
     def finish(self, exit_code: int | None, seconds: float, *, stopped: bool) -> None:
         """Note how the cell's process ended. Its summaries have the result: no summary, no run."""

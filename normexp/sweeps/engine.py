@@ -2,6 +2,7 @@
 another launch are awaited, and lost runs are tried again."""
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -26,6 +27,7 @@ from normexp.sweeps.halving import Halving
 from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, checkpoints, choose_place
 from normexp.sweeps.places.this_machine import AT_ONCE, STOPS
 from normexp.sweeps.screen import Board, show_end, show_plan
+from normexp.training.screen import say, show_hint
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
@@ -244,10 +246,7 @@ def run(
 
     console = make_console()
     place = place or place_of([spec for cell in cells for spec in cell.specs], options, folder)
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
+    tell = functools.partial(say, console)
     if options.rates and study is None:
         raise ValueError(
             "--rates=halving: for sweeps, `train -m`; the rates of a claim are those of its protocol"
@@ -259,7 +258,7 @@ def run(
             cell.specs, argv(cell), place.threads or None, halving.pause_at(cell) if halving else None
         )
 
-    engine = Engine(place, payload, cells, folder / "logs", say)
+    engine = Engine(place, payload, cells, folder / "logs", tell)
     show_plan(engine.cells, place, engine.logs, console, what=what)
     if options.plan:
         return 0
@@ -282,15 +281,13 @@ def run(
 
         # Slurm starts this job again
         if done := Interrupted(engine.stopped_by, 0, engine.previous).forward_signal():
-            say(done)
+            tell(done)
     sys.stdout.flush()
     return 128 + engine.stopped_by
 
 
 def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None:
     """Print what a study says now, what looks wrong in its recipe, and where to look."""
-    from normexp.training.screen import show_hint
-
     done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
     if not done or done[0].config["fast_dev_run"]:
         return
@@ -300,8 +297,7 @@ def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None
 
     means = show_folder(study, console, events=any(writes_events(cell.config) for cell in done))
     show_hint([finished_summary(folder) for folder in folders[:MOST_HINTS]], folders[:MOST_HINTS], console)
-    for line in (f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    say(console, f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines))
 
 
 class Record:

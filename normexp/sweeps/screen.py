@@ -14,6 +14,7 @@ from normexp.format import duration, pluralize
 from normexp.machine import in_bytes, precision_here
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place
+from normexp.training.screen import say
 
 SHOWN = 12  # most values of an axis that are written out
 LABEL = "runs"
@@ -108,14 +109,8 @@ def show_end(
     )
     if cost := planned_and_used(cells, threads):
         console.print(cost, highlight=False, soft_wrap=True)
-    for cell in cells:
-        if cell.state == "failed":
-            console.print(
-                f"failed: {cell.name}\n  {cell.error}\n  {cell.log}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+    failed = [cell for cell in cells if cell.state == "failed"]
+    say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.log}" for cell in failed))
     left = sum(cell.state in (*WAITING, "interrupted", "failed") for cell in cells)
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
@@ -196,13 +191,13 @@ class Board:
                 self._ended += self._seconds(changed)
                 self._taken += changed.seconds
         if changed.seconds is not None and (not self.console.is_terminal or changed.state == "failed"):
-            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.run}  "
+            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.label}  "
             text += duration(changed.seconds)
             text += f"  {changed.error}" if changed.error else ""
             text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
-            self._say(text)
+            say(self.console, text)
         if changed.state == "elsewhere" and not self.console.is_terminal:
-            self._say(f"waits for another launch, which trains {changed.run}")
+            say(self.console, f"waits for another launch, which trains {changed.label}")
         self._draw()
 
     @property
@@ -226,11 +221,8 @@ class Board:
         else:
             self._running.pop(id(cell), None)
 
-    def _say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def _draw(self) -> None:
-        names = [cell.run for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
+        names = [cell.label for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
         hidden = len(self._running) - len(names)
         more = f" and {hidden} more" if hidden else ""
         remaining = f"remaining {duration(self.remaining())}  " if self.remaining() else ""
